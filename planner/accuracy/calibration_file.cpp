@@ -20,7 +20,7 @@ constexpr Range kRunTime = {1e-9, 1e9, "seconds"};
 constexpr Range kFactor = {1e-3, 1e3};
 constexpr double kRounding = 1e-9;
 
-/// Everything but what follows from the runs.
+/// Describes a calibration; factor and number of runs follow from its runs.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, StackCalibration>& calibration,
               Described<Fields, double>& factor, Described<Fields, int>& num_runs) {
@@ -38,7 +38,7 @@ void describe(Fields& fields, Described<Fields, StackCalibration>& calibration,
   fields.objects("runs", calibration.runs);
 }
 
-/// False, too, for what cannot be looked at.
+/// Returns whether `path` is a directory; false when it cannot be looked at.
 bool names_directory(const std::filesystem::path& path) {
   std::error_code error;
   return std::filesystem::is_directory(path, error);
@@ -83,7 +83,7 @@ StackCalibration parse_calibration(std::string_view text, const std::string& pla
   int num_runs = 0;
   describe(reader, calibration, factor, num_runs);
   reader.finish();
-  // As it would be written again: the factor follows from what a file holds.
+  // Rounds times as they are written, so that the factor follows from what a file holds.
   for (NamedCalibrationRun& named : calibration.runs) {
     for (Seconds* time : {&named.run.measured, &named.run.predicted}) {
       *time = Seconds(std::stod(fmt::format("{:.15g}", time->value())));
@@ -132,7 +132,7 @@ std::vector<std::filesystem::path> CalibrationSource::files(const Scenario& scen
   }
   CalibrationScope scope = scope_of(scenario);
   std::vector<std::filesystem::path> files = {path_ / calibration_file_name(scope)};
-  scope.has_experts = false;  // where a file of any model is, too
+  scope.has_experts = false;  // a file of any model has this name, too
   files.push_back(path_ / calibration_file_name(scope));
   return files;
 }

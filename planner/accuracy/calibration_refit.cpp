@@ -15,16 +15,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of a calibration that this program makes, which knows its kind of model.
+/// Returns the scope of a calibration that this program makes, which knows its kind of model.
 CalibrationScope scope_of(const StackCalibration& calibration) {
   return {.cluster = calibration.cluster,
           .stack = calibration.stack,
           .has_experts = calibration.has_experts.value_or(false)};
 }
 
-constexpr std::int64_t kNoJob = 0;  // GPUs of no run: none is left out
+constexpr std::int64_t kNoJob = 0;  // a number of GPUs that no run has: none is left out
 
-/// Errors of the runs at `indices` under the calibrations.
+/// Returns the errors of the runs at `indices` under the calibrations.
 ErrorSummary errors_under(const std::vector<CostedRun>& runs,
                           const std::vector<Calibration>& calibrations,
                           const std::vector<std::size_t>& indices) {
@@ -54,7 +54,7 @@ StackCalibration calibration_of(const std::vector<CostedRun>& runs,
   return calibration;
 }
 
-/// Throws Error where a run holds other profiles than the first of the runs has under their names.
+/// Throws Error when a run's cluster or stack differs from that of the first run under that name.
 void check_alike(const std::vector<CostedRun>& runs, const std::vector<std::size_t>& indices,
                  const Scenario& scenario) {
   for (const std::size_t i : indices) {
@@ -69,7 +69,7 @@ void check_alike(const std::vector<CostedRun>& runs, const std::vector<std::size
   }
 }
 
-/// Throws Error where two refits would be one file.
+/// Throws Error when two refits would have the same file name.
 void check_names(const std::vector<Refit>& refits) {
   std::set<std::string> names;
   for (const Refit& refit : refits) {
@@ -96,7 +96,7 @@ std::string refit_row(const Refit& refit) {
                                    100.0 * refit.leave_one_out.mean_absolute);
 }
 
-/// Whether `path` is `directory` or lies in it.
+/// Returns whether `path` is `directory` or lies in it.
 bool is_within(const fs::path& path, const fs::path& directory) {
   std::error_code error;
   const fs::path canonical = fs::weakly_canonical(path, error);
@@ -107,7 +107,7 @@ bool is_within(const fs::path& path, const fs::path& directory) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
-/// Why no file is written.
+/// Returns why no file is written.
 std::string too_few_runs(const std::vector<Refit>& refits) {
   std::string text;
   for (const Refit& refit : refits) {
@@ -187,7 +187,7 @@ void write_calibrations(const fs::path& directory, const std::vector<Refit>& ref
     write_files_atomically(files);
   } catch (const Error&) {
     if (is_new) {
-      fs::remove(directory, error);  // only where it is empty
+      fs::remove(directory, error);  // fails if the directory is not empty
     }
     throw;
   }

@@ -1,4 +1,4 @@
-// New factors out of measured runs, beside what the shipped calibration makes of them.
+// Fits new factors to measured runs, beside what the shipped calibration makes of the runs.
 #pragma once
 
 #include <string>
@@ -10,35 +10,36 @@
 
 namespace ptdp {
 
-/// One cluster, stack and kind of model refitted.
+/// The refitted calibration of one cluster, stack and kind of model.
 struct Refit {
   StackCalibration calibration;
-  CalibrationFit shipped;       ///< By all published runs.
-  ErrorSummary shipped_errors;  ///< Of each run by published runs of other jobs.
-  ErrorSummary in_sample;
-  ErrorSummary leave_one_out;
+  CalibrationFit shipped;       ///< Fit of all published runs of the scope.
+  ErrorSummary shipped_errors;  ///< Errors when published runs of other jobs calibrate each run.
+  ErrorSummary in_sample;       ///< Errors when all runs of the scope calibrate each run.
+  ErrorSummary leave_one_out;   ///< Errors when the other runs of the scope calibrate each run.
 
-  /// Fewer runs have no factor.
+  /// Returns whether there are enough runs for a factor (kFewestCalibrationRuns).
   [[nodiscard]] bool is_fitted() const { return calibration.fit().is_calibrated(); }
 };
 
-/// By cluster, stack and kind of model. `source` names the files of the runs. Throws Error where
-/// two profiles of one name differ, or a cluster and stack has more than kMostCalibrationRuns runs.
+/// Fits a factor for each cluster, stack and kind of model. `source` names the files of the runs.
+/// Throws Error when two profiles of one name differ, or a scope has more than kMostCalibrationRuns
+/// runs.
 [[nodiscard]] std::vector<Refit> refit(const std::vector<CostedRun>& runs,
                                        const std::string& source);
 
-/// The refits as a table, and what was not costed.
+/// Returns the refits as a table, with a tally of the runs that were not costed.
 [[nodiscard]] std::string to_table(const std::vector<Refit>& refits,
                                    const std::vector<SkippedRun>& skipped);
 
-/// The files below `directory` of those that have a factor. Throws Error where none has one or the
-/// directory is in the shipped profiles.
+/// Returns the files to write below `directory`: one for each refit that has a factor. Throws Error
+/// when none has one or the directory lies in the shipped profiles.
 [[nodiscard]] std::vector<FileContent> calibration_files(const std::filesystem::path& directory,
                                                          const std::vector<Refit>& refits);
 
-/// Writes those files into `directory`, which is made where it is not there: all beside their
-/// places first, then renamed one after another. Throws Error as above, and Error(kOutputFailed)
-/// where something cannot be written.
+/// Writes calibration_files() into `directory`, which is made if needed. All files are written
+/// beside their places first, then renamed one after another. Throws Error as calibration_files()
+/// does, and Error(kOutputFailed) when something cannot be written.
 void write_calibrations(const std::filesystem::path& directory, const std::vector<Refit>& refits);
 
 }  // namespace ptdp

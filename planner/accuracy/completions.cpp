@@ -15,17 +15,18 @@ namespace {
 
 constexpr std::int64_t kLargestCount = 1'000'000'000;
 
-/// A row with what was filled in so far.
+/// A row of a table with the fields that are filled in so far.
 class PartialRow {
  public:
   PartialRow(const CsvTable& row, const ClusterSpec& cluster, const StackSpec& stack)
       : row_(row), cluster_(cluster), stack_(stack) {}
 
+  /// Returns the field of a column: what is filled in, else what the row says.
   [[nodiscard]] const std::string& text(const std::string& column) const {
     const auto found = filled_in_.find(column);
     return found != filled_in_.end() ? found->second : row_.text(0, column);
   }
-  /// 0 where it is not there.
+  /// Returns the field of a column as a number; 0 when it is empty or "?".
   [[nodiscard]] std::int64_t count(const std::string& column) const {
     const std::string& value = text(column);
     return value.empty() || value == "?"
@@ -60,7 +61,7 @@ Texts as_texts(const std::vector<std::int64_t>& numbers) {
   return texts;
 }
 
-/// Whether so many equal parts come out, with embedding and head as layers if `has_slots`.
+/// Returns whether `parts` cut the layers evenly, with embedding and head as layers if `has_slots`.
 bool is_cut_evenly(std::int64_t layers, std::int64_t parts, bool has_slots) {
   return has_slots ? (layers + 2) % parts == 0 : layers % parts == 0;
 }
@@ -76,7 +77,7 @@ Texts values_of_tp(const PartialRow& row) {
   return as_texts(values);
 }
 
-/// 0 of more than a model may have.
+/// Returns the row's number of layers; 0 when it is more than a model may have.
 std::int64_t num_layers(const PartialRow& row) {
   const std::int64_t layers = row.count("layers");
   return layers <= kMostModelLayers ? layers : 0;
@@ -182,11 +183,11 @@ bool has_sharded_experts(const PartialRow& row) {
   return row.count("n_experts") > 0 && row.count("tp") > 1;
 }
 
-/// A field that can be filled in from those above it.
+/// A rule that fills in a column. It may look at the columns of the rules before it.
 struct FieldRule {
   const char* column;
-  bool (*is_needed)(const PartialRow&);  ///< Whether empty is unknown, as "?" is.
-  Texts (*values)(const PartialRow&);
+  bool (*is_needed)(const PartialRow&);  ///< Whether an empty field is unknown, as "?" is.
+  Texts (*values)(const PartialRow&);    ///< What the field may have been.
 };
 constexpr std::array kRules = {FieldRule{"tp", always, values_of_tp},
                                FieldRule{"pp", always, values_of_pp},
@@ -204,13 +205,13 @@ bool is_unknown(const PartialRow& row, const FieldRule& rule) {
   return text == "?" || (text.empty() && rule.is_needed(row));
 }
 
-/// Whether the row has a rate in place of a time, by a convention that it does not tell.
+/// Returns whether the row has a rate in place of a time, by a convention that it does not tell.
 bool is_rate_of_unknown_convention(const PartialRow& row) {
   return row.text("iter_time_best_s").empty() && !row.text("tflops_per_gpu").empty() &&
          row.text("flop_convention").starts_with("unstated");
 }
 
-/// Fills in the fields of the rules from `next` on. False where there are too many ways.
+/// Fills in the fields of the rules from `next` on. Returns false when there are too many ways.
 // NOLINTNEXTLINE(misc-no-recursion): as deep as there are rules
 bool fill_in_rest(PartialRow& row, std::size_t next, Completions& completions) {
   if (completions.values.size() > kMostCompletions) {

@@ -38,7 +38,8 @@ std::optional<std::string> find_skip_reason(const MeasuredRun& run, ProfileCache
       return std::string(text_of(*violation).description);
     }
     if (run.config.cp > 1 && !scenario.stack.can_run.context_parallel) {
-      return "context parallelism is not run by the row's stack";  // which way is not known
+      // The kind of context parallelism is not known.
+      return "context parallelism is not run by the row's stack";
     }
     return std::nullopt;
   } catch (const Error& error) {

@@ -18,14 +18,14 @@
 namespace ptdp {
 namespace {
 
-/// The same rows under the calibrations that the page compares.
+/// Reports of the same rows under each calibration that the page compares.
 struct Reports {
   ValidationReport none;
   ValidationReport leave_one_out;
   ValidationReport scale;
 };
 
-/// Text as one cell of a table.
+/// Returns a text as one cell of a Markdown table.
 std::string cell(std::string text) {
   for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
     text.insert(at, 1, '\\');
@@ -285,7 +285,7 @@ std::string explanations_section(const ValidationReport& none, const GroupNotes&
   return text;
 }
 
-/// `text` without white space at either end.
+/// Returns `text` without white space at either end.
 std::string trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \n");
   return begin == std::string_view::npos

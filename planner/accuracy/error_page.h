@@ -1,4 +1,4 @@
-// The page of errors: every published group, what is not modelled, and why the worst are bad.
+// The page of errors: every published group, what is not modeled, and why the worst are bad.
 #pragma once
 
 #include <map>
@@ -9,19 +9,19 @@
 
 namespace ptdp {
 
-/// Groups whose uncalibrated median error exceeds this need an explanation.
+/// The uncalibrated median error, a fraction, above which a group needs an explanation.
 inline constexpr double kNeedsExplanation = 0.06;
 
-/// Texts by group.
+/// Explanations of errors, by group.
 using GroupNotes = std::map<std::string, std::string>;
 
-/// The text below each heading `## group`; what stands above the first is left out. Throws Error at
-/// `place` for a heading that is there twice.
+/// Reads the text below each heading `## group`; what stands above the first heading is left out.
+/// Throws Error at `place` for a heading that is there twice.
 [[nodiscard]] GroupNotes parse_notes(std::string_view text, const std::string& place);
-/// Of profiles/published/notes.md.
+/// Reads the notes of profiles/published/notes.md. Throws Error.
 [[nodiscard]] GroupNotes read_notes();
 
-/// The page, as Markdown; equal runs give equal bytes.
+/// Returns the page of errors as Markdown; equal runs and notes give equal bytes.
 [[nodiscard]] std::string error_page(const CostedRuns& runs, const GroupNotes& notes);
 
 }  // namespace ptdp

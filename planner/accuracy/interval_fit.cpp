@@ -8,7 +8,7 @@
 namespace ptdp {
 namespace {
 
-/// ln(measured/predicted) of a run under a calibration.
+/// Returns ln(measured/predicted) of a run under a calibration.
 double log_ratio(const CostedRun& run, const Calibration& calibration) {
   return std::log(run.run.iteration_time / (run.predicted * calibration.factor));
 }

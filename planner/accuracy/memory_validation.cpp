@@ -22,7 +22,7 @@ ValidatedMemory predicted_memory(const CostedRun& costed, Scenario scenario) {
           .reserve = reserve};
 }
 
-/// Measured − formulas at the median of `rows`, but for the one at `left_out`.
+/// Returns the median of measured − formulas over `rows` without the one at `left_out`.
 Bytes missing(std::span<const ValidatedMemory* const> rows, const ValidatedMemory* left_out) {
   std::vector<double> bytes;
   for (const ValidatedMemory* row : rows) {

@@ -14,7 +14,7 @@
 namespace ptdp {
 namespace {
 
-/// The complete runs that a partial row's calibration rests on, by scope.
+/// The complete runs that the calibration of partial rows rests on, by scope.
 class CompleteRuns {
  public:
   CompleteRuns(const CostedRuns& runs, CalibrationKind kind) : runs_(runs), kind_(kind) {
@@ -23,7 +23,7 @@ class CompleteRuns {
     }
   }
 
-  /// Of the row's completions, in order.
+  /// Returns the calibration of each of the row's completions, in order.
   [[nodiscard]] std::vector<Calibration> calibrations_of(const PartialRun& partial) {
     std::vector<Calibration> calibrations(partial.completions.size());
     if (kind_ == CalibrationKind::kNone) {

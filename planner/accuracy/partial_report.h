@@ -1,4 +1,4 @@
-// Rows that leave fields out: their ranges beside what was measured, as tables and as JSON.
+// Reports of rows that leave fields out: their ranges beside what was measured, as tables and JSON.
 #pragma once
 
 #include <string>
@@ -9,20 +9,24 @@
 
 namespace ptdp {
 
-/// Every partial row under a calibration by complete rows: kShipped as a run's of ptdp-plan is,
-/// kLeaveOneGroupOut by those of its scope that are not of its group, kLeaveOneOut and
-/// kScale, which are one where the row itself is in no fit, by all of them.
+/// Predicts every partial row under a calibration by complete rows. kShipped calibrates as
+/// ptdp-plan would. kLeaveOneGroupOut takes the complete rows of the row's scope that are not of
+/// its group. kLeaveOneOut and kScale take all of its scope: they are one, since a partial row is
+/// in no fit.
 [[nodiscard]] std::vector<ValidatedPartialRun> validate_partial_runs(const CostedRuns& runs,
                                                                      CalibrationKind calibration);
 
-/// By group, in order of name, and "all" at the end; nothing of no rows.
+/// Summarizes partial rows by group, in the order of names, with "all" at the end. Returns nothing
+/// when there are no rows.
 [[nodiscard]] std::vector<PartialGroup> partial_groups(
     const std::vector<ValidatedPartialRun>& runs);
 
+/// Returns partial rows and their groups as tables for people.
 [[nodiscard]] std::string partial_table(const std::vector<ValidatedPartialRun>& runs);
-/// `partial[]` of `ptdp.validation/1`.
+/// Returns the objects of `partial[]` in `ptdp.validation/1`.
 [[nodiscard]] std::vector<ObjectWriter> partial_json(const std::vector<ValidatedPartialRun>& runs);
-/// The section of the page of errors: the same rows as they are, and calibrated by complete ones.
+/// Returns a section of the page of errors. `none` and `calibrated` are the same rows, uncalibrated
+/// and calibrated by complete rows.
 [[nodiscard]] std::string partial_section(const std::vector<ValidatedPartialRun>& none,
                                           const std::vector<ValidatedPartialRun>& calibrated);
 

@@ -22,7 +22,8 @@ namespace {
 
 constexpr double kMostTflops = 1e6;
 
-/// The iteration time that a rate per GPU means for a run; nothing for another convention.
+/// Returns the iteration time that a rate per GPU means for a run; nullopt for an unknown
+/// convention.
 std::optional<Seconds> time_of_rate(const MeasuredRun& run, const std::string& convention,
                                     double tflops) {
   const std::int64_t batch = run.global_batch_size;
@@ -39,10 +40,10 @@ std::optional<Seconds> time_of_rate(const MeasuredRun& run, const std::string& c
   return flops / FlopsPerSecond(tflops * kTera * static_cast<double>(run.config.world_size()));
 }
 
-/// How often each reason was met.
+/// Reasons for which completions were left out, with how often each was met.
 using Reasons = std::map<std::string, std::int64_t>;
 
-/// Each reason once, with how many completions it holds for where there are several.
+/// Returns each reason once; when there are several, each with how many completions it holds for.
 std::string text_of(const Reasons& reasons, const PartialRun& partial) {
   std::vector<std::string> parts;
   for (const auto& [reason, count] : reasons) {
@@ -52,7 +53,7 @@ std::string text_of(const Reasons& reasons, const PartialRun& partial) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-/// Completes one row; `partial.completions` is empty where nothing runs.
+/// Completes one row; partial().completions is empty when nothing runs.
 class RowCompletion {
  public:
   RowCompletion(const SkippedRun& skipped, ProfileCache& profiles)
@@ -95,7 +96,7 @@ class RowCompletion {
   }
 
   [[nodiscard]] const PartialRun& partial() const { return partial_; }
-  /// Why none of the completions runs; "" where the row cannot be completed.
+  /// Returns why none of the completions runs; empty when the row cannot be completed.
   [[nodiscard]] std::string reason() const { return text_of(reasons_, partial_); }
 
  private:

@@ -1,4 +1,4 @@
-// The profiles that rows name, found once each.
+// A cache of the profiles that rows of measured runs name.
 #pragma once
 
 #include <map>
@@ -9,21 +9,23 @@
 
 namespace ptdp {
 
-/// Whether runs on one say something about how long others take on the other: names, sources, and
-/// what decides whether a plan fits do not matter; nor do precision and overlap of a stack, which
-/// runs state themselves.
+/// Returns whether runs on one cluster say how long runs take on the other. Names, sources, the
+/// default stack and the GPUs' memory may differ.
 [[nodiscard]] bool takes_as_long(const ClusterSpec& a, const ClusterSpec& b);
+/// Returns whether runs of one stack say how long runs of the other take. Names, sources, what the
+/// stack can run and its memory may differ. Precision, overlap, expert dispatch and CUDA graphs
+/// may differ, too, since runs state them.
 [[nodiscard]] bool takes_as_long(const StackSpec& a, const StackSpec& b);
 
-/// Finds profiles once each; a row names them again and again.
+/// Finds each profile once, though rows name it again and again.
 class ProfileCache {
  public:
-  /// The scenario of a run: its profiles, with what the row itself says of overlap and precision.
-  /// Throws Error for unknown profiles.
+  /// Returns the scenario of a run: its profiles, with what the row itself says of overlap and
+  /// precision. Throws Error for unknown profiles.
   [[nodiscard]] Scenario scenario_of(const MeasuredRun& run);
 
-  /// Whether a run's cluster and stack are those of the scenario, whatever they are called: whether
-  /// the run says something about how long others take there. False for unknown profiles.
+  /// Returns whether a run's cluster and stack are those of the scenario, whatever their names. The
+  /// run then says how long others take there. Returns false for unknown profiles.
   [[nodiscard]] bool is_run_on(const MeasuredRun& run, const Scenario& scenario);
 
  private:

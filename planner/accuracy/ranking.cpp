@@ -31,7 +31,7 @@ void count_pair(const CostedRun& a, const CostedRun& b, RankingFigures& figures)
   }
 }
 
-/// Of at least two rows.
+/// Computes the figures of a set of at least two rows.
 RankingFigures figures_of(std::vector<const CostedRun*> rows) {
   RankingFigures figures{.rows = static_cast<int>(rows.size())};
   for (std::size_t i = 0; i < rows.size(); ++i) {

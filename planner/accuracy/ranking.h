@@ -1,4 +1,4 @@
-// Whether predictions put configurations of one job in the order in which they were measured.
+// Tests whether predictions put configurations of one job in the order in which they were measured.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,29 @@
 
 namespace ptdp {
 
-/// Pairs whose measured times are closer than this are ignored: a repetition could turn them round.
+/// The relative difference of measured times below which a pair is ignored: a repetition could turn
+/// it round.
 inline constexpr double kMeasuredTie = 0.02;
 
 /// How well a set of at least two rows is ordered.
 struct RankingFigures {
   int rows = 0;
-  int pairs = 0;  ///< That count.
-  double ordered =
-      0.0;  ///< Of them, those predicted in the measured order; a predicted tie is 1/2.
-  /// Measured time of the row predicted fastest over the fastest measured, minus 1.
+  int pairs = 0;  ///< Pairs that differ by at least kMeasuredTie.
+  /// Pairs among `pairs` predicted in the measured order; a predicted tie counts 1/2.
+  double ordered = 0.0;
+  /// Measured time of the row predicted fastest, over the shortest measured time, minus 1.
   double regret = 0.0;
-  double regret_of_three = 0.0;  ///< The same for the best of the three predicted fastest.
+  /// Measured time of the best of the three rows predicted fastest, over the shortest measured
+  /// time, minus 1.
+  double regret_of_three = 0.0;
 
+  /// Returns the share of pairs predicted in the measured order; nullopt if there are no pairs.
   [[nodiscard]] std::optional<double> pair_accuracy() const {
     return pairs == 0 ? std::nullopt : std::optional(ordered / pairs);
   }
 };
 
-/// What rows must share to be choices for one job: of one source, on one cluster.
+/// What rows must share to be choices for one job, from one source and on one cluster.
 struct JobKey {
   std::string group;
   std::string cluster;
@@ -43,18 +47,20 @@ struct JobKey {
   friend auto operator<=>(const JobKey&, const JobKey&) = default;
 };
 
+/// The rows of one job, and how well predictions order them.
 struct RankedSet {
   JobKey job;
-  RankingFigures all;
-  /// Without the rows that contradict themselves; none where fewer than two are left.
+  RankingFigures all;  ///< Figures of all rows of the job.
+  /// Figures without the rows that contradict themselves; nullopt if fewer than two are left.
   std::optional<RankingFigures> without_contradicted;
 };
 
-/// The sets of at least two rows, by job. `contradicted`: of each row, in order.
+/// Ranks each job with at least two rows, in the order of jobs. `contradicted` says of each row
+/// whether it contradicts itself.
 [[nodiscard]] std::vector<RankedSet> rank_by_job(const std::vector<CostedRun>& rows,
                                                  const std::vector<bool>& contradicted);
 
-/// The sets of a group together: pairs pooled, regrets over the sets.
+/// The figures of all sets of a group: pairs are pooled, regrets taken over the sets.
 struct RankingTotals {
   int sets = 0;
   int rows = 0;
@@ -65,18 +71,20 @@ struct RankingTotals {
   double mean_regret_of_three = 0.0;
   double max_regret_of_three = 0.0;
 
+  /// Returns the share of pairs predicted in the measured order; nullopt if there are no pairs.
   [[nodiscard]] std::optional<double> pair_accuracy() const {
     return pairs == 0 ? std::nullopt : std::optional(ordered / pairs);
   }
 };
 
+/// How well predictions order the jobs of one group.
 struct GroupRanking {
   std::string group;
-  RankingTotals all;
-  RankingTotals without_contradicted;
+  RankingTotals all;                   ///< Totals over all rows.
+  RankingTotals without_contradicted;  ///< Totals without rows that contradict themselves.
 };
 
-/// By group, in the order of `sets`.
+/// Adds up the sets of each group; `sets` must be sorted by group, as rank_by_job() returns them.
 [[nodiscard]] std::vector<GroupRanking> ranking_by_group(const std::vector<RankedSet>& sets);
 
 }  // namespace ptdp

@@ -8,7 +8,7 @@
 namespace ptdp {
 namespace {
 
-/// The runs at `indices`, but for those of which `is_left_out` says so.
+/// Returns the runs at `indices` without those for which `is_left_out` is true.
 template <class Predicate>
 std::vector<CalibrationRun> calibration_runs(const std::vector<CostedRun>& runs,
                                              const std::vector<std::size_t>& indices,

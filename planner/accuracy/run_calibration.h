@@ -1,4 +1,4 @@
-// Which factor multiplies which prediction: out of published runs for a plan, out of the other rows
+// Which factor multiplies which prediction: one from published runs for a plan, one from other rows
 // for a row.
 #pragma once
 
@@ -19,12 +19,13 @@ namespace ptdp {
 
 /// How the predictions of a set of rows are calibrated.
 enum class CalibrationKind {
-  kNone,              ///< Not at all: the cost model as it is.
-  kShipped,           ///< As ptdp-plan would for that job: by published runs of other jobs.
-  kLeaveOneOut,       ///< By the other rows of its scope.
-  kLeaveOneGroupOut,  ///< By the rows of its scope that are not of its group.
-  kScale              ///< By all rows of its scope, itself included: in-sample.
+  kNone,              ///< No calibration: the cost model as it is.
+  kShipped,           ///< Calibrated by published runs of other jobs, as ptdp-plan would.
+  kLeaveOneOut,       ///< Calibrated by the other rows of the row's scope.
+  kLeaveOneGroupOut,  ///< Calibrated by rows of the row's scope that are not of its group.
+  kScale              ///< Calibrated by all rows of the row's scope, itself included: in-sample.
 };
+/// Names of the kinds of calibration, as flags and documents have them.
 inline constexpr std::array kCalibrationKindNames = {
     NamedValue<CalibrationKind>{CalibrationKind::kNone, "none"},
     NamedValue<CalibrationKind>{CalibrationKind::kShipped, "shipped"},
@@ -32,14 +33,15 @@ inline constexpr std::array kCalibrationKindNames = {
     NamedValue<CalibrationKind>{CalibrationKind::kLeaveOneGroupOut, "leave-one-group-out"},
     NamedValue<CalibrationKind>{CalibrationKind::kScale, "scale"}};
 
-/// A costed run as one that a factor can rest on.
+/// Returns a costed run as one that a factor can rest on.
 [[nodiscard]] CalibrationRun calibration_run(const CostedRun& run);
 
-/// Whose runs share a factor: a cluster and a stack, by name, and a kind of model. What routing,
-/// dispatch and grouped products cost beyond the model says nothing about dense layers.
+/// The runs that share a factor: those of one cluster, stack and kind of model. Models with experts
+/// are a kind of their own: what routing, dispatch and grouped products cost beyond the cost model
+/// says nothing about dense layers.
 struct CalibrationScope {
-  std::string cluster;
-  std::string stack;
+  std::string cluster;  ///< Name of the cluster.
+  std::string stack;    ///< Name of the stack.
   bool has_experts = false;
 
   friend bool operator==(const CalibrationScope&, const CalibrationScope&) = default;
@@ -48,29 +50,33 @@ struct CalibrationScope {
            std::tie(b.cluster, b.stack, b.has_experts);
   }
 };
+/// Returns the scope of a run.
 [[nodiscard]] CalibrationScope scope_of(const CostedRun& run);
+/// Returns the scope of a scenario.
 [[nodiscard]] CalibrationScope scope_of(const Scenario& scenario);
-/// "dgx-h100 + nemo-2024", of models with experts "dgx-h100 + nemo-2024, experts".
+/// Returns a scope for people: "dgx-h100 + nemo-2024", for models with experts
+/// "dgx-h100 + nemo-2024, experts".
 [[nodiscard]] std::string text_of(const CalibrationScope& scope);
-/// Indices of runs by scope.
+/// Returns the indices of runs by scope.
 [[nodiscard]] std::map<CalibrationScope, std::vector<std::size_t>> by_scope(
     const std::vector<CostedRun>& runs);
 
-/// The calibration of each run, in order.
+/// Returns the calibration of each run, in order.
 [[nodiscard]] std::vector<Calibration> calibrations_of(const std::vector<CostedRun>& runs,
                                                        CalibrationKind kind);
 
-/// The costed published runs of the scenario's kind of model on its cluster and stack, whatever
-/// those are called.
+/// Costs the published runs of the scenario's kind of model on its cluster and stack, whatever
+/// these are called.
 [[nodiscard]] std::vector<CostedRun> published_runs_on(const MeasuredRuns& published,
                                                        const Scenario& scenario);
 
-/// The fit of all runs but those of the scenario's model and batch on so many GPUs: a prediction
-/// that stands beside a measurement was not fitted to it.
+/// Fits all runs but those of the scenario's model and batch on `gpus` GPUs. A prediction that
+/// stands beside a measurement is thus not fitted to it.
 [[nodiscard]] CalibrationFit fit_leaving_out_job(const std::vector<CostedRun>& runs,
                                                  const Scenario& scenario, std::int64_t gpus);
 
-/// fit_leaving_out_job(published_runs_on(…)): what ptdp-plan calibrates with.
+/// Fits the calibration of ptdp-plan: published runs on the scenario's cluster and stack, without
+/// those of its job.
 [[nodiscard]] CalibrationFit calibrate_by_published(const MeasuredRuns& published,
                                                     const Scenario& scenario, std::int64_t gpus);
 

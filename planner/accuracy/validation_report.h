@@ -1,4 +1,4 @@
-// Predicted against measured, as tables and as JSON.
+// Compares predicted with measured times, and reports the errors as tables and as JSON.
 #pragma once
 
 #include <string>
@@ -14,57 +14,61 @@
 
 namespace ptdp {
 
-/// A row with its prediction under a calibration.
+/// A measured row with its prediction under a calibration.
 struct ValidatedRun {
   CostedRun costed;
   Calibration calibration;
-  bool is_contradicted = false;  ///< Contradicts itself: contradictions.h.
+  bool is_contradicted = false;  ///< Whether the row contradicts itself, see contradictions.h.
 
+  /// Returns the calibrated prediction with its 90 % interval.
   [[nodiscard]] Estimate<Seconds> predicted() const;
-  /// predicted/measured − 1.
+  /// Returns predicted/measured − 1.
   [[nodiscard]] double error() const;
+  /// Returns whether the measured time lies inside the interval of the prediction.
   [[nodiscard]] bool is_inside_interval() const;
 };
 
-/// A row that leaves fields out, with the predictions of its completions. Times are of the best
-/// completion's batch; of another batch, or of another time that the row's rate means, they count
-/// in proportion to the time measured.
+/// A row that leaves fields out, with the predictions of its completions (PartialRun). Times are of
+/// the best completion's batch. Times of another batch, or of another time that the row's rate
+/// means, are scaled by the ratio of the measured times.
 struct ValidatedPartialRun {
   std::string id;
   std::string group;
-  std::vector<std::string> unknown;
-  std::int64_t tried = 0;
-  int completions = 0;  ///< That count (PartialRun).
-  bool fits = true;     ///< Whether any fits into memory by its model.
-  ValidatedRun best;    ///< Predicted fastest per sequence: what a good engineer would have chosen.
-  Seconds fastest;      ///< Least and largest prediction ...
-  Seconds slowest;
-  Seconds low;  ///< ... and the ends of all their intervals.
-  Seconds high;
+  std::vector<std::string> unknown;  ///< Columns that the row leaves out.
+  std::int64_t tried = 0;            ///< Number of ways tried, those that cannot run included.
+  int completions = 0;               ///< Number of completions that count (PartialRun).
+  bool fits = true;                  ///< Whether any completion fits by the model of memory.
+  /// The completion predicted fastest per sequence: what a good engineer would have chosen.
+  ValidatedRun best;
+  Seconds fastest;  ///< Least prediction of any completion.
+  Seconds slowest;  ///< Largest prediction of any completion.
+  Seconds low;      ///< Least lower end of the completions' intervals.
+  Seconds high;     ///< Largest upper end of the completions' intervals.
 
+  /// Returns whether the measured time lies between `low` and `high`.
   [[nodiscard]] bool is_inside_interval() const;
-  /// Of the interval, as a fraction of its middle.
+  /// Returns half of high − low, as a fraction of their middle.
   [[nodiscard]] double half_width() const;
 };
 
-/// The rows of one group that leave fields out, or all of them.
+/// The rows of one group that leave fields out, or all such rows.
 struct PartialGroup {
   std::string group;
   int rows = 0;
-  int calibrated = 0;              ///< Whose best completion is.
-  int too_large = 0;               ///< That do not fit by the model of memory.
-  double inside_interval = 0.0;    ///< Share of the rows.
-  double median_half_width = 0.0;  ///< As a fraction of the middle.
-  double best_inside = 0.0;        ///< Share of those inside the interval of the best alone.
-  double median_best_error = 0.0;  ///< Of the best's predicted/measured − 1, without sign.
+  int calibrated = 0;              ///< Rows whose best completion is calibrated.
+  int too_large = 0;               ///< Rows of which no completion fits by the model of memory.
+  double inside_interval = 0.0;    ///< Share of rows measured between `low` and `high`.
+  double median_half_width = 0.0;  ///< Median of half_width(), a fraction of the middle.
+  double best_inside = 0.0;        ///< Share of rows inside the interval of the best alone.
+  double median_best_error = 0.0;  ///< Median of |predicted/measured − 1| of the best.
 };
 
-/// Rows of one group, or all of them.
+/// The errors of the rows of one group, or of all rows.
 struct GroupErrors {
   std::string group;
   ErrorSummary errors;
-  double inside_interval = 0.0;    ///< Share of the rows.
-  double median_half_width = 0.0;  ///< Of the intervals, as a fraction of the prediction.
+  double inside_interval = 0.0;    ///< Share of rows measured inside their interval.
+  double median_half_width = 0.0;  ///< Median half-width of intervals, relative to the prediction.
 };
 
 /// The factor of one scope, fitted to all its rows: in-sample by nature.
@@ -74,28 +78,31 @@ struct FittedFactor {
   int num_rows = 0;
 };
 
+/// Measured rows beside their predictions under one calibration.
 struct ValidationReport {
   CalibrationKind calibration = CalibrationKind::kNone;
   std::vector<ValidatedRun> rows;
   std::vector<SkippedRun> skipped;
-  std::vector<ValidatedPartialRun> partial;  ///< No part of groups, total, factors and ranking.
-  std::vector<GroupErrors> groups;           ///< By name.
+  std::vector<ValidatedPartialRun> partial;  ///< Rows that count in no group, factor or ranking.
+  std::vector<GroupErrors> groups;           ///< Errors by group, in the order of names.
   GroupErrors total;
-  std::vector<FittedFactor> factors;  ///< By name.
-  std::vector<RankedSet> ranking;     ///< By rank_rows(), where asked for.
-  MemoryReport memory;                ///< Whatever the calibration.
+  std::vector<FittedFactor> factors;  ///< Factors by scope, in the order of names.
+  std::vector<RankedSet> ranking;     ///< Result of rank_rows(); empty unless asked for.
+  MemoryReport memory;                ///< Memory, which no calibration changes.
 };
 
-/// Under `calibration`, without a ranking.
+/// Makes the report of `runs` under `calibration`, without a ranking.
 [[nodiscard]] ValidationReport make_validation_report(const CostedRuns& runs,
                                                       CalibrationKind calibration);
-/// The ranking of the report's rows under its calibration.
+/// Ranks the report's rows by job under its calibration.
 [[nodiscard]] std::vector<RankedSet> rank_rows(const ValidationReport& report);
 
+/// Returns the report as tables for people.
 [[nodiscard]] std::string to_table(const ValidationReport& report);
-/// `ptdp.validation/1`, described in FORMATS.md.
+/// Returns the report as `ptdp.validation/1`, described in FORMATS.md.
 [[nodiscard]] std::string to_json(const ValidationReport& report);
-/// The report of `runs` in a format.
+/// Returns the report of `runs` in a format. Markdown is the page of errors, which takes only
+/// `runs` and makes its own reports.
 [[nodiscard]] std::string in_format(AnswerFormat format, const ValidationReport& report,
                                     const CostedRuns& runs);
 

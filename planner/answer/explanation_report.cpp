@@ -11,8 +11,8 @@
 namespace ptdp {
 namespace {
 
-/// By what the best configuration that matches differs from the best of all, in what the objective
-/// counts.
+/// Returns the terms by which the best configuration that matches differs from the best of all, in
+/// what the objective counts.
 std::vector<TermDifference> lost_terms(const Explanation& explanation, const Scenario& scenario,
                                        const CalibrationFit& calibration) {
   const auto cost = [&](const ParallelConfig& config) {

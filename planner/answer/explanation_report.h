@@ -1,4 +1,4 @@
-// The answer to "why not X", for people and for programs.
+// The answer to "why not X", as text for people and as JSON.
 #pragma once
 
 #include <string>
@@ -9,15 +9,17 @@
 
 namespace ptdp {
 
-/// Why a partly given configuration is not the best, or cannot run.
+/// Returns a text that says why a partly given configuration is not the best, or cannot run. Times
+/// are calibrated.
 [[nodiscard]] std::string summarize(const Explanation& explanation, const Scenario& scenario,
                                     const CalibrationFit& calibration);
 
-/// The comparison as `ptdp.explanation/1`, described in FORMATS.md.
+/// Returns the explanation as `ptdp.explanation/1`, described in FORMATS.md. Times are calibrated.
 [[nodiscard]] std::string to_json(const Explanation& explanation, const Scenario& scenario,
                                   const CalibrationFit& calibration);
 
-/// The explanation in a format. People also read that a search of `options` was ended early.
+/// Returns the explanation in a format. The text also says when a search of `options` was ended
+/// early.
 [[nodiscard]] std::string in_format(AnswerFormat format, const Explanation& explanation,
                                     const Scenario& scenario, const CalibrationFit& calibration,
                                     const SearchOptions& options);

@@ -16,8 +16,7 @@ constexpr std::int64_t kMost = 1'000'000'000;
 constexpr std::int64_t kMostPlans = 10'000;
 constexpr std::size_t kLargestList = std::size_t{64} * 1024 * 1024;
 
-/// Describes what was pinned of a field, by the type of its pin, which is const where it is
-/// written.
+/// Describes the pin of one field, by the type of the pin, which is const when writing.
 template <class Fields, class Pin>
 void describe_pin(Fields& fields, const FieldTraits& traits, const std::string& key, Pin& pin) {
   using Plain = std::remove_const_t<Pin>;
@@ -34,7 +33,7 @@ void describe_pin(Fields& fields, const FieldTraits& traits, const std::string& 
   }
 }
 
-/// What was pinned; a field of which everything goes is absent, and so is one that has no flag.
+/// Describes all pins. A field that is not pinned is absent, and so is one that has no flag.
 template <class Fields>
 void describe_pins(Fields& fields, Described<Fields, Pins>& pins) {
   for_each_flag([&](const auto& field) {
@@ -50,7 +49,7 @@ void describe_pins(Fields& fields, Described<Fields, Pins>& pins) {
   });
 }
 
-/// The job out of `inputs`, whose other keys repeat what stands elsewhere.
+/// Reads the job from `inputs`. Its other keys repeat what stands elsewhere in the document.
 TrainingJob read_job(ObjectReader inputs) {
   TrainingJob job;
   ObjectReader model = inputs.child("model");

@@ -1,4 +1,4 @@
-// The plans of a search, and what it takes to search again: `ptdp.plans/1` read back.
+// Reads the plans of a search, and what it takes to search again, from `ptdp.plans/1`.
 #pragma once
 
 #include <array>
@@ -14,24 +14,28 @@
 
 namespace ptdp {
 
+/// Names of the objectives, as --objective and documents have them.
 inline constexpr std::array kObjectiveNames = {NamedValue<Objective>{Objective::kTime, "time"},
                                                NamedValue<Objective>{Objective::kCost, "cost"}};
 
+/// Plans of one search, with the inputs to search again.
 struct PlanList {
   Scenario scenario;
   SearchOptions options;
-  std::vector<Plan> plans;  ///< As listed: best first.
+  std::vector<Plan> plans;  ///< Plans in the order of the list: best first.
 };
 
-/// What `ptdp-plan --format json` wrote. Throws Error naming the place, also for plans that do not
-/// follow from the inputs (checked(), plan.h).
+/// Reads what `ptdp-plan --format json` of this version wrote. Throws Error with the place of the
+/// fault, also for plans that do not follow from the inputs (checked(), plan.h).
 [[nodiscard]] PlanList parse_plan_list(std::string_view text, const std::string& place);
-/// A file of that, or of one plan: a search without pins.
+/// Reads a file of `ptdp.plans/1`, or of one plan, which stands for a search without pins. Throws
+/// Error.
 [[nodiscard]] PlanList read_plan_list(const std::filesystem::path& path);
-/// Files of one plan each, all of one job, cluster, stack and number of GPUs. At least one.
+/// Reads files of one plan each, at least one file. Throws Error unless all are of one job,
+/// cluster, stack and number of GPUs.
 [[nodiscard]] PlanList read_plan_files(const std::vector<std::filesystem::path>& paths);
 
-/// The flags of a search, but for its threads: which never change a result.
+/// Describes the flags of a search that can change its result.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, SearchOptions>& options);
 

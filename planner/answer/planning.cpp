@@ -15,7 +15,7 @@
 namespace ptdp {
 namespace {
 
-// The share of what the limit leaves; derived plans and rules of thumb have the rest.
+// Share of the time limit for the search; derived plans and rules of thumb have the rest.
 constexpr double kShareOfSearch = 0.9;
 
 ObjectWriter training_json(const Plan& plan, const RunBudget& budget) {
@@ -48,8 +48,8 @@ ObjectWriter plan_json(const Plan& plan, const RunBudget& budget) {
   return json;
 }
 
-/// The value of a field in a table; nothing where it does not apply, or is the usual number of
-/// layers.
+/// Returns the value of a field in a table. Empty when the field does not apply, or is a number
+/// below the least that can be typed: the usual number of layers.
 template <class Value, class Pin, bool has_flag>
 std::string cell(const ConfigField<Value, Pin, has_flag>& field, const ParallelConfig& config) {
   if constexpr (std::is_same_v<Value, bool>) {
@@ -139,7 +139,7 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   if (!result.search.best.empty()) {
     result.baselines = rules_of_thumb(scenario, options, times);
     if (options.limit.is_over()) {
-      result.baselines.clear();  // those that were cut off would seem to have nothing that fits
+      result.baselines.clear();  // a rule that was cut off would seem to have nothing that fits
     }
   }
   for (const MeasuredRun& run : find_published_runs(published, scenario, options.gpus)) {
@@ -245,7 +245,7 @@ std::string to_json(const PlanningResult& result, const RunBudget& budget) {
   json.children("pareto", std::move(pareto));
   json.children("baselines", baselines_json(result));
   json.children("published", published_json(result));
-  // What it takes to search again: plan_list.h.
+  // Inputs for searching again, which plan_list.h reads.
   json.object("search", result.options);
   json.object("cluster", result.scenario.cluster);
   json.object("stack", result.scenario.stack);

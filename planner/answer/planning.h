@@ -16,14 +16,14 @@
 
 namespace ptdp {
 
-/// A published run of the same model, batch and number of GPUs, with what we predict for its
-/// configuration and for the best one under the same calibration.
+/// A published run of the same model, batch and number of GPUs, with its prediction.
 struct PublishedComparison {
   MeasuredRun run;
-  Prediction predicted;
-  bool is_same_stack = false;  ///< Run on the cluster and stack that was planned for.
+  Prediction predicted;        ///< Prediction for the run's configuration on its cluster and stack.
+  bool is_same_stack = false;  ///< Whether it ran on the cluster and stack that was planned for.
 };
 
+/// The plans for a job, with everything that an answer sets beside them.
 struct PlanningResult {
   Scenario scenario;
   SearchOptions options;
@@ -31,41 +31,41 @@ struct PlanningResult {
   CalibrationFit calibration;
   /// Whether no prediction beside a published run rests on that run.
   bool leaves_out_published_runs = true;
-  std::vector<Plan> plans;          ///< Of search.best, in order.
-  std::vector<Baseline> baselines;  ///< None where the search's limit left no time for them.
+  std::vector<Plan> plans;          ///< Plans of search.best, in order, calibrated.
+  std::vector<Baseline> baselines;  ///< Rules of thumb; none if the limit left no time for them.
   std::vector<PublishedComparison> published;
 };
 
-/// Searches, calibrates and sets the result beside the rules of thumb and
-/// published results. Throws Error for a scenario that cannot be costed; that nothing fits is an
-/// answer
-/// (`plans` is empty).
+/// Searches, calibrates, and sets the result beside the rules of thumb and published runs. Throws
+/// Error for a scenario that cannot be costed. When nothing fits, `plans` is empty.
 [[nodiscard]] PlanningResult plan_training(
     const Scenario& scenario, const SearchOptions& options,
     const CalibrationSource& calibration = CalibrationSource::shipped());
 
-/// What was planned for, for documents that say so.
+/// Returns what was planned for (job, GPUs, cluster, stack, objective) as a part of documents.
 [[nodiscard]] ObjectWriter inputs_json(const Scenario& scenario, const SearchOptions& options);
-/// Counts of a search, for documents that hold one; whether it came to its end, and if not, what is
-/// left takes at least, calibrated.
+/// Returns the counts of a search as a part of documents, and whether it came to its end. If not,
+/// adds the least time of an iteration of what is left, calibrated.
 [[nodiscard]] ObjectWriter candidates_json(const SearchResult& search,
                                            double calibration_factor = 1.0);
-/// What to say to people of a search that its limit ended, an empty line before; nothing of others.
+/// Returns a remark for people on a search that its limit ended, with an empty line before; returns
+/// an empty string for other searches.
 [[nodiscard]] std::string unproven_remark(const SearchResult& search, const SearchOptions& options,
                                           double calibration_factor);
-/// A costed configuration, calibrated, for documents that hold one.
+/// Returns a costed configuration as a part of documents: its time, calibrated, and peak memory.
 [[nodiscard]] ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor);
 
 inline constexpr const char* kPlansSchema = "ptdp.plans/1";
 
-/// The result as `ptdp.plans/1`, described in FORMATS.md; equal results give equal bytes.
+/// Returns the result as `ptdp.plans/1`, described in FORMATS.md; equal results give equal bytes.
 [[nodiscard]] std::string to_json(const PlanningResult& result, const RunBudget& budget = {});
 
-/// One line of comma-separated values per plan, with a header; training_s, gpu_hours and cost are
-/// empty without a budget.
+/// Returns the result as CSV: a header, then a line per plan. The columns training_s, gpu_hours and
+/// cost are empty without a budget.
 [[nodiscard]] std::string to_csv(const PlanningResult& result, const RunBudget& budget = {});
 
-/// The answer in a format. For people it ends in what was assumed and the command to type next.
+/// Returns the answer in a format. The text for people ends in what was assumed (`assumptions`) and
+/// the command to type next (`next`); for the text `result.plans` must not be empty.
 [[nodiscard]] std::string in_format(AnswerFormat format, const PlanningResult& result,
                                     const RunBudget& budget,
                                     const std::vector<std::string>& assumptions,

@@ -18,13 +18,14 @@ constexpr double kShownElasticity = 0.005;
 constexpr std::size_t kShownRanks = 3;
 constexpr double kTellingDifference = 0.02;
 
-/// Whether the plan predicts what is simulated, and nothing else.
+/// Returns whether the plan predicts just what is simulated: its schedule, no stragglers, no
+/// jitter.
 bool is_predicted(const SimulationContext& context) {
   return context.is_as_planned && context.options.stragglers.empty() &&
          context.options.jitter.sigma == 0.0;
 }
 
-/// Whom to believe where plan and simulation differ, and why.
+/// Returns which of plan and simulation to believe where they differ, and why.
 std::string belief(const Plan& plan) {
   if (plan.tool_version != PTDP_VERSION) {
     return fmt::format(
@@ -45,7 +46,8 @@ std::string belief(const Plan& plan) {
       plan.schedule.num_microbatches);
 }
 
-/// A sentence where plan and simulation of the same step differ by much; else nothing.
+/// Returns a sentence when plan and simulation of the same step differ by more than
+/// kTellingDifference, else an empty string.
 std::string difference(const Plan& plan, const SimulationContext& context,
                        const PlanSimulation& simulation) {
   const double longer = simulation.step / plan.predicted.iteration_time.value - 1.0;
@@ -86,7 +88,7 @@ std::string changes(const SimulationOptions& options) {
   return text.empty() ? text : "With\n" + text;
 }
 
-/// Least and most over the ranks.
+/// Returns the least and the largest figure over the ranks: "1.2 s .. 1.5 s".
 template <class Figure>
 std::string range_over_ranks(const SimulatedTimes& times, const Figure& figure) {
   Seconds least = figure(times.ranks.front());
@@ -122,7 +124,7 @@ std::string critical_path_text(const PlanSimulation& simulation) {
   return text;
 }
 
-/// The ranks whose slowness costs most.
+/// Returns the ranks whose slowness costs most, kShownRanks at most.
 std::string elasticity_text(const PlanSimulation& simulation) {
   const std::vector<double>& elasticities = simulation.elasticities;
   std::vector<std::size_t> ranks(elasticities.size());
@@ -155,7 +157,7 @@ std::string memory_text(const Plan& plan, const PlanSimulation& simulation) {
                      duration(profile.peak_time), plan.memory.peak().value() / kGibi);
 }
 
-/// Where the timeline shown is not all of it.
+/// Returns a remark when the window does not show the whole timeline, else an empty string.
 std::string shown_part(const PlanSimulation& simulation, const DrawingWindow& window) {
   const Seconds makespan = simulation.timeline.times.makespan();
   const bool is_whole = window.from == Seconds(0.0) && window.to == makespan;
@@ -256,7 +258,7 @@ std::string simulation_json(const Plan& plan, const SimulationContext& context,
 
 namespace {
 
-/// Fastest first; what cannot be stays in the table's order, behind.
+/// Returns the schedules, fastest first, with those that the plan cannot have last, in their order.
 std::vector<ScheduleComparison> sorted(std::span<const ScheduleComparison> schedules) {
   std::vector<ScheduleComparison> rows(schedules.begin(), schedules.end());
   std::stable_sort(

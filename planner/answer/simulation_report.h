@@ -13,31 +13,36 @@ namespace ptdp {
 /// How a simulation came about.
 struct SimulationContext {
   SimulationOptions options;
-  bool is_as_planned = true;  ///< The plan's own schedule.
-  bool has_orders = false;    ///< JSON: whether to list what every rank does.
+  bool is_as_planned = true;  ///< Whether the plan's own schedule was simulated.
+  bool has_orders = false;    ///< Whether JSON lists what every rank does.
 };
 
-/// The step beside the planned one, where they differ by more than 2 % with which of the two to
-/// believe; bubble, idle time and memory by rank, the critical path by term, what a slower rank
-/// costs, and the timeline of `window`.
+/// Returns the simulated step as text:
+///
+///   - the step beside the planned one, and which of the two to believe if they differ by more
+///     than 2 %;
+///   - bubble, idle time and work of ranks, and memory of the heaviest rank;
+///   - the critical path by term, and what a slower rank costs;
+///   - the timeline of `window`.
 [[nodiscard]] std::string simulation_text(const Plan& plan, const SimulationContext& context,
                                           const PlanSimulation& simulation,
                                           const DrawingWindow& window);
-/// Writes the figures as `ptdp.simulation/1`, described in FORMATS.md.
+/// Returns the simulated step as `ptdp.simulation/1`, described in FORMATS.md.
 [[nodiscard]] std::string simulation_json(const Plan& plan, const SimulationContext& context,
                                           const PlanSimulation& simulation);
 
-/// A table of schedules, fastest first, what the plan cannot have behind; and as
-/// `ptdp.schedules/1`.
+/// Returns a table of schedules, fastest first; schedules that the plan cannot have come last.
 [[nodiscard]] std::string comparison_text(const Plan& plan,
                                           std::span<const ScheduleComparison> schedules);
+/// Returns the comparison of schedules as `ptdp.schedules/1`, described in FORMATS.md.
 [[nodiscard]] std::string comparison_json(const Plan& plan,
                                           std::span<const ScheduleComparison> schedules);
 
-/// The simulated step, or the schedules, in a format.
+/// Returns a simulated step in a format, JSON or text; `window` is for the text.
 [[nodiscard]] std::string in_format(AnswerFormat format, const Plan& plan,
                                     const SimulationContext& context,
                                     const PlanSimulation& simulation, const DrawingWindow& window);
+/// Returns the comparison of schedules in a format, JSON or text.
 [[nodiscard]] std::string in_format(AnswerFormat format, const Plan& plan,
                                     std::span<const ScheduleComparison> schedules);
 

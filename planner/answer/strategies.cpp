@@ -10,7 +10,8 @@
 namespace ptdp {
 namespace {
 
-/// What a strategy searches: a stack that runs it and pins, or why the user's pins leave it out.
+/// What to search for a strategy: a stack that runs it, and pins. Or why the user's pins leave the
+/// strategy out.
 struct StrategySearch {
   Scenario scenario;
   SearchOptions options;
@@ -34,7 +35,7 @@ struct StrategySearch {
     range = rest.value_or(IntegerRanges(low));
   }
 
-  /// The stack shards no other way.
+  /// Lets the stack shard with these ZeRO stages only, as far as the user's pins allow.
   void allow_stages(std::vector<int> stages) {
     const IntegerRanges& pinned = options.pins.zero_stage;
     std::erase_if(stages, [&](int stage) { return !pinned.contains(stage); });
@@ -46,8 +47,8 @@ struct StrategySearch {
   }
 };
 
-/// With a pipeline, stages 2 and 3 are ZeRO-1 under another name (sharding.h): PTD-P, then, of a
-/// stack that has only these.
+/// Sets up the search for PTD-P. With a pipeline, ZeRO stages 2 and 3 are ZeRO-1 under another name
+/// (sharding.h). A stack with only these stages is therefore searched with a pipeline.
 void search_ptd_p(StrategySearch& search) {
   StackCapabilities& can_run = search.scenario.stack.can_run;
   std::vector<int> stages;
@@ -69,6 +70,7 @@ void search_ptd_p(StrategySearch& search) {
   search.allow_stages(stages.empty() ? std::vector<int>{0, 1} : stages);
 }
 
+/// Makes the stack gather and reduce behind compute.
 void prefetch(StackSpec& stack) {
   if (stack.data_parallel_overlap == DataParallelOverlap::kNever) {
     stack.data_parallel_overlap = DataParallelOverlap::kSingleStage;
@@ -109,7 +111,8 @@ void search_fully_sharded(StrategySearch& search, Strategy strategy) {
   }
 }
 
-/// One line of why_nothing_fits(): where some candidates failed by memory alone, what lacks least.
+/// Returns in one line why nothing was found. When some candidates failed by memory alone, names
+/// the one that misses least; else takes the first line of why_nothing_fits().
 std::string reason_of(const StrategySearch& search, const SearchResult& result) {
   if (result.unseen.has_value()) {
     return "nothing was found before the search was ended";

@@ -1,4 +1,4 @@
-// The ways to shard a training job that people choose between, each at its best.
+// The strategies for sharding a training job that people choose between, each at its best.
 #pragma once
 
 #include <array>
@@ -14,21 +14,26 @@
 
 namespace ptdp {
 
+/// A strategy for sharding a training job over GPUs.
 enum class Strategy {
-  kPtdP,         ///< tp·pp·dp, with cp and ep; ZeRO stage 0 or 1 (SC21, arXiv:2104.04473).
-  kZero3,        ///< dp alone, all state sharded over all GPUs (arXiv:1910.02054).
-  kZero3Tensor,  ///< The same over tensor-parallel groups, tp of 2 and more.
-  /// tp and pp of 1; layers gathered ahead (arXiv:2304.11277), in groups that are replicated and
-  /// kept for the backward pass where that is faster, with cp and ep.
+  /// PTD-P: pipeline, tensor and data parallelism with ZeRO stage 0 or 1, and with cp and ep (SC21,
+  /// arXiv:2104.04473).
+  kPtdP,
+  kZero3,        ///< ZeRO-3: dp alone, all state sharded over all GPUs (arXiv:1910.02054).
+  kZero3Tensor,  ///< ZeRO-3 over replicas that are tensor-parallel groups, tp of 2 and more.
+  /// FSDP: full sharding with tp and pp of 1, with cp and ep; layers are gathered ahead
+  /// (arXiv:2304.11277). Shards are replicated over groups, and gathered weights kept for the
+  /// backward pass, when that is faster.
   kFsdp
 };
 
-/// A strategy as it is named in files and to people.
+/// The names of a strategy.
 struct StrategyName {
   Strategy strategy;
-  std::string_view key;
-  std::string_view name;
+  std::string_view key;   ///< Name in files: "zero-3".
+  std::string_view name;  ///< Name for people: "ZeRO-3".
 };
+/// Names of all strategies, in the order in which they are compared.
 inline constexpr std::array kStrategies = {
     StrategyName{Strategy::kPtdP, "ptd-p", "PTD-P"},
     StrategyName{Strategy::kZero3, "zero-3", "ZeRO-3"},
@@ -38,42 +43,45 @@ inline constexpr std::array kStrategies = {
 /// The best configuration of a strategy, or why there is none.
 struct StrategyResult {
   StrategyName name = kStrategies.front();
-  /// False: the stack is costed as if it could. It then also gathers and reduces behind compute
-  /// what it shards, as DeepSpeed's overlap_comm and FSDP's prefetching do, and has 1F1B and
-  /// its interleaved form where it has no pipeline.
+  /// Whether the stack runs the strategy. If not, the stack is costed as if it could. Its gathers
+  /// and reductions of shards then run behind compute, as DeepSpeed's overlap_comm and FSDP's
+  /// prefetching do. A stack without a pipeline then has 1F1B and its interleaved form.
   bool is_run_by_stack = true;
   SearchResult search;
   std::optional<Plan> plan;
-  std::string reason;  ///< One line, without a plan.
+  std::string reason;  ///< Why there is no plan, in one line; empty if there is one.
 };
 
+/// The best configuration of every strategy.
 struct StrategyComparison {
   Scenario scenario;
   SearchOptions options;
-  CalibrationFit calibration;           ///< One for all, so that it favours none.
-  std::vector<StrategyResult> results;  ///< As in kStrategies.
+  CalibrationFit calibration;           ///< One calibration for all, so that it favors none.
+  std::vector<StrategyResult> results;  ///< Results in the order of kStrategies.
 
-  /// The best of the best under the objective; null where none can run.
+  /// Returns the best result under the objective; null when no strategy can run.
   [[nodiscard]] const StrategyResult* best() const;
 };
 
-/// Searches once per strategy, within the pins of `options`: recomputation, microbatch size,
-/// sequence parallelism and the rest of the stack's features are the same for all. Throws Error for
-/// a scenario that cannot be costed.
+/// Searches once per strategy, within the pins of `options`. Recomputation, microbatch size,
+/// sequence parallelism and other features of the stack are open to all strategies alike. Throws
+/// Error for a scenario that cannot be costed.
 [[nodiscard]] StrategyComparison compare_strategies(
     const Scenario& scenario, const SearchOptions& options,
     const CalibrationSource& calibration = CalibrationSource::shipped());
 
-/// By how much a result that has a plan is worse than the best, as a fraction.
+/// Returns how much worse than the best a result is, as a fraction. The result must have a plan.
 [[nodiscard]] double loss(const StrategyComparison& comparison, const StrategyResult& result);
 
-/// The comparison for people; as `ptdp.strategies/1`, described in FORMATS.md; and with one
-/// line of comma-separated values per strategy. Equal comparisons give equal bytes.
+/// Returns the comparison as text for people, with the `assumptions` at its end.
 [[nodiscard]] std::string summarize(const StrategyComparison& comparison,
                                     const std::vector<std::string>& assumptions);
+/// Returns the comparison as `ptdp.strategies/1`, described in FORMATS.md; equal comparisons give
+/// equal bytes.
 [[nodiscard]] std::string to_json(const StrategyComparison& comparison);
+/// Returns the comparison as CSV: a header, then a line per strategy.
 [[nodiscard]] std::string to_csv(const StrategyComparison& comparison);
-/// The comparison in a format; `assumptions` are for people.
+/// Returns the comparison in a format; `assumptions` are for the text.
 [[nodiscard]] std::string in_format(AnswerFormat format, const StrategyComparison& comparison,
                                     const std::vector<std::string>& assumptions);
 

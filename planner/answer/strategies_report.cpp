@@ -15,7 +15,7 @@ CostBreakdown cost_of(const StrategyComparison& comparison, const StrategyResult
                  comparison.options.objective);
 }
 
-/// What a person would otherwise wonder about: GPUs that do nothing, and a batch that is why.
+/// Returns what a person would otherwise wonder about: idle GPUs, and a batch that is the reason.
 std::string remark(const StrategyComparison& comparison, const StrategyResult& result) {
   const std::int64_t batch = comparison.scenario.job.global_batch_size;
   const std::int64_t gpus = comparison.options.gpus;
@@ -136,7 +136,7 @@ std::string to_json(const StrategyComparison& comparison) {
 std::string to_csv(const StrategyComparison& comparison) {
   using Column = CsvColumn<StrategyResult>;
   const auto flag = [](bool is_set) { return is_set ? "1" : "0"; };
-  /// A column that is empty where no plan fits.
+  // Makes a column that is empty for a strategy without a plan.
   const auto planned = [](std::string name, auto number) -> Column {
     return {std::move(name), [=](const StrategyResult& result) {
               return result.plan ? fmt::format("{:.6g}", number(result)) : "";

@@ -50,7 +50,8 @@ std::string fp8_row(const StackSpec& stack) {
                    : "";
 }
 
-/// ": core_attn+mlp", ": block 2"; nothing where the kind of recomputation says all.
+/// Returns what is recomputed: ": core_attn+mlp", ": block 2". Empty when the kind of recomputation
+/// says all.
 std::string recomputed(const ParallelConfig& config) {
   if (repeats(config.recompute) == Repeats::kModules &&
       config.recompute_modules != kCoreAttentionAlone) {
@@ -61,7 +62,7 @@ std::string recomputed(const ParallelConfig& config) {
              : "";
 }
 
-/// What follows the value of a field on its row: what belongs to it and has no row of its own.
+/// Returns what follows the value of a field on its row: details that have no row of their own.
 std::string remark(std::string_view key, const Plan& plan) {
   const ParallelConfig& config = plan.config;
   return key == "pp" && config.vpp > 1 ? fmt::format(", {} chunks each", config.vpp)
@@ -111,7 +112,7 @@ std::string budget_rows(const Plan& plan, const RunBudget& budget) {
   return text;
 }
 
-/// Which peak MFU and HFU are of, where a GPU has several that the plan uses.
+/// Returns to which peak MFU and HFU refer, when the plan uses several peaks of a GPU.
 std::string peak_remark(const Scenario& scenario) {
   return scenario.stack.fp8
              ? fmt::format(
@@ -202,7 +203,7 @@ std::string traffic(const Plan& plan) {
   return plan.config.world_size() > 1 ? text : "";
 }
 
-/// The breakdown in what the objective counts: seconds, or GPU-seconds.
+/// Returns the plan's breakdown in what the objective counts: seconds, or GPU-seconds.
 CostBreakdown cost_of(const Plan& plan, Objective objective) {
   return counted(plan.predicted.breakdown, plan.config, objective);
 }
@@ -232,7 +233,7 @@ std::string runners_up(const PlanningResult& result) {
   return text;
 }
 
-/// The front as far as a person would follow it: up to twice the best time.
+/// Returns the Pareto front as far as a person would follow it: up to twice the best time.
 std::string pareto(const PlanningResult& result) {
   const std::vector<Candidate>& front = result.search.pareto;
   std::string text;

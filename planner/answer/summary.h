@@ -1,4 +1,4 @@
-// The answer of a search as a person reads it.
+// The answer of a search as text for people.
 #pragma once
 
 #include <string>
@@ -11,20 +11,24 @@
 
 namespace ptdp {
 
-/// The answer in one sentence; configuration; predictions with intervals; where the time goes;
-/// memory of the heaviest stage; bytes on the links; runners-up; rules of thumb; published results;
-/// what was assumed (`assumptions`, one line each); the command to type next (`next`).
-/// `result.plans` must not be empty.
+/// Returns the whole answer as text; `result.plans` must not be empty. Its parts are:
+///
+///   - the answer in one sentence, and the configuration;
+///   - predictions with intervals, and where the time goes;
+///   - memory of the heaviest stage, and bytes on the links;
+///   - runners-up, Pareto front, rules of thumb, published results, tally of candidates;
+///   - what was assumed (`assumptions`, one line each), and the command to type next (`next`).
 [[nodiscard]] std::string summarize(const PlanningResult& result, const RunBudget& budget,
                                     const std::vector<std::string>& assumptions,
                                     const std::string& next);
 
-/// One plan without the search around it.
+/// Returns one plan as text, without the search around it.
 [[nodiscard]] std::string summarize(const Plan& plan, const RunBudget& budget);
-/// The plan in a format; `budget` is for people.
+/// Returns the plan in a format; `budget` is for the text.
 [[nodiscard]] std::string in_format(AnswerFormat format, const Plan& plan, const RunBudget& budget);
 
-/// Why nothing fits: the tally with the nearest feasible values, and how many GPUs would do.
+/// Returns why nothing fits: violated constraints with the nearest feasible values, and how many
+/// GPUs would do. May search with more GPUs.
 [[nodiscard]] std::string summarize_failure(const PlanningResult& result);
 
 }  // namespace ptdp

@@ -35,8 +35,8 @@ struct PlanMemory {
 struct ScheduleRecipe {
   std::string generator;  ///< Name of the schedule, one of schedule/generators.h: "1f1b", "zb-h1".
   std::int64_t num_microbatches = 1;
-  /// Microbatches that a chunk runs in a row in an interleaved schedule. Schedules without groups
-  /// have pp here, which means nothing.
+  /// Microbatches that a chunk runs in a row in an interleaved schedule. Every recipe has pp here;
+  /// to schedules without groups it means nothing.
   int microbatch_group_size = 1;
   std::vector<int> layers_per_stage;  ///< Layers of each virtual stage, in model order.
 
