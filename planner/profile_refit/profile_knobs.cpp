@@ -9,9 +9,11 @@ namespace {
 // A MeasuredCurve may grow four times as fast as its sizes; a little less, so that rounding to the
 // digits of a file does not matter.
 constexpr double kFastestGrowth = 3.99;
-constexpr double kDeepestDip = 0.91;  // likewise of 0.9
+// A MeasuredCurve may fall to 0.9 of the time before; a little less, for the same reason.
+constexpr double kDeepestDip = 0.91;
 
-/// Raises `peak` where a fraction of it would exceed 1; the rates that fractions stand for stay.
+/// Raises `peak` if a fraction of it would exceed 1. The rates, fractions times peak, stay the
+/// same.
 template <class Rate>
 void keep_fractions_below_one(Rate& peak, const std::vector<double*>& fractions) {
   double most = 1.0;
@@ -46,7 +48,8 @@ void scale_link(LinkSpec& link, double collective_rate, double message_rate) {
   }
 }
 
-/// `latency` times the lowest time of the curve, `rate` times what the others have beyond it.
+/// Returns the curve with its lowest time multiplied by `latency`, and what points take beyond that
+/// multiplied by `rate`.
 MeasuredCurve scaled(const MeasuredCurve& curve, double latency, double rate) {
   if (curve.empty() || (latency == 1.0 && rate == 1.0)) {
     return curve;

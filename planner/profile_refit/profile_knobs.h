@@ -1,4 +1,4 @@
-// What of a cluster and a stack measured runs can correct: one factor for each kind of cost.
+// What measured runs can correct in a cluster and a stack: one factor for each kind of cost.
 #pragma once
 
 #include <array>
@@ -9,35 +9,46 @@
 
 namespace ptdp {
 
-/// Largest time factor of a profile, and 1 over the smallest.
+/// Largest time factor of a profile; the smallest is 1 over it.
 inline constexpr double kLargestTimeFactor = 100.0;
 
 /// A kind of cost that the profiles time with constants of its own.
 enum class ProfileKnob : std::uint8_t {
-  kProducts,           ///< time_factors.matmul,
-  kAttention,          ///< .attention
-  kMemory,             ///< and .memory_bound of the cluster.
-  kOverhead,           ///< kernel_latency; the stack's microbatch_overhead, host_time_per_kernel.
-  kOptimizer,          ///< The stack's optimizer_traffic, loss_scaling_traffic.
-  kCollectiveLatency,  ///< Within a node: launch, hops, the lowest time of measured curves.
-  kCollectiveRate,     ///< Within a node: collective efficiency, what curves have beyond that.
-  kMessageLatency,     ///< The stack's pipeline_latency, the lowest time of the message curve.
-  kMessageRate,        ///< Within a node: efficiency of links, what the curve has beyond that.
-  kNetworkLatency,     ///< Between nodes: as the four above.
+  kProducts,   ///< Products: the cluster's time_factors.matmul.
+  kAttention,  ///< Attention: the cluster's time_factors.attention.
+  kMemory,     ///< Memory-bound work: the cluster's time_factors.memory_bound.
+  /// Launches and overhead: the GPU's kernel_latency, the stack's microbatch_overhead and
+  /// host_time_per_kernel.
+  kOverhead,
+  kOptimizer,  ///< The optimizer: the stack's optimizer_traffic and loss_scaling_traffic.
+  /// Latency of collectives within a node: launch, hops, and the lowest time of measured curves.
+  kCollectiveLatency,
+  /// Transfer of collectives within a node: the link's collective efficiency, and the time of
+  /// measured curves beyond the lowest.
+  kCollectiveRate,
+  /// Latency of messages: the stack's pipeline_latency, and the lowest time of the message curve.
+  kMessageLatency,
+  /// Transfer of messages within a node: the link's efficiency, and the time of the message curve
+  /// beyond the lowest.
+  kMessageRate,
+  kNetworkLatency,  ///< Latency between nodes: hops, and the lowest time of measured curves.
+  /// Transfer between nodes: the link's efficiencies, and the time of measured curves beyond the
+  /// lowest.
   kNetworkRate
 };
 inline constexpr int kNumProfileKnobs = 11;
 
-/// A knob in messages and tables, and the one that times the same things: where they cannot be told
-/// apart they move together.
+/// The name, partner and bound of a knob. Partners time the same things: where runs cannot tell
+/// them apart, they move together.
 struct ProfileKnobText {
   ProfileKnob knob = ProfileKnob::kProducts;
-  std::string_view name;
-  ProfileKnob partner = knob;  ///< Itself: none.
-  /// A correction is no larger, nor smaller than 1 over it: a profile that is further off was made
-  /// for another machine.
+  std::string_view name;       ///< Name in messages and tables.
+  ProfileKnob partner = knob;  ///< Partner of the knob; the knob itself if it has none.
+  /// Largest correction; the smallest is 1 over it. A profile that is further off was made for
+  /// another machine.
   double largest = 1000.0;
 };
+/// Texts of all knobs, in the order of the enumerators.
 inline constexpr std::array kProfileKnobs = {
     ProfileKnobText{ProfileKnob::kProducts, "products", ProfileKnob::kProducts, kLargestTimeFactor},
     ProfileKnobText{ProfileKnob::kAttention, "attention", ProfileKnob::kAttention,
@@ -45,7 +56,7 @@ inline constexpr std::array kProfileKnobs = {
     ProfileKnobText{ProfileKnob::kMemory, "memory-bound work", ProfileKnob::kOverhead,
                     kLargestTimeFactor},
     ProfileKnobText{ProfileKnob::kOverhead, "launches and overhead", ProfileKnob::kMemory},
-    // As far as a stack's optimizer_traffic may go.
+    // The bound is that of a stack's optimizer_traffic.
     ProfileKnobText{ProfileKnob::kOptimizer, "optimizer", ProfileKnob::kOptimizer,
                     kLargestTimeFactor},
     ProfileKnobText{ProfileKnob::kCollectiveLatency, "latency of collectives",
@@ -60,7 +71,8 @@ inline constexpr std::array kProfileKnobs = {
     ProfileKnobText{ProfileKnob::kNetworkRate, "transfer between nodes",
                     ProfileKnob::kNetworkLatency}};
 
-/// How many times as long as the profiles say each kind takes; 1: as they say. Positive.
+/// By knob, how many times as long as the profiles say its kind of cost takes. Positive; 1 leaves
+/// the profiles as they are.
 class KnobFactors {
  public:
   KnobFactors() { factors_.fill(1.0); }
@@ -75,10 +87,10 @@ class KnobFactors {
   std::array<double, kNumProfileKnobs> factors_{};
 };
 
-/// The scenario with its cluster's and stack's constants such that every kind takes its factor's
-/// time; time factors end at kLargestTimeFactor. A link whose rate exceeds its data-sheet
-/// bandwidth, which is then disproved, has as much bandwidth. Of measured curves, neighbouring
-/// points differ by no more than a curve may (MeasuredCurve).
+/// Returns the scenario with constants of its cluster and stack changed so that every kind of cost
+/// takes its factor times as long. Time factors end at kLargestTimeFactor. A link whose rate would
+/// exceed its data-sheet bandwidth, which is thereby disproved, gets as much bandwidth as its rate.
+/// Neighboring points of measured curves differ by no more than a MeasuredCurve allows.
 [[nodiscard]] Scenario with_factors(Scenario scenario, const KnobFactors& factors);
 
 }  // namespace ptdp

@@ -18,12 +18,13 @@ constexpr std::array kComparedTerms = {
     RunTerm::kTensorParallel, RunTerm::kEmbeddingAllReduce, RunTerm::kOptimizer};
 
 constexpr int kMostRounds = 100;
-constexpr double kLongestStep = 1.5;        // of a logarithm, in a round
-constexpr double kConverged = 1e-7;         // likewise
-constexpr double kDifference = 1e-4;        // of derivatives
-constexpr double kSmallestResidual = 1e-3;  // below which squares stay squares
-// Weights beside residuals that count 1 / |residual|: a knob stays where nothing moves it, and by
-// its partner where nothing tells them apart.
+constexpr double kLongestStep = 1.5;        // most that a factor's logarithm moves in a round
+constexpr double kConverged = 1e-7;         // rounds end when no logarithm moves by more
+constexpr double kDifference = 1e-4;        // step in a logarithm for numeric derivatives
+constexpr double kSmallestResidual = 1e-3;  // smaller residuals count as squares, not absolutely
+// Weights of pulls towards the profile and towards the partner, beside residuals that count
+// 1 / |residual|. A knob stays where nothing moves it, and by its partner where nothing tells them
+// apart.
 constexpr double kTowardsProfile = 1e-7;
 constexpr double kTowardsPartner = 1e-4;
 constexpr std::size_t kFewestForLeaveOneOut = 3;
@@ -32,19 +33,20 @@ constexpr std::size_t kFewestForLeaveOneOut = 3;
 struct Observation {
   enum class Kind { kTerm, kSend, kReduction, kGather };
   Kind kind = Kind::kTerm;
-  RunTerm term = RunTerm::kMatmul;
-  int stage = 0;       ///< Virtual, of an action.
-  double count = 1.0;  ///< In an iteration.
-  double measured = 0.0;
-  double weight = 0.0;  ///< Share of the iteration.
+  RunTerm term = RunTerm::kMatmul;  ///< The term, for kTerm.
+  int stage = 0;                    ///< Virtual stage of an action, for the other kinds.
+  double count = 1.0;               ///< How many times it happens in an iteration.
+  double measured = 0.0;            ///< Measured time of one [s].
+  double weight = 0.0;              ///< Share of the iteration.
 };
 
+/// A run with the observations that say something about the profiles.
 struct ObservedRun {
   const RunReport* report = nullptr;
   std::vector<Observation> observations;
 };
 
-/// The times of `observations` that a run's configuration takes in another scenario.
+/// Predicts the times [s] of the run's observations for its configuration in another scenario.
 std::vector<double> predict_times(const Scenario& scenario, const ObservedRun& run) {
   const ParallelConfig& config = run.report->plan.config;
   const RunTerms terms = own_run_terms({scenario, config}, run.report->execution.terms_stage);
@@ -106,7 +108,7 @@ void add_actions(ObservedRun& run) {
   }
 }
 
-/// What a run measured, without what takes too little of its time.
+/// Returns what a run measured, without observations below kLeastTimeShare of its time.
 ObservedRun observe(const RunReport& report) {
   ObservedRun run{.report = &report};
   add_terms(run);
@@ -138,7 +140,7 @@ KnobFactors factors_of(const Vector& logarithms) {
   return factors;
 }
 
-/// The solution of a positive definite system, by Gauss's elimination.
+/// Solves a positive definite system by Gauss's elimination.
 Vector solve(Matrix matrix, Vector right) {
   for (std::size_t pivot = 0; pivot < right.size(); ++pivot) {
     for (std::size_t row = pivot + 1; row < right.size(); ++row) {
@@ -158,7 +160,7 @@ Vector solve(Matrix matrix, Vector right) {
   return right;
 }
 
-/// Residuals log(predicted/measured) and their derivatives by the knobs' logarithms.
+/// Residuals log(predicted/measured) of a run, and their derivatives by the logarithms of factors.
 struct Linearised {
   std::vector<double> residuals;
   std::vector<Vector> slopes;
@@ -183,7 +185,7 @@ Linearised linearise(const ObservedRun& run, const Vector& at) {
   return result;
 }
 
-/// The normal equations of a round.
+/// The normal equations of one round of Gauss-Newton, for the step of the factors' logarithms.
 struct Equations {
   Matrix matrix{};
   Vector right{};
@@ -216,6 +218,7 @@ struct Equations {
   }
 };
 
+/// Returns the logarithms of the factors that fit the runs best.
 Vector fit(const std::vector<ObservedRun>& runs) {
   Vector at{};
   for (int round = 0; round < kMostRounds; ++round) {
@@ -240,7 +243,7 @@ Vector fit(const std::vector<ObservedRun>& runs) {
   return at;
 }
 
-/// How much of a run's time hangs on each knob, by the observations that it has.
+/// Returns the share of a run's iteration that each knob times, by the run's observations.
 Vector time_shares(const ObservedRun& run, const Vector& at) {
   const Linearised linear = linearise(run, at);
   Vector shares{};
@@ -252,6 +255,8 @@ Vector time_shares(const ObservedRun& run, const Vector& at) {
   return shares;
 }
 
+/// Describes the correction of each knob, and sets `at` to 0 for knobs of which no run says
+/// anything.
 std::vector<KnobRefit> describe_knobs(const std::vector<ObservedRun>& runs, Vector& at) {
   std::vector<KnobRefit> knobs;
   knobs.reserve(kProfileKnobs.size());

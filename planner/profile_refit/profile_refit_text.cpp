@@ -1,4 +1,4 @@
-// A refit of profiles for people, and as files.
+// Prints a refit of profiles for people, and writes it as files.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -10,11 +10,11 @@
 namespace ptdp {
 namespace {
 
-/// σ of a normal distribution between its quarter points, and the standard error of the median of
-/// n values in σ/√n: √(π/2).
+/// Distance between the quarter points of a normal distribution, in σ.
 constexpr double kQuarterPoints = 1.349;
+/// Standard error of the median of n normal values, in σ/√n: √(π/2).
 constexpr double kMedianError = 1.2533;
-/// Standard errors beyond which a difference is none of scatter.
+/// Standard errors beyond which a difference is more than scatter.
 constexpr double kTieErrors = 2.0;
 
 std::vector<NamedReport> reports_of(const std::vector<TunedPlan>& plans) {
@@ -30,7 +30,8 @@ Scenario corrected(const PlanList& list, const ProfileRefit& refit) {
   return {.job = list.scenario.job, .cluster = refit.cluster, .stack = refit.stack};
 }
 
-/// The best plan of the list's search under other profiles.
+/// Returns the best plan of the list's search in another scenario. Throws Error(kNothingFits) when
+/// there is none.
 Plan search_again(const PlanList& list, const Scenario& scenario) {
   SearchOptions options = list.options;
   options.num_best = 1;
@@ -61,8 +62,8 @@ std::size_t find_fastest(const std::vector<TunedPlan>& plans) {
   return static_cast<std::size_t>(least - plans.begin());
 }
 
-/// What the corrected profiles choose of all plans, and of those that ran: of these, where the
-/// search's choice did not run, the one predicted fastest.
+/// Notes what the corrected profiles choose: `best`, if it ran. If not, notes it in `not_run`, and
+/// chooses the plan predicted fastest of those that ran.
 void choose_again(Tuning& tuning, const Plan& best) {
   tuning.chosen_again = find_config(tuning.plans, best.config);
   if (tuning.chosen_again < tuning.plans.size()) {
@@ -76,7 +77,7 @@ void choose_again(Tuning& tuning, const Plan& best) {
   tuning.chosen_again = static_cast<std::size_t>(least - tuning.plans.begin());
 }
 
-/// A further run of a plan: the steps of both count alike, terms and actions are the longer run's.
+/// Adds a further run of a plan: steps of both count alike, terms and actions stay the first run's.
 void add_run(PlanRun& run, const PlanRun& more) {
   run.step_times.insert(run.step_times.end(), more.step_times.begin(), more.step_times.end());
   run.report.measured_time = Seconds(median(run.step_times));
@@ -166,7 +167,7 @@ Tuning tune(const PlanList& list, std::size_t most, const PlanRunner& run,
 
   Plan best = search_again(list, corrected(list, tuning.refit));
   if (find_config(tuning.plans, best.config) == tuning.plans.size()) {
-    // As the first search predicted it, were it not for its length.
+    // The plan as the first search would have predicted it, had its list been long enough.
     const Plan as_planned =
         make_plan({list.scenario, best.config}, list.options.gpus, list.options.memory_headroom,
                   Calibration{.factor = plans.front().predicted.calibration_factor});

@@ -1,4 +1,4 @@
-// What tuning found, for people and as JSON.
+// Prints what tuning found, for people and as JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace ptdp {
 namespace {
 
-/// From 1, by what `time` says of each plan; equal ones in their order.
+/// Returns the rank of each plan, from 1, by what `time` says of it; equal ones in their order.
 template <class Time>
 std::vector<int> ranks_by(const std::vector<TunedPlan>& plans, const Time& time) {
   std::vector<int> ranks;
@@ -55,7 +55,7 @@ std::string gain_text(const Tuning& tuning, std::size_t plan) {
                          : "");
 }
 
-/// Why another plan is the tuned one.
+/// Returns why another plan than the first choice is the tuned one.
 std::string reason_text(const Tuning& tuning) {
   const std::size_t best = tuning.best();
   if (tuning.predicted_gain(best) <= 0.0) {
@@ -108,7 +108,8 @@ std::string regret_text(const Tuning& tuning) {
          "tuned plan: " + to_string(tuning.plans[tuning.best()].plan.config) + '\n';
 }
 
-/// What the second search knew no better than the first: nothing that ran spends time on it.
+/// Returns a line on the knobs that no run spends time on: of these the second search knew no more
+/// than the first.
 std::string unmeasured_text(const Tuning& tuning) {
   const bool has_nodes = tuning.plans.front().plan.gpus > tuning.refit.cluster.gpus_per_node;
   std::string names;

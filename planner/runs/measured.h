@@ -1,4 +1,4 @@
-// What was predicted of something beside what was measured of it, in documents and in tables.
+// Values as they were predicted and as they were measured, in documents and in tables.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ inline constexpr Range kReportedTime = {0.0, 1e15, "seconds"};
 inline constexpr Range kReportedSize = {0.0, 1e30};
 inline constexpr std::int64_t kMostReportedRanks = 1'000'000'000;
 
-/// A value as it was predicted and as it was measured; 0 where it was not.
+/// A value as predicted and as measured; 0 stands for a value that was not predicted or measured.
 template <class Value>
 struct Measured {
   Value predicted{};
   Value measured{};
 };
 
-/// Describes both values as "predicted_" and "measured_" with `what` behind, such as "s". Reports
-/// of runs and of rehearsals share the bounds.
+/// Describes both values under the keys "predicted_" + `what` and "measured_" + `what`, where
+/// `what` is a unit such as "s". Reports of runs and of rehearsals share the bounds.
 template <class Fields, class Both>
 void describe_measured(Fields& fields, Both& both, const std::string& what) {
   const auto describe_one = [&fields](const std::string& key, auto& value) {
@@ -43,11 +43,12 @@ void describe_measured(Fields& fields, Both& both, const std::string& what) {
   describe_one("measured_" + what, both.measured);
 }
 
-/// A line of a table: a name, what was predicted, what was measured, how far the first is off.
+/// Returns a line of a table: a name, the predicted value, the measured value and the error.
 [[nodiscard]] std::string measured_row(std::string_view name, std::string_view predicted,
                                        std::string_view measured, std::string_view error = "");
-/// The line has a dash for a time of 0, and for a predicted size of 0.
+/// Returns a line of a table for times, with a dash for a time of 0.
 [[nodiscard]] std::string measured_row(std::string_view name, const Measured<Seconds>& time);
+/// Returns a line of a table for sizes, with a dash for a predicted size of 0.
 [[nodiscard]] std::string measured_row(std::string_view name, const Measured<Bytes>& size);
 
 }  // namespace ptdp

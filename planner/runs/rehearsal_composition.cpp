@@ -43,7 +43,7 @@ std::vector<StageDurations> collectives_of(const Plan& plan, const PlannedJob& j
   return scaled(virtual_stage_collectives(job), plan.predicted.calibration_factor);
 }
 
-/// Of the plan in a scenario that may be another.
+/// Predicts the compute of the plan's configuration in a scenario, calibrated as the plan is.
 ComputeTimes compute_times(const Plan& plan, const Scenario& scenario) {
   const ParallelConfig& config = plan.config;
   const double factor = plan.predicted.calibration_factor;
@@ -65,17 +65,18 @@ ComputeTimes compute_times(const Plan& plan, const Scenario& scenario) {
   return times;
 }
 
+/// Returns the scenario of a rank that has the machine to itself.
 Scenario alone(Scenario scenario) {
   scenario.cluster.busy_cores.clear();
   return scenario;
 }
 
-/// What P(a)/P₁(a') is of predictions; 1 where nothing is predicted of a'.
+/// Returns P(a)/P₁(a') of compose(); 1 when either is not predicted.
 double ratio_of(Seconds predicted, Seconds of_source) {
   return of_source > Seconds(0.0) && predicted > Seconds(0.0) ? predicted / of_source : 1.0;
 }
 
-/// The rehearsed rank whose times a rank gets.
+/// Returns the rehearsed rank whose times a pipeline rank gets.
 const RehearsedTimes& source_of(std::span<const RehearsedTimes> rehearsed, int rank, int pp) {
   const auto is_between = [pp](int other) { return other > 0 && other < pp - 1; };
   const auto distance = [&](const RehearsedTimes& times) {
@@ -93,10 +94,10 @@ std::vector<int> stages_of_rank(const ParallelConfig& config, int rank) {
   return stages;
 }
 
-/// What is measured in place of what is predicted.
+/// The compute of all ranks, measured where ranks were rehearsed.
 struct ComposedCompute {
   ComputeTimes times;
-  std::vector<int> sources;
+  std::vector<int> sources;  ///< By pipeline rank, the rehearsed rank whose times it has.
 };
 
 ComposedCompute composed_compute(const Plan& plan, std::span<const RehearsedTimes> rehearsed) {
@@ -113,7 +114,7 @@ ComposedCompute composed_compute(const Plan& plan, std::span<const RehearsedTime
     const std::vector<int> stages = stages_of_rank(config, rank);
     const std::vector<int> from = stages_of_rank(config, source.rank);
     for (std::size_t chunk = 0; chunk < stages.size(); ++chunk) {
-      // Of two copies of a stage the first rank's counts.
+      // Of the two copies of a virtual stage in a bidirectional pipeline, only the first counts.
       const auto stage = static_cast<std::size_t>(stages[chunk]);
       if (traits_of(config.schedule).placement == StagePlacement::kBidirectional && chunk > 0) {
         continue;
@@ -136,7 +137,7 @@ ComposedCompute composed_compute(const Plan& plan, std::span<const RehearsedTime
   return result;
 }
 
-/// Of a step of each rank, all its passes.
+/// Returns for each pipeline rank the time of all its passes in a step.
 std::vector<Seconds> pass_time(const Schedule& schedule,
                                const std::vector<StageDurations>& stages) {
   std::vector<Seconds> times;
@@ -151,7 +152,7 @@ std::vector<Seconds> pass_time(const Schedule& schedule,
   return times;
 }
 
-/// What ranks that share cores wait for them.
+/// Returns how much longer an iteration takes because ranks that share cores wait for them.
 Seconds sharing_of_cores(const Plan& plan, const Schedule& schedule, const ComputeTimes& compute) {
   const ClusterSpec& cluster = plan.scenario.cluster;
   if (!cluster.cores_per_node || ranks_on_node(plan.config, cluster) <= *cluster.cores_per_node) {
@@ -170,8 +171,8 @@ Seconds sharing_of_cores(const Plan& plan, const Schedule& schedule, const Compu
          core_sharing_time(plan.config, cluster, all / plan.config.pp, most);
 }
 
-/// The compute of a rank, by the kinds of its operations as they were measured alone; where they
-/// were not, in graphs, as `terms` are predicted.
+/// Splits the compute of a rank over its terms by the shares that were measured alone. When shares
+/// were not measured, as in graphs, splits it as `terms` predict.
 void add_compute_terms(const Plan& plan, const RehearsedTimes& source, Seconds compute,
                        RunTerms& terms) {
   const ComputeFactors busy = compute_factors(plan.config, plan.scenario.cluster);
@@ -245,7 +246,7 @@ int rehearsed_microbatches(const Plan& plan, int rank) {
     try {
       return peak_activations(make_schedule(recipe, config.pp, config.vpp))[rank];
     } catch (const Error&) {
-      return std::nullopt;  // there is none of this shape
+      return std::nullopt;  // the schedule does not exist for this number of microbatches
     }
   };
   const int held = held_of(all).value_or(0);

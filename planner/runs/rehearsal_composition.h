@@ -1,4 +1,4 @@
-// From what one rank of a plan took by itself to the iteration of the whole cluster.
+// Composes the iteration of the whole cluster from what ranks of a plan took by themselves.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace ptdp {
 
-/// The duration of passes of a kind: F, B, I or W. Null for what is none.
+/// Returns the member with the duration of a kind of pass: F, B, I or W. Null for other actions.
 [[nodiscard]] constexpr Seconds StageDurations::*duration_of(ActionKind kind) {
   switch (kind) {
     case ActionKind::kForward:
@@ -29,59 +29,72 @@ namespace ptdp {
   }
 }
 
-/// Compute of the ranks of a pipeline, without collectives.
+/// The times of compute of a pipeline's ranks, without collectives.
 struct ComputeTimes {
-  std::vector<StageDurations> stages;  ///< By virtual stage, for a microbatch.
-  std::vector<Seconds> norm;           ///< By rank: the squares of its gradients.
-  std::vector<Seconds> optimizer;      ///< By rank.
+  std::vector<StageDurations> stages;  ///< Passes of a microbatch, by virtual stage.
+  std::vector<Seconds> norm;           ///< Squaring the gradients for their norm, by pipeline rank.
+  std::vector<Seconds> optimizer;      ///< The optimizer's step, by pipeline rank.
 };
 
-/// What is predicted of a rank that has the machine to itself: without the cores that other ranks
-/// keep busy (ClusterSpec::busy_cores). Calibrated as the plan is.
+/// Predicts the compute of ranks that have the machine to themselves: without the cores that other
+/// ranks keep busy (ClusterSpec::busy_cores). Calibrated as the plan is.
 [[nodiscard]] ComputeTimes predicted_alone(const Plan& plan);
 
-/// What a rank of the pipeline took by itself.
+/// The times that a pipeline rank took by itself.
 struct RehearsedTimes {
-  int rank = 0;
-  std::map<int, StageDurations> stages = {};  ///< Of its virtual stages; 0: no such action.
-  Seconds norm;
-  Seconds optimizer;
-  double matmul_share = 0.0;     ///< Of its compute, where that is known,
-  double attention_share = 0.0;  ///< likewise; the rest is memory_bound's.
+  int rank = 0;  ///< The pipeline rank, 0 … pp−1.
+  /// Passes of a microbatch, by virtual stage of the rank; 0 for a pass that the schedule lacks.
+  std::map<int, StageDurations> stages = {};
+  Seconds norm;                  ///< Squaring the gradients for their norm.
+  Seconds optimizer;             ///< The optimizer's step.
+  double matmul_share = 0.0;     ///< Share of products in its compute; 0 if unknown.
+  double attention_share = 0.0;  ///< Share of attention in its compute; 0 if unknown.
 };
 
+/// The iteration of a whole cluster, composed from rehearsed ranks.
 struct Composition {
-  std::vector<int> sources;  ///< By rank of the pipeline: the rehearsed one whose times it has.
-  StepTimes times;           ///< What is simulated: composed.
-  std::vector<StageDurations> collectives;  ///< What of times.stages is modelled.
-  Seconds core_sharing;                     ///< Beyond the simulation; core_sharing.h.
-  Seconds step;                             ///< Simulated, and the sharing of cores.
-  int terms_stage = 0;                      ///< Of the ranks that compute longest:
-  RunTerms terms;  ///< their time; add up to `step`, or more without bubble.
+  std::vector<int> sources;  ///< By pipeline rank, the rehearsed rank whose times it has.
+  StepTimes times;           ///< The composed durations that are simulated.
+  /// The modeled part of times.stages: collectives within passes, by virtual stage.
+  std::vector<StageDurations> collectives;
+  Seconds core_sharing;  ///< Time beyond the simulation that ranks wait for cores they share.
+  Seconds step;          ///< Time of the iteration: the simulated step plus core_sharing.
+  int terms_stage = 0;   ///< The pipeline rank that computes longest, 0 … pp−1.
+  /// Terms of the pipeline rank `terms_stage`. They add up to `step`, or to more if the bubble is
+  /// 0.
+  RunTerms terms;
 };
 
-/// The iteration with the compute of ranks as they were rehearsed:
+/// Composes the iteration of the cluster with the compute of ranks as they were rehearsed. A pass a
+/// of a virtual stage, or the optimizer of a rank, takes
 ///
 ///   t(a) = measured(a')·P(a)/P₁(a') + collectives(a)
 ///
-/// for a pass a of a virtual stage, or the optimizer of a rank; a' is the same of the rank that was
-/// rehearsed, or of the nearest such rank: between the first and the last one that is between them,
-/// if any was. P is what is predicted of it while all ranks compute, P₁ alone on the machine: that
-/// scales by layers, by what the ends of the model have more, and by what cores lose that share
-/// caches. Collectives, messages, reductions and the exchange of the norm are the plan's model. All
-/// of the plan's microbatches are simulated (simulate_step), and ranks that share cores wait for
-/// them pass by pass (time_on_shared_cores). Without `rehearsed`: as predicted.
+///   a'  the pass or optimizer that stands for a: of the same rank if it was rehearsed, else of the
+///       nearest rehearsed rank. A rank between the first and the last takes one of those between,
+///       if any was rehearsed.
+///   P   what is predicted while all ranks compute
+///   P₁  what is predicted of a rank alone on the machine
+///
+/// P(a)/P₁(a') scales by layers, by what the ends of the model have more, and by what cores lose
+/// that share caches. Collectives, messages, reductions and the exchange of the norm are the plan's
+/// model. All of the plan's microbatches are simulated (simulate_step()), and ranks that share
+/// cores wait for them pass by pass (time_on_shared_cores()). Without `rehearsed` all is as
+/// predicted.
 [[nodiscard]] Composition compose(const Plan& plan, std::span<const RehearsedTimes> rehearsed);
 
-/// Microbatches that a rehearsal of a rank runs: about twice as many as it holds at its worst, as
-/// few as the plan's generator takes with which the rank holds as many as with all of them.
+/// Returns the number of microbatches that a rehearsal of a pipeline rank runs: about twice as many
+/// as the rank holds at its worst. It is the fewest that the plan's generator takes with which the
+/// rank holds as many as with all.
 [[nodiscard]] int rehearsed_microbatches(const Plan& plan, int rank);
 
-/// What of the plan's iteration is modelled where so many of its ranks are rehearsed, a line each.
+/// Returns what of the plan's iteration is modeled when `num_rehearsed` of its ranks are rehearsed,
+/// a line each.
 [[nodiscard]] std::vector<std::string> modelled_of(const Plan& plan, std::size_t num_rehearsed);
 
-/// Of the ranks between the first and the last the one with most layers that is nearest to the
-/// middle; pp/2 where there is none between.
+/// Returns the pipeline rank to rehearse for those between the first and the last: the one with
+/// most layers, and of equal ones the nearest to the middle. Returns pp/2 when there is none
+/// between.
 [[nodiscard]] int middle_rank(const Plan& plan);
 
 }  // namespace ptdp

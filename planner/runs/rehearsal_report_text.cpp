@@ -1,4 +1,4 @@
-// A rehearsal for people.
+// Prints the report of a rehearsal for people.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ std::string composed_terms_text(const RehearsalReport& report) {
   return text;
 }
 
-/// The ranks that have the times of this one besides itself: "1 to 2, 5".
+/// Returns the pipeline ranks that have the times of `rank`, besides itself: "1 to 2, 5".
 std::string stands_for(const std::vector<int>& sources, int rank) {
   std::string text;
   for (std::size_t first = 0; first < sources.size(); ++first) {

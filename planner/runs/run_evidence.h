@@ -9,24 +9,25 @@
 
 namespace ptdp {
 
-/// A run with what messages call it: its file, as a rule.
+/// The report of a run with its name in messages, usually its file.
 struct NamedReport {
   std::string name;
   RunReport report;
 };
 
-/// Throws Error, naming the run, for one that says nothing of how long such plans take: one that
-/// was shrunk, interrupted or not predicted, or that another version of ptdp predicted.
+/// Throws Error, naming the run, unless the run says how long such plans take. It must not be
+/// shrunk or interrupted, and this version of ptdp must have predicted it.
 void check_evidence(const NamedReport& run);
 
-/// The same for all, and that they are of one cluster and one stack: those which take as long,
-/// whatever they are called.
+/// Throws Error unless all runs pass check_evidence() and are of one cluster, stack and precision.
+/// Clusters and stacks may differ in name as long as takes_as_long() holds.
 void check_evidence_of_one_machine(const std::vector<NamedReport>& runs);
 
-/// What the cost model, uncalibrated, predicted for the run. check_evidence() must accept it.
+/// Returns what the uncalibrated cost model predicted for the run. check_evidence() must accept the
+/// run.
 [[nodiscard]] Seconds uncalibrated_time(const RunReport& report);
 
-/// As a row beside those of measured runs. check_evidence() must accept it.
+/// Returns the run as a row beside published measured runs. check_evidence() must accept the run.
 [[nodiscard]] CostedRun costed_run(const NamedReport& run);
 
 }  // namespace ptdp

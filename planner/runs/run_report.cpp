@@ -13,7 +13,7 @@ namespace ptdp {
 namespace {
 
 constexpr std::int64_t kAnyCount = std::numeric_limits<std::int64_t>::max();
-/// Of an iteration that ran: what clocks resolve, at least.
+/// Range of the time of an iteration that ran; the least is what clocks resolve.
 constexpr Range kIteration = {1e-9, 1e15, "seconds"};
 constexpr Range kAny = {-1e300, 1e300};
 constexpr std::size_t kLargestRun = std::size_t{64} * 1024 * 1024;
@@ -34,7 +34,7 @@ void describe(Fields& fields, Described<Fields, RunExecution>& run) {
     fields.texts("hosts", run.hosts);
   }
   fields.count("ranks", run.ranks, 1, kMostReportedRanks);
-  if (fields.optional("device", true)) {  // files of before ran on hosts
+  if (fields.optional("device", true)) {  // files without it are of runs on CPUs
     fields.text("device", run.device);
   }
   fields.choice("precision", run.precision, NamedValues<Precision>(kPrecisionNames));

@@ -1,4 +1,4 @@
-// A run for people.
+// Prints the report of a run for people.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 namespace ptdp {
 namespace {
 
-/// "threads", or "processes of a, b over mpi"; then the device, unless it is the host.
+/// Returns what the ranks are: "threads", or "processes of a, b over mpi"; then the device, unless
+/// it is the CPU.
 std::string ranks_text(const RunExecution& run) {
   std::string ranks =
       run.hosts.empty() ? "threads" : fmt::format("processes of {}", fmt::join(run.hosts, ", "));
@@ -20,7 +21,8 @@ std::string ranks_text(const RunExecution& run) {
   return run.device == "cpu" ? ranks : fmt::format("{} ({})", ranks, run.device);
 }
 
-/// Says where the stack keeps or reduces gradients in fewer bytes than the runtime; else nothing.
+/// Returns a remark when the stack keeps or reduces gradients in fewer bytes than the runtime, else
+/// an empty string.
 std::string gradient_remark(const StackSpec& stack, Precision precision) {
   const double bytes = accumulator_bytes(precision);
   const bool is_its_own = stack.precision == precision;
@@ -103,7 +105,7 @@ std::string terms_text(const RunReport& report) {
   return text;
 }
 
-/// Actions of one kind over all stages: as many lines as there are kinds.
+/// Returns a line for each kind of action, averaged over all virtual stages.
 std::string actions_text(const RunReport& report) {
   std::string text =
       "Actions, the median of each, on average over stages; what meets other ranks includes "
