@@ -1,3 +1,4 @@
+// Prints times, sizes, rates, fractions and rows for people.
 #include "planner/formatting.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Pads the cells of tables.
 #include "planner/text_table.h"
 
 #include <fmt/format.h>

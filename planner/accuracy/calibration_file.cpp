@@ -1,3 +1,4 @@
+// Reads and writes calibration files, and finds the one that suits a scenario.
 #include "planner/accuracy/calibration_file.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Fits a factor for each cluster, stack and kind of model, and writes calibration files.
 #include "planner/accuracy/calibration_refit.h"
 
 #include <fmt/format.h>

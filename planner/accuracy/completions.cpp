@@ -1,3 +1,4 @@
+// Fills in the fields of a row one after another, by a rule for each column.
 #include "planner/accuracy/completions.h"
 
 #include <algorithm>

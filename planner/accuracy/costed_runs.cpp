@@ -1,3 +1,4 @@
+// Reads measured runs and costs them with the uncalibrated cost model.
 #include "planner/accuracy/costed_runs.h"
 
 #include <fmt/format.h>

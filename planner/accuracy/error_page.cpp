@@ -1,3 +1,4 @@
+// Writes the page of errors, section by section, as Markdown.
 #include "planner/accuracy/error_page.h"
 
 #include <fmt/format.h>

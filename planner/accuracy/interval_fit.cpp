@@ -1,3 +1,4 @@
+// Computes residuals of calibrated runs, and the coverage of intervals without each group.
 #include "planner/accuracy/interval_fit.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Computes the errors of predicted memory by group, and a constant per stack.
 #include "planner/accuracy/memory_validation.h"
 
 #include <algorithm>

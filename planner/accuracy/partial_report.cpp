@@ -1,3 +1,4 @@
+// Predicts rows that leave fields out, and prints their ranges as tables and JSON.
 #include "planner/accuracy/partial_report.h"
 
 #include <fmt/format.h>

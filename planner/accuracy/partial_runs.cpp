@@ -1,3 +1,4 @@
+// Costs the completions of rows that leave fields out.
 #include "planner/accuracy/partial_runs.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Finds profiles once each, and says which of them take as long as one another.
 #include "planner/accuracy/profile_cache.h"
 
 #include "cost_model/error.h"

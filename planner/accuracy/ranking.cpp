@@ -1,3 +1,4 @@
+// Counts ordered pairs and regrets of runs, by job and by group.
 #include "planner/accuracy/ranking.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Fits the factor for each run from other runs of its scope, or from published runs.
 #include "planner/accuracy/run_calibration.h"
 
 #include <set>

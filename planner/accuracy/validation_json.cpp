@@ -1,3 +1,4 @@
+// Prints the report of a validation as `ptdp.validation/1`.
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/partial_report.h"
 #include "planner/accuracy/validation_report.h"

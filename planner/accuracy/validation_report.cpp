@@ -1,3 +1,4 @@
+// Makes the report of a validation: predictions, errors by group, factors, memory.
 #include "planner/accuracy/validation_report.h"
 
 #include <map>

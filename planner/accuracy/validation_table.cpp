@@ -1,3 +1,4 @@
+// Prints the report of a validation as tables for people.
 #include <fmt/format.h>
 
 #include "planner/accuracy/partial_report.h"

@@ -1,3 +1,4 @@
+// Prints the answer to "why not X" as text and as JSON.
 #include "planner/answer/explanation_report.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Describes the flags of a search in JSON, and reads lists of plans back.
 #include "planner/answer/plan_list.h"
 
 #include <array>

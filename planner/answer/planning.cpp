@@ -1,3 +1,4 @@
+// Plans a training job, and prints the plans as JSON and as CSV.
 #include "planner/answer/planning.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Prints a simulated step, and schedules side by side, as text and as JSON.
 #include "planner/answer/simulation_report.h"
 
 #include <fmt/format.h>

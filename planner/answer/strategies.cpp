@@ -1,3 +1,4 @@
+// Sets up a search for each sharding strategy, and runs them.
 #include "planner/answer/strategies.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Prints the comparison of strategies as text, JSON and CSV.
 #include <fmt/format.h>
 
 #include "cost_model/text/csv_columns.h"

@@ -1,3 +1,4 @@
+// Prints the answer of a search, section by section, as text for people.
 #include "planner/answer/summary.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Checks the constraints of a configuration in their order.
 #include "planner/constraints/constraint.h"
 
 #include <algorithm>

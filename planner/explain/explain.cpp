@@ -1,3 +1,4 @@
+// Reads partial configurations, compares breakdowns, and searches with and without pins.
 #include "planner/explain/explain.h"
 
 #include <fmt/format.h>

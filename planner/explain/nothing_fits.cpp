@@ -1,3 +1,4 @@
+// Says why nothing fits: contradictions, violated constraints, and numbers of GPUs that would do.
 #include "planner/explain/nothing_fits.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Searches the splits of each heuristic in its order until one fits.
 #include "planner/explain/rules_of_thumb.h"
 
 #include <algorithm>

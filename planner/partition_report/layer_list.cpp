@@ -1,3 +1,4 @@
+// Reads lists of layers from JSON.
 #include "planner/partition_report/layer_list.h"
 
 #include <algorithm>

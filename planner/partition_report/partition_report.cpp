@@ -1,3 +1,4 @@
+// Prints a partition as text, JSON and CSV.
 #include "planner/partition_report/partition_report.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Cuts lists of layers and models into stages, and costs the partition of each.
 #include "planner/partition_report/pipeline_partition.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Makes plans and their schedules, and writes and reads them as JSON.
 #include "planner/plan/plan.h"
 
 #include <algorithm>

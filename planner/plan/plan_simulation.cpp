@@ -1,3 +1,4 @@
+// Simulates a plan's step, with its own schedule or another.
 #include "planner/plan/plan_simulation.h"
 
 #include <fmt/format.h>

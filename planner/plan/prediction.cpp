@@ -1,3 +1,4 @@
+// Predicts an iteration with intervals, and finds where that extrapolates from measurements.
 #include "planner/plan/prediction.h"
 
 #include <fmt/format.h>

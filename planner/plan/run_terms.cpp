@@ -1,3 +1,4 @@
+// Computes the terms of a pipeline rank from the cost model.
 #include "planner/plan/run_terms.h"
 
 #include <algorithm>

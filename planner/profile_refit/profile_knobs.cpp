@@ -1,3 +1,4 @@
+// Scales the constants of a cluster and a stack by the factors of the knobs.
 #include "planner/profile_refit/profile_knobs.h"
 
 #include <algorithm>

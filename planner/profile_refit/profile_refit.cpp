@@ -1,3 +1,4 @@
+// Fits the factors of the knobs to what runs measured, by Gauss-Newton.
 #include "planner/profile_refit/profile_refit.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Runs plans, refits the profiles and searches again, until the choice rests on what was measured.
 #include "planner/profile_refit/tuning.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Prints lines of predicted and measured values.
 #include "planner/runs/measured.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Composes an iteration from rehearsed times and modeled collectives, messages and waits.
 #include "planner/runs/rehearsal_composition.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Writes and reads reports of rehearsals as JSON.
 #include "planner/runs/rehearsal_report.h"
 
 #include <limits>

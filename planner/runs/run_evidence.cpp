@@ -1,3 +1,4 @@
+// Checks which runs a fit may rest on, and makes rows of measured runs from them.
 #include "planner/runs/run_evidence.h"
 
 #include <filesystem>

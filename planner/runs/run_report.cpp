@@ -1,3 +1,4 @@
+// Writes and reads reports of runs as JSON.
 #include "planner/runs/run_report.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Compares runs with their predictions, and prints that as tables and JSON.
 #include "planner/runs/run_set.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Bounds the memory of stages by what their layers alone take.
 #include "planner/search/any_split.h"
 
 #include <algorithm>

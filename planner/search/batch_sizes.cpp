@@ -1,3 +1,4 @@
+// Checks every microbatch size of every number of replicas, once for each kind of configuration.
 #include "planner/search/batch_sizes.h"
 
 namespace ptdp {

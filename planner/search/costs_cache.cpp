@@ -1,3 +1,4 @@
+// Finds the key on which the costs of a microbatch depend, and caches the costs.
 #include "planner/search/costs_cache.h"
 
 #include "cost_model/inputs/rank_grid.h"

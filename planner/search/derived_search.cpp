@@ -1,3 +1,4 @@
+// Tries sets of modules and numbers of layers to recompute, for plans of a search.
 #include "planner/search/derived_search.h"
 
 #include <algorithm>

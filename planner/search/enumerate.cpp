@@ -1,3 +1,4 @@
+// Lists the values of each degree and flag that the stack and the pins allow.
 #include "planner/search/enumerate.h"
 
 #include <algorithm>

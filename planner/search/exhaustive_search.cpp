@@ -1,3 +1,4 @@
+// Costs every candidate with nested loops and no shortcut.
 #include "planner/search/exhaustive_search.h"
 
 #include <algorithm>

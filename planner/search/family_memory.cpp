@@ -1,3 +1,4 @@
+// Works out the memory of stages as lines in microbatch size and 1/dp, and judges by them.
 #include "planner/search/family_memory.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Walks through families, entries and microbatch sizes, and counts and bounds candidates.
 #include "planner/search/family_search.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Simulates bounded candidates in batches, the lowest bound first.
 #include "planner/search/finalists.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Keeps the best candidates in a heap and the Pareto front in a map.
 #include "planner/search/findings.h"
 
 #include <algorithm>

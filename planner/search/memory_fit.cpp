@@ -1,3 +1,4 @@
+// Judges memory by formulas, or by bounds and by walking through a schedule's orders.
 #include "planner/search/memory_fit.h"
 
 #include <algorithm>

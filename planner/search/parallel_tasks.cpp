@@ -1,3 +1,4 @@
+// Hands tasks to threads in order, and rethrows the first failure.
 #include "planner/search/parallel_tasks.h"
 
 #include <algorithm>

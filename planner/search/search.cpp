@@ -1,3 +1,4 @@
+// Searches all splits on several threads, and merges what they find.
 #include "planner/search/search.h"
 
 #include <algorithm>

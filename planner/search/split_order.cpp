@@ -1,3 +1,4 @@
+// Computes the floor of a split's time, and sorts splits by it.
 #include "planner/search/split_order.h"
 
 #include <algorithm>
