@@ -12,8 +12,11 @@
 
 namespace ptdp {
 
+/// The range of times in reports.
 inline constexpr Range kReportedTime = {0.0, 1e15, "seconds"};
+/// The range of sizes, FLOPs and rates in reports.
 inline constexpr Range kReportedSize = {0.0, 1e30};
+/// The largest rank, or number of ranks, in reports.
 inline constexpr std::int64_t kMostReportedRanks = 1'000'000'000;
 
 /// A value as predicted and as measured; 0 stands for a value that was not predicted or measured.

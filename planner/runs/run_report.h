@@ -19,15 +19,15 @@ inline constexpr const char* kRunSchema = "ptdp.run/1";
 struct RunStraggler {
   int rank = -1;        ///< The slow rank; −1 if there is none.
   double factor = 1.0;  ///< How many times as long as the others it computes.
-  Seconds lost;         ///< Most time of a step that the rank may lose the others.
+  Seconds lost;         ///< Upper bound of the time that the slow rank costs a step.
 };
 
 /// How a plan was run.
 struct RunExecution {
   std::string transport = "threads";  ///< How ranks exchange data: "threads", "mpi", "tcp", "nccl".
   std::vector<std::string> hosts;     ///< Hosts of ranks that are processes, each once.
-  std::int64_t ranks = 1;
-  std::string device = "cpu";  ///< What ran: "cpu", or "cuda: " and the GPUs' names.
+  std::int64_t ranks = 1;             ///< Number of ranks.
+  std::string device = "cpu";         ///< What ran: "cpu", or "cuda: " and the GPUs' names.
   Precision precision = Precision::kFp32;
   std::int64_t first_step = 0;       ///< First step in the training: above 0 if it was resumed.
   std::int64_t requested_steps = 0;  ///< Steps asked for: more than `steps` if it ended early.
