@@ -45,10 +45,12 @@ struct RehearsedTimes {
   int rank = 0;  ///< The pipeline rank, 0 … pp−1.
   /// Passes of a microbatch, by virtual stage of the rank; 0 for a pass that the schedule lacks.
   std::map<int, StageDurations> stages = {};
-  Seconds norm;                  ///< Squaring the gradients for their norm.
-  Seconds optimizer;             ///< The optimizer's step.
-  double matmul_share = 0.0;     ///< Share of products in its compute; 0 if unknown.
-  double attention_share = 0.0;  ///< Share of attention in its compute; 0 if unknown.
+  Seconds norm;               ///< Squaring the gradients for their norm.
+  Seconds optimizer;          ///< The optimizer's step.
+  double matmul_share = 0.0;  ///< Share of products in its compute; 0 if unknown.
+  /// Share of attention in its compute; 0 if unknown. What products and attention leave is
+  /// memory-bound.
+  double attention_share = 0.0;
 };
 
 /// The iteration of a whole cluster, composed from rehearsed ranks.
@@ -60,13 +62,12 @@ struct Composition {
   Seconds core_sharing;  ///< Time beyond the simulation that ranks wait for cores they share.
   Seconds step;          ///< Time of the iteration: the simulated step plus core_sharing.
   int terms_stage = 0;   ///< The pipeline rank that computes longest, 0 … pp−1.
-  /// Terms of the pipeline rank `terms_stage`. They add up to `step`, or to more if the bubble is
-  /// 0.
+  /// Terms of the pipeline rank `terms_stage`. They add up to `step`, or to more without a bubble.
   RunTerms terms;
 };
 
-/// Composes the iteration of the cluster with the compute of ranks as they were rehearsed. A pass a
-/// of a virtual stage, or the optimizer of a rank, takes
+/// Composes the iteration of the cluster with the compute of ranks as they were rehearsed. A pass
+/// of a virtual stage, or the optimizer of a rank, called a below, takes
 ///
 ///   t(a) = measured(a')·P(a)/P₁(a') + collectives(a)
 ///
@@ -84,8 +85,8 @@ struct Composition {
 [[nodiscard]] Composition compose(const Plan& plan, std::span<const RehearsedTimes> rehearsed);
 
 /// Returns the number of microbatches that a rehearsal of a pipeline rank runs: about twice as many
-/// as the rank holds at its worst. It is the fewest that the plan's generator takes with which the
-/// rank holds as many as with all.
+/// as the rank holds at its worst, and no more than all. From there on it is the fewest for which
+/// the plan's schedule exists and the rank holds as many as with all.
 [[nodiscard]] int rehearsed_microbatches(const Plan& plan, int rank);
 
 /// Returns what of the plan's iteration is modeled when `num_rehearsed` of its ranks are rehearsed,
