@@ -8,9 +8,9 @@
 #include "cost_model/error.h"
 #include "cost_model/measured/quantile.h"
 #include "cost_model/text/in_quotes.h"
-#include "planner/accuracy/calibration_refit.h"
+#include "planner/accuracy/calibration_fit.h"
 #include "planner/accuracy/interval_fit.h"
-#include "planner/profile_refit/profile_refit.h"
+#include "planner/profile_fit/profile_fit.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/output_files.h"
 
@@ -68,7 +68,7 @@ std::string intervals_text(const std::vector<CostedRun>& runs) {
       fmt::format("fitted to {} runs: {}\nin cost_model/measured/interval.h: {}\n", runs.size(),
                   describe_model(fit_intervals(runs)), describe_model(kIntervalModel));
   const std::vector<HeldOutCoverage> coverages = held_out_coverage(runs);
-  const CoverageSummary all = summarize(coverages);
+  const CoverageSummary all = to_text(coverages);
   return text +
          fmt::format("groups held out: {:.1f} % inside, mean of {} groups\n",
                      100.0 * all.inside_interval, coverages.size()) +
@@ -138,11 +138,11 @@ int run_profile(const CommandLine& line) {
   check_output_files(named_inputs(line),
                      {{"--profile", file}, {"the stack of --profile", stack_file_beside(file)}});
   const std::vector<NamedReport> runs = read_reports(line.words());
-  const ProfileRefit refit = refit_profile(runs, provenance(line.words()));
+  const ProfileFit refit = fit_profile(runs, provenance(line.words()));
   write_profiles(file, refit);
-  print(to_table(refit) + fmt::format("\nwritten; ptdp-plan --cluster {} --stack {} plans by it\n",
-                                      shell_quoted(file.string()),
-                                      shell_quoted(stack_file_beside(file).string())));
+  print(to_text(refit) + fmt::format("\nwritten; ptdp-plan --cluster {} --stack {} plans by it\n",
+                                     shell_quoted(file.string()),
+                                     shell_quoted(stack_file_beside(file).string())));
   return 0;
 }
 
@@ -161,8 +161,8 @@ int run_refit(const CommandLine& line) {
     runs.costed.push_back(costed_run(run));
   }
   files.insert(files.end(), line.words().begin(), line.words().end());
-  const std::vector<Refit> refits = refit(runs.costed, joined(files));
-  const std::string table = to_table(refits, runs.skipped);
+  const std::vector<StackFit> refits = refit(runs.costed, joined(files));
+  const std::string table = to_text(refits, runs.skipped);
   if (runs.costed.empty()) {
     print(table);
     throw Error(joined(files) + ": no run could be costed: " + first_skipped(runs.skipped));

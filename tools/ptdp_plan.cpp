@@ -6,14 +6,14 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
-#include "cost_model/text/near_miss.h"
 #include "planner/accuracy/costed_runs.h"
-#include "planner/answer/explanation_report.h"
-#include "planner/answer/plan_list.h"
+#include "planner/answer/explanation_output.h"
 #include "planner/answer/planning.h"
+#include "planner/answer/planning_output.h"
+#include "planner/answer/plans_document.h"
 #include "planner/answer/strategies.h"
-#include "planner/answer/summary.h"
 #include "planner/answer_format.h"
 #include "tools/plan/list_profiles.h"
 #include "tools/plan/partition_command.h"
@@ -135,7 +135,7 @@ CalibrationSource read_calibration(const CommandLine& line) {
 int run_explain(const PlanRequest& request, const SearchOptions& options, const std::string& text,
                 const CalibrationFit& calibration, AnswerFormat format) {
   check(request.scenario);
-  const Pins partial = parse_partial_config(text, "--explain");
+  const SearchSpace partial = parse_partial_config(text, "--explain");
   const Explanation explanation = explain(request.scenario, options, partial);
   print(in_format(format, explanation, request.scenario, calibration, options));
   const int stopped = SearchWatch::status();
@@ -241,7 +241,7 @@ int run_search(const CommandLine& line) {
     if (const int status = tell_unfound(result.search)) {
       return status;
     }
-    throw Error(summarize_failure(result), ExitStatus::kNothingFits);
+    throw Error(failure_text(result), ExitStatus::kNothingFits);
   }
   if (output.has_value()) {
     write_plan(*output, result.plans.front());

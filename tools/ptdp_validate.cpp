@@ -7,10 +7,10 @@
 #include <set>
 
 #include "cost_model/error.h"
+#include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
-#include "cost_model/text/near_miss.h"
-#include "planner/accuracy/error_page.h"
 #include "planner/accuracy/partial_runs.h"
+#include "planner/accuracy/published_report.h"
 #include "planner/accuracy/validation_report.h"
 #include "planner/answer_format.h"
 #include "planner/runs/run_report.h"

@@ -31,8 +31,8 @@ static_assert(count_members<ParallelConfig>() ==
 
 }  // namespace
 
-bool offloads_activations(const Pins& pins) {
-  return std::any_of(pins.offload.begin(), pins.offload.end(),
+bool offloads_activations(const SearchSpace& space) {
+  return std::any_of(space.offload.begin(), space.offload.end(),
                      [](Offload offload) { return offloads_activations(offload); });
 }
 

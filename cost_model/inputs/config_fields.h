@@ -14,13 +14,13 @@
 #include "cost_model/contains.h"
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/transformer_config.h"
+#include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/integer_ranges.h"
-#include "cost_model/text/near_miss.h"
 
 namespace ptdp {
 
 /// What a user fixed of a configuration; an empty field leaves the choice to the search.
-struct Pins {
+struct SearchSpace {
   IntegerRanges tp;
   IntegerRanges pp;
   IntegerRanges dp;
@@ -31,7 +31,8 @@ struct Pins {
   IntegerRanges micro_batch_size;
   IntegerRanges zero_stage;
   std::vector<ScheduleKind> schedules;
-  bool any_stack = false;  ///< Whether schedules count that the stack does not run: "what if".
+  bool ignores_stack_support =
+      false;  ///< Whether schedules count that the stack does not run: "what if".
   /// Whether schedules count that change what the optimizer does; no stack runs them.
   bool allow_stale_weights = false;
   std::vector<Recompute> recompute;
@@ -52,7 +53,7 @@ struct Pins {
 };
 
 /// Returns whether one of the pinned choices of offloading offloads activations.
-[[nodiscard]] bool offloads_activations(const Pins& pins);
+[[nodiscard]] bool offloads_activations(const SearchSpace& space);
 
 /// Headings of the flags, in the order in which --help prints them.
 enum class FlagGroup { kDegrees, kSharding, kSchedule, kActivations, kOffload, kPlacement };
@@ -90,14 +91,14 @@ struct FieldTraits {
   std::string_view applies_beside = {};
 };
 
-/// A field of a configuration. `Value` is its type in ParallelConfig; `Pin` is the type in Pins of
-/// what a search may choose.
+/// A field of a configuration. `Value` is its type in ParallelConfig; `Pin` is the type in
+/// SearchSpace of what a search may choose.
 template <class Value, class Pin, bool has_flag>
 struct ConfigField {
   static constexpr bool kHasFlag = has_flag;
   std::string_view key;  ///< Name in plan.json and --explain; with hyphens, the flag's name.
   Value ParallelConfig::*member;
-  Pin Pins::*pin;
+  Pin SearchSpace::*pin;
   FieldTraits traits;
 
   /// Returns the field's name in one-line configurations.
@@ -121,14 +122,16 @@ struct ConfigField {
 /// Returns a field that a command-line flag pins.
 template <class Value, class Pin>
 constexpr ConfigField<Value, Pin, true> flag_field(std::string_view key,
-                                                   Value ParallelConfig::*member, Pin Pins::*pin,
+                                                   Value ParallelConfig::*member,
+                                                   Pin SearchSpace::*pin,
                                                    const FieldTraits& traits) {
   return {key, member, pin, traits};
 }
 /// Returns a field that plans and --explain can name, but no flag.
 template <class Value, class Pin>
 constexpr ConfigField<Value, Pin, false> plain_field(std::string_view key,
-                                                     Value ParallelConfig::*member, Pin Pins::*pin,
+                                                     Value ParallelConfig::*member,
+                                                     Pin SearchSpace::*pin,
                                                      const FieldTraits& traits) {
   return {key, member, pin, traits};
 }
@@ -148,56 +151,57 @@ template <>
 inline constexpr NamedValues<Offload> kSpellings<Offload>{kOffloadNames};
 
 /// Every field of ParallelConfig, in the order of plan.json. A field takes a member in
-/// ParallelConfig, a pin in Pins and a row here. What a search tries is in
+/// ParallelConfig, a pin in SearchSpace and a row here. What a search tries is in
 /// planner/search/enumerate.cpp; then comes the field's formula.
 inline constexpr std::tuple kConfigFields{
-    flag_field("tp", &ParallelConfig::tp, &Pins::tp,
+    flag_field("tp", &ParallelConfig::tp, &SearchSpace::tp,
                {.label = "tensor parallel",
                 .is_always_printed = true,
                 .is_always_written = true,
                 .help = "tensor-parallel sizes to consider: 8, or 4,8, or 2:16",
                 .run_column = {"tp", true}}),
-    flag_field("pp", &ParallelConfig::pp, &Pins::pp,
+    flag_field("pp", &ParallelConfig::pp, &SearchSpace::pp,
                {.label = "pipeline parallel",
                 .is_always_printed = true,
                 .is_always_written = true,
                 .help = "pipeline-parallel sizes",
                 .run_column = {"pp", true}}),
-    flag_field("dp", &ParallelConfig::dp, &Pins::dp,
+    flag_field("dp", &ParallelConfig::dp, &SearchSpace::dp,
                {.label = "data parallel",
                 .is_always_printed = true,
                 .is_always_written = true,
                 .help = "data-parallel sizes (default: all that divide the batch)",
                 .run_column = {"dp", true}}),
-    flag_field("cp", &ParallelConfig::cp, &Pins::cp,
+    flag_field("cp", &ParallelConfig::cp, &SearchSpace::cp,
                {.label = "context parallel",
                 .is_always_written = true,
                 .help = "context-parallel sizes (default: 1, 2, 4 ... as far as the stack runs "
                         "them and 2048 tokens are left to a GPU)",
                 .run_column = {"cp"},
                 .executes = "1"}),
-    flag_field("ep", &ParallelConfig::ep, &Pins::ep,
+    flag_field("ep", &ParallelConfig::ep, &SearchSpace::ep,
                {.label = "expert parallel",
                 .is_always_written = true,
                 .help = "expert-parallel sizes (default: all that divide the experts)",
                 .run_column = {"ep"},
                 .executes = "1"}),
-    flag_field("etp", &ParallelConfig::etp, &Pins::etp,
+    flag_field("etp", &ParallelConfig::etp, &SearchSpace::etp,
                {.label = "of each expert",
                 .help = "GPUs that share one expert (default: 1 and tp)",
                 .run_column = {"etp"},
                 .executes = "1"}),
     flag_field(
-        "vpp", &ParallelConfig::vpp, &Pins::vpp,
+        "vpp", &ParallelConfig::vpp, &SearchSpace::vpp,
         {.is_always_written = true, .help = "model chunks per GPU", .run_column = {"vpp", true}}),
-    flag_field("micro_batch_size", &ParallelConfig::micro_batch_size, &Pins::micro_batch_size,
+    flag_field("micro_batch_size", &ParallelConfig::micro_batch_size,
+               &SearchSpace::micro_batch_size,
                {.label = "microbatch",
                 .short_key = "b",
                 .is_always_printed = true,
                 .is_always_written = true,
                 .help = "sequences per microbatch",
                 .run_column = {"mbs", true}}),
-    flag_field("schedule", &ParallelConfig::schedule, &Pins::schedules,
+    flag_field("schedule", &ParallelConfig::schedule, &SearchSpace::schedules,
                {.label = "schedule",
                 .is_always_printed = true,
                 .is_always_written = true,
@@ -205,7 +209,7 @@ inline constexpr std::tuple kConfigFields{
                 .help = "whether the stack runs them or not (default: all that it runs)",
                 .pins_key = "schedules",
                 .run_column = {"schedule"}}),
-    flag_field("recompute", &ParallelConfig::recompute, &Pins::recompute,
+    flag_field("recompute", &ParallelConfig::recompute, &SearchSpace::recompute,
                {.label = "recomputation",
                 .is_always_printed = true,
                 .is_always_written = true,
@@ -213,7 +217,7 @@ inline constexpr std::tuple kConfigFields{
                 .help = "none, selective, full, or several: none,full",
                 .run_column = {"recompute", true}}),
     flag_field(
-        "recompute_modules", &ParallelConfig::recompute_modules, &Pins::recompute_modules,
+        "recompute_modules", &ParallelConfig::recompute_modules, &SearchSpace::recompute_modules,
         {.short_key = "modules",
          .group = FlagGroup::kActivations,
          .help = "what selective is of: some of core_attn, moe_act, layernorm, mla_up_proj, mlp, "
@@ -224,7 +228,8 @@ inline constexpr std::tuple kConfigFields{
              [](const ParallelConfig& c) { return repeats(c.recompute) == Repeats::kModules; },
          .applies_beside = R"(recompute "selective")"}),
     flag_field(
-        "recompute_num_layers", &ParallelConfig::recompute_num_layers, &Pins::recompute_num_layers,
+        "recompute_num_layers", &ParallelConfig::recompute_num_layers,
+        &SearchSpace::recompute_num_layers,
         {.group = FlagGroup::kActivations,
          .help = "layers that full is of, as --recompute-method says (default: all, one at "
                  "a time)",
@@ -234,20 +239,21 @@ inline constexpr std::tuple kConfigFields{
          .applies = [](const ParallelConfig& c) { return repeats(c.recompute) == Repeats::kLayer; },
          .applies_beside = R"(recompute "full")"}),
     flag_field(
-        "recompute_method", &ParallelConfig::recompute_method, &Pins::recompute_method,
+        "recompute_method", &ParallelConfig::recompute_method, &SearchSpace::recompute_method,
         {.is_always_written = true,
          .group = FlagGroup::kActivations,
          .help = "with --recompute-num-layers: block (the first so many of each virtual stage), "
                  "uniform (so many at a time), every (each so many-th) (default: block)",
          .run_column = {"recompute_method"},
          .applies = [](const ParallelConfig& c) { return c.recomputes_by_layers(); }}),
-    flag_field("sequence_parallel", &ParallelConfig::sequence_parallel, &Pins::sequence_parallel,
+    flag_field("sequence_parallel", &ParallelConfig::sequence_parallel,
+               &SearchSpace::sequence_parallel,
                {.label = "sequence parallel",
                 .is_always_written = true,
                 .group = FlagGroup::kActivations,
                 .help = "on, off",
                 .run_column = {"seq_parallel"}}),
-    flag_field("zero_stage", &ParallelConfig::zero_stage, &Pins::zero_stage,
+    flag_field("zero_stage", &ParallelConfig::zero_stage, &SearchSpace::zero_stage,
                {.label = "ZeRO stage",
                 .short_key = "zero",
                 .is_always_written = true,
@@ -256,7 +262,7 @@ inline constexpr std::tuple kConfigFields{
                 .low = 0,
                 .high = kHighestZeroStage,
                 .run_column = {"zero"}}),
-    flag_field("dp_replicate", &ParallelConfig::dp_replicate, &Pins::dp_replicate,
+    flag_field("dp_replicate", &ParallelConfig::dp_replicate, &SearchSpace::dp_replicate,
                {.label = "replicas of shards",
                 .group = FlagGroup::kSharding,
                 .help = "replicas of ZeRO's shards (default: 1, and with ZeRO 2 and 3 on one "
@@ -264,13 +270,13 @@ inline constexpr std::tuple kConfigFields{
                 .run_column = {"dp_replicate"},
                 .executes = "1"}),
     flag_field("reshard_after_forward", &ParallelConfig::reshard_after_forward,
-               &Pins::reshard_after_forward,
+               &SearchSpace::reshard_after_forward,
                {.label = "gathered weights",
                 .group = FlagGroup::kSharding,
                 .help = "on, off: whether ZeRO-3 gathers weights again for the backward pass "
                         "(default: on, and off where the stack runs it)",
                 .run_column = {"reshard_after_forward"}}),
-    flag_field("rank_order", &ParallelConfig::rank_order, &Pins::rank_orders,
+    flag_field("rank_order", &ParallelConfig::rank_order, &SearchSpace::rank_orders,
                {.label = "order of ranks",
                 .short_key = "order",
                 .is_always_written = true,
@@ -279,13 +285,14 @@ inline constexpr std::tuple kConfigFields{
                         "(default: the first)",
                 .pins_key = "rank_orders",
                 .executes = "tp-cp-ep-dp-pp"}),
-    flag_field("offload", &ParallelConfig::offload, &Pins::offload,
+    flag_field("offload", &ParallelConfig::offload, &SearchSpace::offload,
                {.label = "in host memory",
                 .group = FlagGroup::kOffload,
                 .help = "what hosts hold: none, optimizer, activations, optimizer+activations, or "
                         "several (default: none)",
                 .executes = "none"}),
-    flag_field("offload_num_layers", &ParallelConfig::offload_num_layers, &Pins::offload_num_layers,
+    flag_field("offload_num_layers", &ParallelConfig::offload_num_layers,
+               &SearchSpace::offload_num_layers,
                {.group = FlagGroup::kOffload,
                 .help = "layers, the first, whose activations are offloaded (default: one to seven "
                         "eighths, and all but the last)",
@@ -294,13 +301,14 @@ inline constexpr std::tuple kConfigFields{
                 .executes = "0",
                 .applies = [](const ParallelConfig& c) { return offloads_activations(c.offload); },
                 .applies_beside = R"(offload "activations" or "optimizer+activations")"}),
-    plain_field("layers_per_stage", &ParallelConfig::layers_per_stage, &Pins::layers_per_stage,
+    plain_field("layers_per_stage", &ParallelConfig::layers_per_stage,
+                &SearchSpace::layers_per_stage,
                 {.short_key = "layers",
                  .is_always_written = true,
                  .low = 0,
                  .run_column = {"layers_per_stage"}}),
     plain_field(
-        "memory_limit", &ParallelConfig::memory_limit, &Pins::memory_limit,
+        "memory_limit", &ParallelConfig::memory_limit, &SearchSpace::memory_limit,
         {.short_key = "limit",
          .is_always_written = true,
          .high = 200'000'000,

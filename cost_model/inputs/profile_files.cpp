@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "cost_model/error.h"
+#include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
-#include "cost_model/text/near_miss.h"
 
 namespace ptdp {
 namespace {

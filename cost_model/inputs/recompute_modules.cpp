@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "cost_model/error.h"
-#include "cost_model/text/near_miss.h"
+#include "cost_model/text/did_you_mean.h"
 
 namespace ptdp {
 

@@ -2,7 +2,7 @@
 #include "cost_model/iteration/flops.h"
 
 #include "cost_model/inputs/parameter_counts.h"
-#include "cost_model/stage/recomputed_layers.h"
+#include "cost_model/pipeline_rank/recomputed_layers.h"
 
 namespace ptdp {
 namespace {

@@ -5,16 +5,16 @@
 
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/offload.h"
+#include "cost_model/iteration/reduction_and_optimizer.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/iteration/simulated_step.h"
-#include "cost_model/iteration/step_terms.h"
 #include "cost_model/layer/context_parallel.h"
 #include "cost_model/layer/expert_layer.h"
 #include "cost_model/layer/fp8_casts.h"
 #include "cost_model/network/collectives.h"
-#include "cost_model/operations/core_sharing.h"
+#include "cost_model/operations/core_contention.h"
 #include "cost_model/operations/memory_bound.h"
-#include "cost_model/stage/recomputed_layers.h"
+#include "cost_model/pipeline_rank/recomputed_layers.h"
 
 namespace ptdp {
 namespace {
@@ -22,7 +22,7 @@ namespace {
 /// Returns the time of gradient reduction and parameter gathering that one microbatch's passes
 /// through a stage do not hide. It is all but what compute leaves room for, and at least the last
 /// bucket.
-Seconds data_parallel_time(const PlannedJob& job, const StageCosts& stage,
+Seconds data_parallel_time(const PlannedJob& job, const RankCosts& rank,
                            const RankParameters& parameters) {
   const Placements& groups = job.groups();
   if (!has_replicas(groups, parameters)) {
@@ -37,14 +37,14 @@ Seconds data_parallel_time(const PlannedJob& job, const StageCosts& stage,
   };
   const Seconds of_gather = gathering_time(job, parameters, buckets);
   const Seconds gathering = overlaps_gathering(stack, job.config().pp)
-                                ? exposed(of_gather, stage.forward.total())
+                                ? exposed(of_gather, rank.forward.total())
                                 : buckets * of_gather;
   const Seconds reduction = reduction_time(job, parameters, buckets);
   const bool is_hidden = overlaps_reduction(stack, job.config().pp);
   const Bytes copied(parameters.total() * (is_hidden ? kBucketPasses * stack.gradient_bucket_bytes
                                                      : stack.gradient_staging_traffic));
   return gathering + memory_bound_time(copied, job.cluster().gpu) +
-         (is_hidden ? exposed(reduction, stage.backward.total() + stage.recompute.total())
+         (is_hidden ? exposed(reduction, rank.backward.total() + rank.recompute.total())
                     : reduction);
 }
 
@@ -86,8 +86,8 @@ void add_reduction_traffic(const PlannedJob& job, Seconds time, Traffic& traffic
   if (shards_gradients(job.config())) {
     traffic.data_parallel = of_all_stages = sharding_volume(job);
   }
-  for (int stage = 0; stage < job.config().pp && !shards_gradients(job.config()); ++stage) {
-    const RankParameters held = stage_parameters(job.model(), job.config(), stage);
+  for (int rank = 0; rank < job.config().pp && !shards_gradients(job.config()); ++rank) {
+    const RankParameters held = rank_parameters(job.model(), job.config(), rank);
     const RankParameters weights = gathered_weights(job.stack(), held);
     const Bytes sent = sent_over(groups.data, held.dense, weights.dense) +
                        sent_over(groups.expert_data, held.experts, weights.experts);
@@ -119,8 +119,8 @@ namespace {
 /// the end of the step are left out.
 CostBreakdown cost_of_pacing_stage(const PlannedJob& job, const PipelineCosts& pipeline) {
   const auto microbatches = static_cast<double>(job.microbatches());
-  const StageCosts& stage = pipeline.slowest;
-  const PassTime passes = (stage.forward + stage.backward) * microbatches;
+  const RankCosts& rank = pipeline.slowest;
+  const PassTime passes = (rank.forward + rank.backward) * microbatches;
   CostBreakdown cost;
   cost.matmul = passes.matmul;
   cost.attention = passes.attention;
@@ -128,13 +128,13 @@ CostBreakdown cost_of_pacing_stage(const PlannedJob& job, const PipelineCosts& p
   const double accumulations =
       traits_of(job.config().schedule).applies_every_microbatch ? 0.0 : microbatches - 1.0;
   cost.memory_bound = passes.memory_bound +
-                      accumulations * share_accumulated(job.config()) * stage.gradient_accumulation;
-  cost.launch = passes.launch + microbatches * stage.overhead;
+                      accumulations * share_accumulated(job.config()) * rank.gradient_accumulation;
+  cost.launch = passes.launch + microbatches * rank.overhead;
   cost.tensor_parallel = passes.tensor_parallel;
   cost.context_parallel = passes.context_parallel;
   cost.expert_parallel = passes.expert_parallel;
-  cost.recompute = microbatches * stage.recompute.total();
-  cost.embedding_and_logits = microbatches * stage.ends.total();
+  cost.recompute = microbatches * rank.recompute.total();
+  cost.embedding_and_logits = microbatches * rank.ends.total();
   if (shards_gradients(job.config())) {
     const ShardingTime each = sharding_time(job);
     cost.data_parallel = microbatches * (each.forward + each.backward);
@@ -161,13 +161,13 @@ StepEnd end_of_step(const PlannedJob& job) {
 Seconds core_sharing_of(const PlannedJob& job, const PipelineCosts& pipeline, Seconds bubble,
                         Seconds optimizer) {
   const auto microbatches = static_cast<double>(job.microbatches());
-  const StageCosts& stage = pipeline.slowest;
+  const RankCosts& rank = pipeline.slowest;
   const Seconds collectives =
-      microbatches * ((stage.forward + stage.backward).collectives() +
-                      stage.recompute.collectives() + stage.ends.collectives());
-  return core_sharing_time(job.config(), job.cluster(),
-                           microbatches * pipeline.mean - collectives + optimizer,
-                           microbatches * stage.total() - collectives + optimizer + bubble);
+      microbatches * ((rank.forward + rank.backward).collectives() + rank.recompute.collectives() +
+                      rank.ends.collectives());
+  return core_contention_time(job.config(), job.cluster(),
+                              microbatches * pipeline.mean - collectives + optimizer,
+                              microbatches * rank.total() - collectives + optimizer + bubble);
 }
 
 /// Returns the cost of an iteration that never fills or drains its pipeline.
@@ -186,7 +186,7 @@ CostBreakdown cost_without_flush(const PlannedJob& job) {
                                                     most_parameters(job.model(), job.config()));
   cost.embedding_all_reduce = updates * end.tied;
   cost.optimizer = updates * end.optimizer;
-  cost.core_sharing = core_sharing_of(job, pipeline, Seconds(0.0), cost.optimizer);
+  cost.core_contention = core_sharing_of(job, pipeline, Seconds(0.0), cost.optimizer);
   return cost;
 }
 
@@ -219,7 +219,7 @@ CostBreakdown iteration_cost(const PlannedJob& job) {
   cost.optimizer = take(end.optimizer, rest);
   cost.embedding_all_reduce = take(end.tied, rest);
   cost.data_parallel += beyond_rounding(rest, parts.whole);
-  cost.core_sharing = core_sharing_of(job, pipeline, cost.bubble, cost.optimizer);
+  cost.core_contention = core_sharing_of(job, pipeline, cost.bubble, cost.optimizer);
   return cost;
 }
 
@@ -262,7 +262,7 @@ Traffic iteration_traffic(const PlannedJob& job, Seconds time) {
   const auto microbatches = static_cast<double>(job.microbatches());
   const int bytes = element_bytes(job.stack().precision);
   const ContextParallelVolume shared = context_parallel_volume(
-      model, context_split(job.config(), job.stack()), job.stack().precision);
+      model, context_sharing(job.config(), job.stack()), job.stack().precision);
   const double gathered = gathered_activation_bytes(job.stack()) / bytes;
   // A recomputed layer sends some data once more than one that is not.
   const bool repeats_attention = job.config().repeats_module(RecomputeModule::kCoreAttention);
@@ -272,9 +272,9 @@ Traffic iteration_traffic(const PlannedJob& job, Seconds time) {
   Traffic traffic;
   const Bytes to_experts =
       model.num_experts > 0 ? expert_volume(job.scenario(), job.config()) : Bytes(0.0);
-  for (int stage = 0; stage < job.config().pp; stage += stage_step(model, job.config())) {
-    const LayerCounts layers = layers_of_stage(model, job.config(), stage);
-    const LayerCounts recomputed = recomputed_of_stage(model, job.config(), stage);
+  for (int rank = 0; rank < job.config().pp; rank += rank_step(model, job.config())) {
+    const LayerCounts layers = layers_of_rank(model, job.config(), rank);
+    const LayerCounts recomputed = recomputed_of_rank(model, job.config(), rank);
     const double share = 1.0 / num_copies(job.config());
     double elements = 0.0;
     double expert_passes = 0.0;  // forward, backward, and repeated forward ones

@@ -8,8 +8,8 @@
 
 #include "cost_model/iteration/least_step.h"
 #include "cost_model/iteration/simulated_step.h"
-#include "cost_model/stage/planned_job.h"
-#include "cost_model/stage/stage.h"
+#include "cost_model/pipeline_rank/planned_job.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 
 namespace ptdp {
 
@@ -32,9 +32,9 @@ struct CostBreakdown {
   Seconds data_parallel;         ///< Exposed gradient reduction and parameter gathering.
   /// All-reduce of the tied embedding's gradient between first and last rank.
   Seconds embedding_all_reduce;
-  Seconds optimizer;     ///< The optimizer's step, with the norm of the gradients.
-  Seconds offload;       ///< Activations on their way to the host and back that no compute hides.
-  Seconds core_sharing;  ///< Ranks that wait for a core of their node (core_sharing.h).
+  Seconds optimizer;  ///< The optimizer's step, with the norm of the gradients.
+  Seconds offload;    ///< Activations on their way to the host and back that no compute hides.
+  Seconds core_contention;  ///< Ranks that wait for a core of their node (core_contention.h).
 
   [[nodiscard]] Seconds total() const;
 };
@@ -62,7 +62,7 @@ inline constexpr std::array kCostTerms = {
     CostTerm{"embedding_all_reduce", &CostBreakdown::embedding_all_reduce},
     CostTerm{"optimizer", &CostBreakdown::optimizer},
     CostTerm{"offload", &CostBreakdown::offload, true},
-    CostTerm{"core_sharing", &CostBreakdown::core_sharing, true}};
+    CostTerm{"core_sharing", &CostBreakdown::core_contention, true}};
 
 /// Bytes that one GPU sends per iteration.
 struct Traffic {

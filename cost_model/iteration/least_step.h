@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "cost_model/stage/planned_job.h"
-#include "cost_model/stage/stage.h"
+#include "cost_model/pipeline_rank/planned_job.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 
 namespace ptdp {
 

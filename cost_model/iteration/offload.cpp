@@ -30,7 +30,7 @@ int offloaded_layers(const ParallelConfig& config, int num_layers) {
 /// have.
 std::array<Bytes, kLayerKinds.size()> kept_by_kind(const PlannedJob& job) {
   std::array<Bytes, kLayerKinds.size()> kept;
-  for_each_kind(layers_of_stage(job.model(), job.config(), 0),
+  for_each_kind(layers_of_rank(job.model(), job.config(), 0),
                 [&](std::size_t kind, double /*count*/) {
                   kept.at(kind) = kept_by_layer(job.scenario(), job.config(), kLayerKinds[kind]);
                 });

@@ -3,9 +3,9 @@
 
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/scenario.h"
-#include "cost_model/stage/planned_job.h"
-#include "cost_model/stage/rank_parameters.h"
-#include "cost_model/stage/stage.h"
+#include "cost_model/pipeline_rank/planned_job.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
+#include "cost_model/pipeline_rank/rank_parameters.h"
 #include "cost_model/units.h"
 
 namespace ptdp {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cost_model/iteration/step_terms.h"
+#include "cost_model/iteration/reduction_and_optimizer.h"
 #include "cost_model/iteration/virtual_stage_durations.h"
 
 namespace ptdp {

@@ -5,11 +5,11 @@
 #include <array>
 
 #include "cost_model/layer/fp8_casts.h"
-#include "cost_model/layer/layer_parts.h"
+#include "cost_model/layer/layer_kernels.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/operations/memory_bound.h"
-#include "cost_model/stage/rank_parameters.h"
-#include "cost_model/stage/recomputed_layers.h"
+#include "cost_model/pipeline_rank/rank_parameters.h"
+#include "cost_model/pipeline_rank/recomputed_layers.h"
 
 namespace ptdp {
 namespace {
@@ -79,14 +79,14 @@ ShardingTime sharding_time(const PlannedJob& job) {
           ? matrices * static_cast<double>(groups.data.size) * host_time_per_kernel(job.scenario())
           : Seconds(0.0);
   const RankParameters ends = {.dense = end_parameters(model, job.config(), 0)};
-  const Bytes staged(stage_parameters(model, job.config(), 0).total() *
+  const Bytes staged(rank_parameters(model, job.config(), 0).total() *
                      stack.gradient_staging_traffic);
   ShardingTime time{.forward = gather(ends),
                     .backward = reduce(ends) + memory_bound_time(staged, job.cluster().gpu)};
   const std::size_t first = index_of(kind_of_layer(model, 0));
-  const LayerCounts recomputed = recomputed_of_stage(model, job.config(), 0);
+  const LayerCounts recomputed = recomputed_of_rank(model, job.config(), 0);
   const GatheredTwice twice = gathered_twice(job);
-  for_each_kind(layers_of_stage(model, job.config(), 0), [&](std::size_t kind, double count) {
+  for_each_kind(layers_of_rank(model, job.config(), 0), [&](std::size_t kind, double count) {
     const LayerCosts& layer = job.costs().layers[kind];
     const RankParameters parameters =
         layer_parameters_of_rank(model, job.config(), kLayerKinds[kind]);
@@ -123,7 +123,7 @@ Bytes sharding_volume(const PlannedJob& job) {
   const StackSpec& stack = job.stack();
   const Placements& groups = job.groups();
   const TransformerConfig& model = job.model();
-  const RankParameters held = stage_parameters(model, job.config(), 0);
+  const RankParameters held = rank_parameters(model, job.config(), 0);
   const auto share = [&](const RankParameters& bytes) {
     return ring_all_gather_volume(Bytes(bytes.dense), groups.data.size) +
            ring_all_gather_volume(Bytes(bytes.experts), groups.expert_data.size);
@@ -132,7 +132,7 @@ Bytes sharding_volume(const PlannedJob& job) {
   const double gathers =
       shards_weights(job.config()) ? (gathers_again(job.config()) ? 2.0 : 1.0) * microbatches : 1.0;
   RankParameters recomputed;
-  for_each_kind(recomputed_of_stage(model, job.config(), 0), [&](std::size_t kind, double count) {
+  for_each_kind(recomputed_of_rank(model, job.config(), 0), [&](std::size_t kind, double count) {
     recomputed += layer_parameters_of_rank(model, job.config(), kLayerKinds[kind]) * count;
   });
   const double once_more = microbatches * gathered_twice(job).share;
@@ -153,15 +153,14 @@ Bytes sharding_buffers(const PlannedJob& job) {
            stack.reduced_gradient_bytes * parameters.total();
   };
   double largest = 0.0;
-  for_each_kind(layers_of_stage(model, job.config(), 0), [&](std::size_t kind, double /*count*/) {
+  for_each_kind(layers_of_rank(model, job.config(), 0), [&](std::size_t kind, double /*count*/) {
     largest = std::max(
         largest, of_parameters(layer_parameters_of_rank(model, job.config(), kLayerKinds[kind])));
   });
   const double unit = stack.shards_matrices_apart ? kLargestMatrix * largest : largest;
-  const double kept =
-      shards_weights(job.config()) && !gathers_again(job.config())
-          ? gathered_weights(stack, stage_parameters(model, job.config(), 0)).total()
-          : 0.0;
+  const double kept = shards_weights(job.config()) && !gathers_again(job.config())
+                          ? gathered_weights(stack, rank_parameters(model, job.config(), 0)).total()
+                          : 0.0;
   return Bytes(kUnitsAtOnce * unit +
                of_parameters({.dense = end_parameters(model, job.config(), 0)}) + kept);
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "cost_model/inputs/zero_sharding.h"
-#include "cost_model/iteration/step_terms.h"
-#include "cost_model/stage/planned_job.h"
-#include "cost_model/stage/stage.h"
+#include "cost_model/iteration/reduction_and_optimizer.h"
+#include "cost_model/pipeline_rank/planned_job.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 
 namespace ptdp {
 

@@ -9,12 +9,12 @@
 #include <tuple>
 #include <vector>
 
+#include "cost_model/pipeline_rank/planned_job.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/passes/communication.h"
 #include "cost_model/simulation/step_times.h"
 #include "cost_model/simulation/timeline.h"
-#include "cost_model/stage/planned_job.h"
-#include "cost_model/stage/stage.h"
 
 namespace ptdp {
 

@@ -6,8 +6,8 @@
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/iteration/offload.h"
+#include "cost_model/iteration/reduction_and_optimizer.h"
 #include "cost_model/iteration/sharding.h"
-#include "cost_model/iteration/step_terms.h"
 #include "cost_model/iteration/virtual_stage_durations.h"
 #include "cost_model/layer/fp8_casts.h"
 #include "cost_model/operations/memory_bound.h"
@@ -30,7 +30,7 @@ std::vector<RankParameters> parameters_by_virtual_stage(const TransformerConfig&
   std::vector<RankParameters> parameters;
   parameters.reserve(static_cast<std::size_t>(num_stages));
   for (int stage = 0; stage < num_stages; ++stage) {
-    parameters.push_back(stage_parameters(model, unfolded, stage));
+    parameters.push_back(rank_parameters(model, unfolded, stage));
   }
   return parameters;
 }
@@ -182,8 +182,7 @@ StepTimes step_times(const PlannedJob& job) {
                     gathering_time(job, held, pieces_of(gathered_weights(stack, held).total()))));
   }
   for (int rank = 0; rank < job.config().pp; ++rank) {
-    const OptimizerTime optimizer =
-        optimizer_time(job, stage_parameters(model, job.config(), rank));
+    const OptimizerTime optimizer = optimizer_time(job, rank_parameters(model, job.config(), rank));
     times.norm = optimizer.norm;
     times.optimizer.push_back(optimizer.step);
   }

@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "cost_model/pipeline_rank/planned_job.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 #include "cost_model/simulation/step_times.h"
-#include "cost_model/stage/planned_job.h"
-#include "cost_model/stage/stage.h"
 
 namespace ptdp {
 

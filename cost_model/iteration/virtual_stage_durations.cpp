@@ -1,7 +1,7 @@
 // Sums the layers of virtual stages into the durations of their passes.
 #include "cost_model/iteration/virtual_stage_durations.h"
 
-#include "cost_model/stage/recomputed_layers.h"
+#include "cost_model/pipeline_rank/recomputed_layers.h"
 
 namespace ptdp {
 

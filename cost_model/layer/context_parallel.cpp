@@ -27,7 +27,7 @@ struct AttentionOperands {
 
 /// Computes the operands of `tokens` tokens per sequence on a rank of the tensor-parallel group.
 /// For an all-to-all keys and values have at least cp heads.
-AttentionOperands operands(const TransformerConfig& model, const ContextSplit& split,
+AttentionOperands operands(const TransformerConfig& model, const ContextSharing& split,
                            std::int64_t tokens, Precision precision) {
   const double heads = 1.0 * model.num_attention_heads / split.tp;
   int groups = key_heads(model, split.tp);
@@ -53,7 +53,7 @@ double pairs_of_first(double queries, const TransformerConfig& model) {
 
 /// Returns the pairs of the slowest rank. A token sees min(position, w) keys, which grows ever more
 /// slowly. Where balanced, the pair of chunks in the middle thus has most, else the last chunk.
-double slowest_pairs(const TransformerConfig& model, const ContextSplit& split) {
+double slowest_pairs(const TransformerConfig& model, const ContextSharing& split) {
   const double s = model.seq_length;
   const double held = s / split.cp;
   const double end = split.is_balanced ? (s + held) / 2.0 : s;
@@ -69,7 +69,7 @@ bool saves_masked(const StackSpec& stack) {
   return stack.attention != "unfused";
 }
 
-ContextParallelTime ring_time(const TransformerConfig& model, const ContextSplit& split,
+ContextParallelTime ring_time(const TransformerConfig& model, const ContextSharing& split,
                               const GroupPlacement& group, const ClusterSpec& cluster,
                               const StackSpec& stack) {
   TransformerConfig block = model;
@@ -107,7 +107,7 @@ ContextParallelTime ring_time(const TransformerConfig& model, const ContextSplit
                           behind(message, causal.backward)};
 }
 
-ContextParallelTime all_gathered_time(const TransformerConfig& model, const ContextSplit& split,
+ContextParallelTime all_gathered_time(const TransformerConfig& model, const ContextSharing& split,
                                       const GroupPlacement& group, const ClusterSpec& cluster,
                                       const StackSpec& stack) {
   const double share = saves_masked(stack)
@@ -124,7 +124,7 @@ ContextParallelTime all_gathered_time(const TransformerConfig& model, const Cont
           .exposed_backward = gathers + reductions};
 }
 
-ContextParallelTime exchanged_time(const TransformerConfig& model, const ContextSplit& split,
+ContextParallelTime exchanged_time(const TransformerConfig& model, const ContextSharing& split,
                                    const GroupPlacement& group, const ClusterSpec& cluster,
                                    const StackSpec& stack) {
   const AttentionOperands held =
@@ -141,19 +141,19 @@ ContextParallelTime exchanged_time(const TransformerConfig& model, const Context
 
 }  // namespace
 
-ContextSplit context_split(const ParallelConfig& config, const StackSpec& stack) {
+ContextSharing context_sharing(const ParallelConfig& config, const StackSpec& stack) {
   return {.kind = stack.context_parallel_kind,
           .micro_batch_size = config.micro_batch_size,
           .tp = config.tp,
           .cp = config.cp};
 }
 
-bool divides_sequence(const TransformerConfig& model, const ContextSplit& split) {
+bool divides_sequence(const TransformerConfig& model, const ContextSharing& split) {
   const std::int64_t chunks = std::int64_t{split.is_balanced && split.cp > 1 ? 2 : 1} * split.cp;
   return model.seq_length % chunks == 0;
 }
 
-bool divides_heads(const TransformerConfig& model, const ContextSplit& split) {
+bool divides_heads(const TransformerConfig& model, const ContextSharing& split) {
   if (split.kind != ContextParallel::kAllToAll) {
     return true;
   }
@@ -163,7 +163,7 @@ bool divides_heads(const TransformerConfig& model, const ContextSplit& split) {
 }
 
 ContextParallelVolume context_parallel_volume(const TransformerConfig& model,
-                                              const ContextSplit& split, Precision precision) {
+                                              const ContextSharing& split, Precision precision) {
   const AttentionOperands held = operands(model, split, model.seq_length / split.cp, precision);
   const Bytes keys_and_values = held.keys + held.values;
   switch (split.kind) {
@@ -180,9 +180,9 @@ ContextParallelVolume context_parallel_volume(const TransformerConfig& model,
   return {};
 }
 
-ContextParallelTime context_parallel_time(const TransformerConfig& model, const ContextSplit& split,
-                                          const GroupPlacement& group, const ClusterSpec& cluster,
-                                          const StackSpec& stack) {
+ContextParallelTime context_parallel_time(const TransformerConfig& model,
+                                          const ContextSharing& split, const GroupPlacement& group,
+                                          const ClusterSpec& cluster, const StackSpec& stack) {
   assert(group.size == split.cp);
   assert(divides_sequence(model, split) && divides_heads(model, split));
   if (split.cp == 1) {

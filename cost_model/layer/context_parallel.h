@@ -12,7 +12,7 @@
 namespace ptdp {
 
 /// How the attention of one layer is split over GPUs, and for how many sequences.
-struct ContextSplit {
+struct ContextSharing {
   /// The way in which GPUs share a sequence: ring, all-gather or all-to-all.
   ContextParallel kind = ContextParallel::kRing;
   int micro_batch_size = 1;  ///< Sequences per microbatch.
@@ -25,16 +25,16 @@ struct ContextSplit {
 };
 /// Returns the split of a configuration in the stack's way, balanced: no shipped stack splits
 /// without balance.
-[[nodiscard]] ContextSplit context_split(const ParallelConfig& config, const StackSpec& stack);
+[[nodiscard]] ContextSharing context_sharing(const ParallelConfig& config, const StackSpec& stack);
 
 /// Whether the sequence has equal chunks: s is a multiple of 2cp where balanced and cp > 1, else of
 /// cp.
-[[nodiscard]] bool divides_sequence(const TransformerConfig& model, const ContextSplit& split);
+[[nodiscard]] bool divides_sequence(const TransformerConfig& model, const ContextSharing& split);
 /// Whether the kind can split the heads; only an all-to-all may not. An all-to-all needs the number
 /// of heads to be divisible by t·cp. The key groups on a rank of the tensor-parallel group must be
 /// a multiple of cp or a divisor of it. A divisor's groups are repeated until there are cp
 /// (DeepSpeed; TransformerEngine needs a multiple).
-[[nodiscard]] bool divides_heads(const TransformerConfig& model, const ContextSplit& split);
+[[nodiscard]] bool divides_heads(const TransformerConfig& model, const ContextSharing& split);
 
 /// Bytes that each rank of a context-parallel group sends per layer and microbatch.
 struct ContextParallelVolume {
@@ -54,7 +54,7 @@ struct ContextParallelVolume {
 /// dot_product_attention/context_parallel.py without FP8. For latent attention, what Megatron-LM
 /// gives it (multi_latent_attention.py at 003b4ce26).
 [[nodiscard]] ContextParallelVolume context_parallel_volume(const TransformerConfig& model,
-                                                            const ContextSplit& split,
+                                                            const ContextSharing& split,
                                                             Precision precision);
 
 /// Time of the slowest rank's attention core per layer and microbatch, and the communication that
@@ -100,7 +100,7 @@ struct ContextParallelTime {
 /// `group` is the placement of the context-parallel group. divides_sequence() and divides_heads()
 /// must hold, and `check(scenario)` must have accepted the pair of GPU and stack.
 [[nodiscard]] ContextParallelTime context_parallel_time(const TransformerConfig& model,
-                                                        const ContextSplit& split,
+                                                        const ContextSharing& split,
                                                         const GroupPlacement& group,
                                                         const ClusterSpec& cluster,
                                                         const StackSpec& stack);

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "cost_model/inputs/rank_grid.h"
-#include "cost_model/layer/layer_parts.h"
+#include "cost_model/layer/layer_kernels.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/network/expert_dispatch.h"
 #include "cost_model/operations/memory_bound.h"

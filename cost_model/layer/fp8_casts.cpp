@@ -4,7 +4,7 @@
 #include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/layer/expert_layer.h"
-#include "cost_model/layer/layer_parts.h"
+#include "cost_model/layer/layer_kernels.h"
 
 namespace ptdp {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cost_model/layer/expert_layer.h"
-#include "cost_model/layer/layer_parts.h"
+#include "cost_model/layer/layer_kernels.h"
 #include "cost_model/layer/pass_time.h"
 
 namespace ptdp {

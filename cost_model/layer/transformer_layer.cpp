@@ -10,13 +10,13 @@
 #include "cost_model/layer/element_wise.h"
 #include "cost_model/layer/expert_layer.h"
 #include "cost_model/layer/fp8_casts.h"
+#include "cost_model/layer/layer_kernels.h"
 #include "cost_model/layer/layer_parameters.h"
-#include "cost_model/layer/layer_parts.h"
 #include "cost_model/layer/product_overlap.h"
 #include "cost_model/layer/selective_recompute.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/operations/attention.h"
-#include "cost_model/operations/core_sharing.h"
+#include "cost_model/operations/core_contention.h"
 #include "cost_model/operations/memory_bound.h"
 
 namespace ptdp {
@@ -273,8 +273,8 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
   LinearTime all = linears.total();
   const GroupPlacement sharers =
       place_group(RankGrid(config), Dimension::kContext, scenario.cluster);
-  const ContextParallelTime shared =
-      context_parallel_time(model, context_split(config, stack), sharers, scenario.cluster, stack);
+  const ContextParallelTime shared = context_parallel_time(model, context_sharing(config, stack),
+                                                           sharers, scenario.cluster, stack);
   const AttentionTime attention = {.forward = shared.attention.forward * factors.attention,
                                    .backward = shared.attention.backward * factors.attention};
   ElementWiseTime element_wise = element_wise_work(scenario, config, kind);

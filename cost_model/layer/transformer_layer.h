@@ -72,7 +72,8 @@ struct LayerCosts {
 ///   - kernels (layer_parts.h), each with its latency, or launched one by one by the host where
 ///     that takes longer than running them. Where the operations are measured one by one
 ///     (element_wise.h), their times contain the latency and take the place of the traffic;
-///   - compute_factors(), by which compute times are multiplied (core_sharing.h), and the wait for
+///   - compute_factors(), by which compute times are multiplied (core_contention.h), and the wait
+///   for
 ///     the slowest member, which is added to the collectives;
 ///   - a recomputation of the forward pass. Where it stops early, it leaves out the second product
 ///     of a dense MLP and what follows: its collective, and a residual sum of 3 passes over the

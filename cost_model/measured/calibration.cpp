@@ -44,7 +44,8 @@ constexpr std::size_t kMostCompared = 1000;
 
 /// Returns the distance from `point` within which as many of `points` lie as a factor needs. The
 /// point with index `left_out` does not count.
-double reach(const RunPoint& point, const std::vector<RunPoint>& points, std::size_t left_out) {
+double reach(const CalibrationPoint& point, const std::vector<CalibrationPoint>& points,
+             std::size_t left_out) {
   const std::size_t stride = points.size() / kMostCompared + 1;
   std::vector<double> distances;
   distances.reserve(points.size() / stride + 1);
@@ -95,8 +96,8 @@ std::vector<double> spreads_of_others(const std::vector<double>& values) {
   return spreads;
 }
 
-std::vector<RunPoint> points_of(std::span<const CalibrationRun> runs) {
-  std::vector<RunPoint> points;
+std::vector<CalibrationPoint> points_of(std::span<const CalibrationRun> runs) {
+  std::vector<CalibrationPoint> points;
   points.reserve(runs.size());
   for (const CalibrationRun& run : runs) {
     points.push_back(run.point);
@@ -106,7 +107,7 @@ std::vector<RunPoint> points_of(std::span<const CalibrationRun> runs) {
 
 }  // namespace
 
-Calibration CalibrationFit::at(const RunPoint& point) const {
+Calibration CalibrationFit::at(const CalibrationPoint& point) const {
   if (!is_calibrated()) {
     return {};
   }
@@ -132,7 +133,7 @@ std::vector<Calibration> leave_one_out(std::span<const CalibrationRun> runs) {
   const std::vector<double> ratios = log_ratios(runs);
   const std::vector<double> medians = medians_of_others(ratios);
   const std::vector<double> spreads = spreads_of_others(deviations_of(ratios));
-  const std::vector<RunPoint> points = points_of(runs);
+  const std::vector<CalibrationPoint> points = points_of(runs);
   std::vector<Calibration> calibrations;
   calibrations.reserve(runs.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -144,7 +145,7 @@ std::vector<Calibration> leave_one_out(std::span<const CalibrationRun> runs) {
   return calibrations;
 }
 
-ErrorSummary summarize(std::span<const double> errors) {
+ErrorSummary to_text(std::span<const double> errors) {
   if (errors.empty()) {
     return {};
   }

@@ -15,7 +15,7 @@ namespace ptdp {
 struct CalibrationRun {
   Seconds measured;
   Seconds predicted;
-  RunPoint point = {};
+  CalibrationPoint point = {};
 };
 
 /// The factor by which a prediction is multiplied, and how far the product can be off.
@@ -38,13 +38,13 @@ struct CalibrationFit {
   double factor = 1.0;
   double spread = 0.0;  ///< 90 % of the runs lie within exp(±spread) of the factor.
   /// Points of the runs behind the factor; empty: not calibrated, and the factor is 1.
-  std::vector<RunPoint> points = {};
+  std::vector<CalibrationPoint> points = {};
 
   [[nodiscard]] bool is_calibrated() const { return !points.empty(); }
   [[nodiscard]] int num_runs() const { return static_cast<int>(points.size()); }
   /// Returns the calibration of a prediction at `point`, whose interval widens with the distance to
   /// the runs.
-  [[nodiscard]] Calibration at(const RunPoint& point) const;
+  [[nodiscard]] Calibration at(const CalibrationPoint& point) const;
 };
 
 /// Fits factor = exp(median of ln(measured/predicted)) to runs. With fewer than
@@ -65,6 +65,6 @@ struct ErrorSummary {
   double bias = 0.0;  ///< Mean signed error.
 };
 /// Summarizes relative errors; all numbers are 0 if there are none.
-[[nodiscard]] ErrorSummary summarize(std::span<const double> errors);
+[[nodiscard]] ErrorSummary to_text(std::span<const double> errors);
 
 }  // namespace ptdp

@@ -14,9 +14,9 @@
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/measured/run_fields.h"
-#include "cost_model/stage/rank_parameters.h"
+#include "cost_model/pipeline_rank/rank_parameters.h"
+#include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
-#include "cost_model/text/near_miss.h"
 
 namespace ptdp {
 namespace {
@@ -213,7 +213,7 @@ std::vector<int> read_layers_per_stage(const RunFields& row) {
 /// Returns the layers of each virtual stage, for a row that does not say them; empty if all are
 /// equal. Embedding and head each take a layer's slot if that comes out even, as Megatron-LM and
 /// DeepSpeed count them if told to. Otherwise the first stages hold one layer more.
-std::vector<int> spread_layers(int layers, int virtual_stages) {
+std::vector<int> balance_equal_layers(int layers, int virtual_stages) {
   std::vector<int> spread;
   if (layers % virtual_stages == 0) {
     return spread;
@@ -288,9 +288,10 @@ ParallelConfig read_config(const RunFields& row, const TransformerConfig& model)
   if (virtual_stages > num_layers && virtual_stages != num_layers + 2) {
     throw SkipRow{"fewer layers than stages"};
   }
-  config.layers_per_stage = row.is_given("layers_per_stage")
-                                ? read_layers_per_stage(row)
-                                : spread_layers(num_layers, static_cast<int>(virtual_stages));
+  config.layers_per_stage =
+      row.is_given("layers_per_stage")
+          ? read_layers_per_stage(row)
+          : balance_equal_layers(num_layers, static_cast<int>(virtual_stages));
   if (!config.layers_per_stage.empty() &&
       (std::ssize(config.layers_per_stage) != virtual_stages ||
        std::accumulate(config.layers_per_stage.begin(), config.layers_per_stage.end(), 0) !=

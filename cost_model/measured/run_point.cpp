@@ -14,15 +14,15 @@ constexpr std::int64_t kLargest = 1'000'000'000'000'000'000;
 
 struct Field {
   const char* name;
-  std::int64_t RunPoint::*value;
+  std::int64_t CalibrationPoint::*value;
 };
-constexpr std::array kSizes = {Field{"parameters", &RunPoint::parameters},
-                               Field{"gpus", &RunPoint::gpus}, Field{"tp", &RunPoint::tp},
-                               Field{"pp", &RunPoint::pp}};
+constexpr std::array kSizes = {
+    Field{"parameters", &CalibrationPoint::parameters}, Field{"gpus", &CalibrationPoint::gpus},
+    Field{"tp", &CalibrationPoint::tp}, Field{"pp", &CalibrationPoint::pp}};
 
 }  // namespace
 
-RunPoint run_point(const TransformerConfig& model, const ParallelConfig& config) {
+CalibrationPoint run_point(const TransformerConfig& model, const ParallelConfig& config) {
   return {.parameters = parameter_count(model),
           .gpus = config.world_size(),
           .tp = config.tp,
@@ -30,7 +30,7 @@ RunPoint run_point(const TransformerConfig& model, const ParallelConfig& config)
           .recompute = config.recompute};
 }
 
-double distance(const RunPoint& a, const RunPoint& b) {
+double distance(const CalibrationPoint& a, const CalibrationPoint& b) {
   double sum = a.recompute == b.recompute ? 0.0 : 1.0;
   for (const Field& size : kSizes) {
     sum += std::abs(
@@ -40,14 +40,14 @@ double distance(const RunPoint& a, const RunPoint& b) {
 }
 
 template <class Fields>
-void describe(Fields& fields, Described<Fields, RunPoint>& point) {
+void describe(Fields& fields, Described<Fields, CalibrationPoint>& point) {
   for (const Field& size : kSizes) {
     fields.count(size.name, point.*size.value, 1, kLargest);
   }
   fields.choice("recompute", point.recompute, NamedValues<Recompute>(kRecomputeNames));
 }
 
-template void describe(ObjectReader&, RunPoint&);
-template void describe(ObjectWriter&, const RunPoint&);
+template void describe(ObjectReader&, CalibrationPoint&);
+template void describe(ObjectWriter&, const CalibrationPoint&);
 
 }  // namespace ptdp

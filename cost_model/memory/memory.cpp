@@ -17,10 +17,10 @@
 #include "cost_model/layer/fp8_casts.h"
 #include "cost_model/layer/product_overlap.h"
 #include "cost_model/memory/runtime_memory.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
+#include "cost_model/pipeline_rank/recomputed_layers.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/passes/communication.h"
-#include "cost_model/stage/recomputed_layers.h"
-#include "cost_model/stage/stage.h"
 
 namespace ptdp {
 namespace {
@@ -73,14 +73,14 @@ Bytes optimizer_of(const StackSpec& stack, const ParallelConfig& config,
 }
 
 /// Returns how many versions of its weights a pipeline rank keeps.
-double weight_versions(const PlannedJob& job, int stage) {
+double weight_versions(const PlannedJob& job, int rank) {
   const ScheduleTraits& traits = traits_of(job.config().schedule);
   if (traits.is_synchronous) {
     return 1.0;
   }
   const std::int64_t microbatches = job.microbatches();
   return traits.weight_versions(
-      {.pp = job.config().pp, .num_microbatches = static_cast<int>(microbatches)}, stage);
+      {.pp = job.config().pp, .num_microbatches = static_cast<int>(microbatches)}, rank);
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ Bytes gradient_memory(const StackSpec& stack, const ParallelConfig& config,
   return stack.gradient_bytes * Bytes(held.whole.total() + shard_of(held.sharded, config));
 }
 
-StageMemories::StageMemories(const PlannedJob& job)
+MemoryOfRanks::MemoryOfRanks(const PlannedJob& job)
     : scenario_(job.scenario()),
       kept_(job),
       storage_(activation_storage(job.stack())),
@@ -126,53 +126,53 @@ StageMemories::StageMemories(const PlannedJob& job)
   });
 }
 
-MemoryBreakdown StageMemories::of_stage(const ParallelConfig& config, const LayersOfStages& layers,
-                                        int stage) const {
-  MemoryBreakdown memory = state_of_stage(config, layers, stage);
+MemoryBreakdown MemoryOfRanks::of_rank(const ParallelConfig& config, const LayersOfRanks& layers,
+                                       int rank) const {
+  MemoryBreakdown memory = state_of_rank(config, layers, rank);
   if (scenario_.stack.memory_model == MemoryModel::kPtdp) {
-    set_activations(memory, activation_bound({scenario_, config}, stage), scenario_.stack);
+    set_activations(memory, activation_bound({scenario_, config}, rank), scenario_.stack);
     return memory;
   }
-  memory.activations = kept_.of_stage(config, layers, stage);
-  memory.working_set = working_set(config, layers, stage);
-  memory.buffers = buffers(config, held(config, layers, stage));
+  memory.activations = kept_.of_rank(config, layers, rank);
+  memory.working_set = working_set(config, layers, rank);
+  memory.buffers = buffers(config, held(config, layers, rank));
   return memory;
 }
 
-MemoryBreakdown StageMemories::state_of_stage(const ParallelConfig& config,
-                                              const LayersOfStages& layers, int stage) const {
+MemoryBreakdown MemoryOfRanks::state_of_rank(const ParallelConfig& config,
+                                             const LayersOfRanks& layers, int rank) const {
   const StackSpec& stack = scenario_.stack;
-  const RankParameters parameters = held(config, layers, stage);
+  const RankParameters parameters = held(config, layers, rank);
   const Bytes weights = weights_of(stack, config, parameters, scenario_.cluster.gpu);
-  return {.weights = weight_versions({scenario_, config}, stage) * weights,
-          .gradients = gradient_memory(stack, config, gradients(config, layers, stage, parameters)),
+  return {.weights = weight_versions({scenario_, config}, rank) * weights,
+          .gradients = gradient_memory(stack, config, gradients(config, layers, rank, parameters)),
           .optimizer = optimizer_of(stack, config, parameters),
           .reserve = reserved_memory(scenario_.cluster.gpu, stack)};
 }
 
-RankParameters StageMemories::held(const ParallelConfig& config, const LayersOfStages& layers,
-                                   int stage) const {
-  RankParameters parameters = {.dense = end_parameters(scenario_.job.model, config, stage)};
-  for_each_kind(layers.of_stage(stage),
+RankParameters MemoryOfRanks::held(const ParallelConfig& config, const LayersOfRanks& layers,
+                                   int rank) const {
+  RankParameters parameters = {.dense = end_parameters(scenario_.job.model, config, rank)};
+  for_each_kind(layers.of_rank(rank),
                 [&](std::size_t kind, double count) { parameters += of_layer_[kind] * count; });
   return parameters;
 }
 
-HeldGradients StageMemories::gradients(const ParallelConfig& config, const LayersOfStages& layers,
-                                       int stage, const RankParameters& held) const {
+HeldGradients MemoryOfRanks::gradients(const ParallelConfig& config, const LayersOfRanks& layers,
+                                       int rank, const RankParameters& held) const {
   const std::int64_t microbatches = num_microbatches(scenario_.job.global_batch_size, config);
   if (!reduces_by_chunk(config, microbatches) ||
       scenario_.stack.memory_model == MemoryModel::kPtdp) {
     return whole_or_sharded(config, held);
   }
   std::vector<RankParameters> chunks;  // those with most parameters first
-  for_each_virtual_stage(config, stage, [&](int virtual_stage) {
+  for_each_virtual_stage(config, rank, [&](int virtual_stage) {
     RankParameters& chunk = chunks.emplace_back();
     for_each_kind(layers.of_virtual_stage(virtual_stage),
                   [&](std::size_t kind, double count) { chunk += of_layer_[kind] * count; });
   });
   std::ranges::sort(chunks, std::greater<>(), &RankParameters::total);
-  HeldGradients result{.whole = {.dense = end_parameters(scenario_.job.model, config, stage)}};
+  HeldGradients result{.whole = {.dense = end_parameters(scenario_.job.model, config, rank)}};
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     (i < kWholeChunks ? result.whole : result.sharded) += chunks[i];
   }
@@ -180,20 +180,19 @@ HeldGradients StageMemories::gradients(const ParallelConfig& config, const Layer
 }
 
 /// Returns the size of the largest set of tensors that live only during one pass.
-Bytes StageMemories::working_set(const ParallelConfig& config, const LayersOfStages& layers,
-                                 int stage) const {
+Bytes MemoryOfRanks::working_set(const ParallelConfig& config, const LayersOfRanks& layers,
+                                 int rank) const {
   const TransformerConfig& model = scenario_.job.model;
   Bytes largest;
   if (repeats(config.recompute) != Repeats::kNothing) {
-    const LayerCounts recomputed = recomputes_some(config)
-                                       ? recomputed_of_stage(model, config, stage)
-                                       : layers.of_stage(stage);
+    const LayerCounts recomputed =
+        recomputes_some(config) ? recomputed_of_rank(model, config, rank) : layers.of_rank(rank);
     for_each_kind(recomputed, [&](std::size_t kind, double count) {
       const double at_once = std::min(1.0 * layers_at_once(config), count);
       largest = std::max(largest, at_once * activations_[kind] - kept_.of_layer(kind));
     });
   }
-  if (holds_logits(config, stage)) {
+  if (holds_logits(config, rank)) {
     const auto tokens = static_cast<double>(tokens_of_rank(model, config));
     const double logits = (1 + model.mtp_num_layers) * tokens *
                           static_cast<double>(padded_vocab_size(model, config.tp)) / config.tp;
@@ -207,7 +206,7 @@ Bytes StageMemories::working_set(const ParallelConfig& config, const LayersOfSta
   return largest;
 }
 
-Bytes StageMemories::buffers(const ParallelConfig& config, const RankParameters& held) const {
+Bytes MemoryOfRanks::buffers(const ParallelConfig& config, const RankParameters& held) const {
   Bytes total = messages_;
   const bool has_others = has_replicas(scenario_.job.model, config);
   if (has_others && shards_gradients(config)) {
@@ -222,9 +221,9 @@ Bytes reserved_memory(const GpuSpec& gpu, const StackSpec& stack) {
   return std::min(gpu.memory, kLargestMeasured) * stack.reserve_fraction;
 }
 
-MemoryBreakdown stage_memory(const PlannedJob& job, int stage) {
-  const LayersOfStages layers(job.model(), job.config());
-  return StageMemories(job).of_stage(job.config(), layers, stage);
+MemoryBreakdown rank_memory(const PlannedJob& job, int rank) {
+  const LayersOfRanks layers(job.model(), job.config());
+  return MemoryOfRanks(job).of_rank(job.config(), layers, rank);
 }
 
 double num_actions_with_messages(const PlannedJob& job) {
@@ -239,60 +238,60 @@ Schedule schedule_with_messages(const PlannedJob& job) {
   return insert_messages(compute_schedule(job));
 }
 
-std::vector<MemoryBreakdown> memory_by_stage(const PlannedJob& job) {
+std::vector<MemoryBreakdown> memory_by_rank(const PlannedJob& job) {
   if (job.stack().memory_model == MemoryModel::kPtdp && job.config().pp > 1 &&
       num_actions_with_messages(job) <= kMostActions) {
-    return memory_by_stage(job, schedule_with_messages(job));
+    return memory_by_rank(job, schedule_with_messages(job));
   }
-  const LayersOfStages layers(job.model(), job.config());
-  const StageMemories memories(job);
-  std::vector<MemoryBreakdown> stages;
-  stages.reserve(static_cast<std::size_t>(job.config().pp));
-  for (int stage = 0; stage < job.config().pp; ++stage) {
-    stages.push_back(memories.of_stage(job.config(), layers, stage));
+  const LayersOfRanks layers(job.model(), job.config());
+  const MemoryOfRanks memories(job);
+  std::vector<MemoryBreakdown> by_rank;
+  by_rank.reserve(static_cast<std::size_t>(job.config().pp));
+  for (int rank = 0; rank < job.config().pp; ++rank) {
+    by_rank.push_back(memories.of_rank(job.config(), layers, rank));
   }
-  return stages;
+  return by_rank;
 }
 
-std::vector<MemoryBreakdown> memory_by_stage(const PlannedJob& job, const Schedule& schedule) {
-  const LayersOfStages layers(job.model(), job.config());
-  const StageMemories memories(job);
+std::vector<MemoryBreakdown> memory_by_rank(const PlannedJob& job, const Schedule& schedule) {
+  const LayersOfRanks layers(job.model(), job.config());
+  const MemoryOfRanks memories(job);
   const bool is_walked = job.stack().memory_model == MemoryModel::kPtdp;
   std::optional<RankMemories> ranks;
   if (is_walked) {
     ranks.emplace(job);
   }
-  std::vector<MemoryBreakdown> stages;
-  stages.reserve(static_cast<std::size_t>(job.config().pp));
-  for (int stage = 0; stage < job.config().pp; ++stage) {
-    stages.push_back(is_walked ? memories.state_of_stage(job.config(), layers, stage)
-                               : memories.of_stage(job.config(), layers, stage));
+  std::vector<MemoryBreakdown> by_rank;
+  by_rank.reserve(static_cast<std::size_t>(job.config().pp));
+  for (int rank = 0; rank < job.config().pp; ++rank) {
+    by_rank.push_back(is_walked ? memories.state_of_rank(job.config(), layers, rank)
+                                : memories.of_rank(job.config(), layers, rank));
     if (is_walked) {
-      set_activations(stages.back(), ranks->peak(schedule, stage), job.stack());
+      set_activations(by_rank.back(), ranks->peak(schedule, rank), job.stack());
     }
   }
-  return stages;
+  return by_rank;
 }
 
-int heaviest_of(const std::vector<MemoryBreakdown>& stages) {
+int heaviest_of(const std::vector<MemoryBreakdown>& by_rank) {
   const auto heaviest = std::max_element(
-      stages.begin(), stages.end(),
+      by_rank.begin(), by_rank.end(),
       [](const MemoryBreakdown& a, const MemoryBreakdown& b) { return a.total() < b.total(); });
-  return static_cast<int>(heaviest - stages.begin());
+  return static_cast<int>(heaviest - by_rank.begin());
 }
 
-int heaviest_stage(const PlannedJob& job) {
+int heaviest_rank(const PlannedJob& job) {
   if (job.stack().memory_model == MemoryModel::kPtdp) {
-    return heaviest_of(memory_by_stage(job));
+    return heaviest_of(memory_by_rank(job));
   }
-  const LayersOfStages layers(job.model(), job.config());
-  const StageMemories memories(job);
+  const LayersOfRanks layers(job.model(), job.config());
+  const MemoryOfRanks memories(job);
   int heaviest = 0;
   Bytes most;
-  for (int stage = 0; stage < job.config().pp; stage += stage_step(job.model(), job.config())) {
-    const Bytes memory = memories.of_stage(job.config(), layers, stage).total();
+  for (int rank = 0; rank < job.config().pp; rank += rank_step(job.model(), job.config())) {
+    const Bytes memory = memories.of_rank(job.config(), layers, rank).total();
     if (memory > most) {
-      heaviest = stage;
+      heaviest = rank;
       most = memory;
     }
   }
@@ -301,10 +300,10 @@ int heaviest_stage(const PlannedJob& job) {
 
 Bytes peak_memory(const PlannedJob& job) {
   if (job.stack().memory_model == MemoryModel::kPtdp) {
-    const std::vector<MemoryBreakdown> stages = memory_by_stage(job);
-    return stages[static_cast<std::size_t>(heaviest_of(stages))].total();
+    const std::vector<MemoryBreakdown> by_rank = memory_by_rank(job);
+    return by_rank[static_cast<std::size_t>(heaviest_of(by_rank))].total();
   }
-  return stage_memory(job, heaviest_stage(job)).total();
+  return rank_memory(job, heaviest_rank(job)).total();
 }
 
 }  // namespace ptdp

@@ -9,12 +9,12 @@
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/layer/layer_activations.h"
+#include "cost_model/memory/rank_activations.h"
 #include "cost_model/memory/runtime_memory.h"
-#include "cost_model/memory/stage_activations.h"
+#include "cost_model/pipeline_rank/planned_job.h"
+#include "cost_model/pipeline_rank/rank_layers.h"
+#include "cost_model/pipeline_rank/rank_parameters.h"
 #include "cost_model/schedule/schedule.h"
-#include "cost_model/stage/planned_job.h"
-#include "cost_model/stage/rank_parameters.h"
-#include "cost_model/stage/stage_layers.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -82,45 +82,45 @@ void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak, const 
 /// Activations are those that the schedule holds at its peak: pipeline.h for 1F1B and interleaved,
 /// the generator's bound for the others. Where weight gradients are put off, all of a microbatch's
 /// activations count until they are done, though some could go before. With MemoryModel::kPtdp it
-/// is no less than memory_by_stage() has (activation_bound()).
-[[nodiscard]] MemoryBreakdown stage_memory(const PlannedJob& job, int stage);
+/// is no less than memory_by_rank() has (activation_bound()).
+[[nodiscard]] MemoryBreakdown rank_memory(const PlannedJob& job, int rank);
 
-/// Computes stage_memory() for many pipeline ranks and configurations of one scenario, caching what
+/// Computes rank_memory() for many pipeline ranks and configurations of one scenario, caching what
 /// they share. A `config` that its functions take may differ from the constructor's in dp, ZeRO
 /// stage and layers per stage. `layers` must be those of that `config`.
-class StageMemories {
+class MemoryOfRanks {
  public:
   /// Keeps a reference to the job's scenario, which must outlive the object.
-  explicit StageMemories(const PlannedJob& job);
+  explicit MemoryOfRanks(const PlannedJob& job);
 
-  /// Returns the memory of pipeline rank `stage`, as stage_memory() does.
-  [[nodiscard]] MemoryBreakdown of_stage(const ParallelConfig& config, const LayersOfStages& layers,
-                                         int stage) const;
+  /// Returns the memory of pipeline rank `stage`, as rank_memory() does.
+  [[nodiscard]] MemoryBreakdown of_rank(const ParallelConfig& config, const LayersOfRanks& layers,
+                                        int rank) const;
   /// Returns the memory of pipeline rank `stage` without activations, working set and buffers.
-  [[nodiscard]] MemoryBreakdown state_of_stage(const ParallelConfig& config,
-                                               const LayersOfStages& layers, int stage) const;
-  /// Returns the parameters that a GPU of pipeline rank `stage` holds, as stage_parameters() does.
-  [[nodiscard]] RankParameters held(const ParallelConfig& config, const LayersOfStages& layers,
-                                    int stage) const;
+  [[nodiscard]] MemoryBreakdown state_of_rank(const ParallelConfig& config,
+                                              const LayersOfRanks& layers, int rank) const;
+  /// Returns the parameters that a GPU of pipeline rank `stage` holds, as rank_parameters() does.
+  [[nodiscard]] RankParameters held(const ParallelConfig& config, const LayersOfRanks& layers,
+                                    int rank) const;
   /// Returns the gradients that a GPU of pipeline rank `stage` with parameters `held` has at its
   /// peak. A chunk's may be reduced before the next one's are complete (reduces_by_chunk()). Whole
   /// are then those of two chunks, one of which is on its way, and of the ends of the model. With
   /// MemoryModel::kPtdp this never happens, since its buffers stay.
-  [[nodiscard]] HeldGradients gradients(const ParallelConfig& config, const LayersOfStages& layers,
-                                        int stage, const RankParameters& held) const;
-  /// Returns the part of of_stage()'s memory that is proportional to the microbatch size, for a
+  [[nodiscard]] HeldGradients gradients(const ParallelConfig& config, const LayersOfRanks& layers,
+                                        int rank, const RankParameters& held) const;
+  /// Returns the part of of_rank()'s memory that is proportional to the microbatch size, for a
   /// constant number of microbatches in flight. Not for stacks of MemoryModel::kPtdp.
   [[nodiscard]] Bytes proportional_to_size(const MemoryBreakdown& memory) const {
     return memory.activations + memory.working_set + messages_;
   }
 
  private:
-  [[nodiscard]] Bytes working_set(const ParallelConfig& config, const LayersOfStages& layers,
-                                  int stage) const;
+  [[nodiscard]] Bytes working_set(const ParallelConfig& config, const LayersOfRanks& layers,
+                                  int rank) const;
   [[nodiscard]] Bytes buffers(const ParallelConfig& config, const RankParameters& held) const;
 
   const Scenario& scenario_;
-  KeptActivations kept_;
+  RankActivations kept_;
   ActivationStorage storage_;
   std::array<RankParameters, kLayerKinds.size()> of_layer_{};
   std::array<Bytes, kLayerKinds.size()> activations_{};  // of a recomputed layer, whole
@@ -130,11 +130,11 @@ class StageMemories {
 /// Returns the memory of all pipeline ranks, in order. With MemoryModel::kPtdp and several ranks it
 /// walks the schedule's orders (activation_peak()), unless these have more than some millions of
 /// actions.
-[[nodiscard]] std::vector<MemoryBreakdown> memory_by_stage(const PlannedJob& job);
+[[nodiscard]] std::vector<MemoryBreakdown> memory_by_rank(const PlannedJob& job);
 /// Returns the memory of all pipeline ranks, in order, by the orders of `schedule`. These must have
 /// messages, as schedule_with_messages() has.
-[[nodiscard]] std::vector<MemoryBreakdown> memory_by_stage(const PlannedJob& job,
-                                                           const Schedule& schedule);
+[[nodiscard]] std::vector<MemoryBreakdown> memory_by_rank(const PlannedJob& job,
+                                                          const Schedule& schedule);
 
 /// Generates the orders of the configuration's schedule, without messages between ranks.
 [[nodiscard]] Schedule compute_schedule(const PlannedJob& job);
@@ -144,12 +144,12 @@ class StageMemories {
 [[nodiscard]] double num_actions_with_messages(const PlannedJob& job);
 
 /// Returns the index of the pipeline rank that holds most, the first of equal ones.
-[[nodiscard]] int heaviest_of(const std::vector<MemoryBreakdown>& stages);
+[[nodiscard]] int heaviest_of(const std::vector<MemoryBreakdown>& ranks);
 
-/// Returns the heaviest pipeline rank of memory_by_stage(). With equal layers it is the first (most
+/// Returns the heaviest pipeline rank of memory_by_rank(). With equal layers it is the first (most
 /// microbatches in flight, embedding) or the last (logits), since those between hold less than the
 /// first.
-[[nodiscard]] int heaviest_stage(const PlannedJob& job);
+[[nodiscard]] int heaviest_rank(const PlannedJob& job);
 
 /// Returns the total memory of a GPU of the heaviest pipeline rank.
 [[nodiscard]] Bytes peak_memory(const PlannedJob& job);

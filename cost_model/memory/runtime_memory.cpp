@@ -8,8 +8,8 @@
 
 #include "cost_model/iteration/schedule_shape.h"
 #include "cost_model/memory/unit_memory.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 #include "cost_model/schedule/generators/generators.h"
-#include "cost_model/stage/stage.h"
 
 namespace ptdp {
 namespace {

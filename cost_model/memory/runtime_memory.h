@@ -8,8 +8,8 @@
 
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/layer/runtime_buffers.h"
+#include "cost_model/pipeline_rank/planned_job.h"
 #include "cost_model/schedule/schedule.h"
-#include "cost_model/stage/planned_job.h"
 #include "cost_model/units.h"
 
 namespace ptdp {

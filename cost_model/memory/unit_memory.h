@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cost_model/inputs/scenario.h"
-#include "cost_model/stage/planned_job.h"
+#include "cost_model/pipeline_rank/planned_job.h"
 #include "cost_model/units.h"
 
 namespace ptdp {

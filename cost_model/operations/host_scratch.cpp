@@ -5,7 +5,7 @@
 namespace ptdp {
 namespace {
 
-// These constants repeat those of kernels/cpu/attention_tiles.h, own_product.cpp and
+// These constants repeat those of kernels/cpu/attention_tiles.h, portable_gemm.cpp and
 // packed_product.h with 512-bit vectors, product.cpp, and runtime/transport/message_communicator.h.
 constexpr std::int64_t kTile = 96;
 constexpr std::int64_t kDepth = 256;

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "cost_model/partition/balance_equal_layers.h"
 #include "cost_model/partition/layer_ticks.h"
-#include "cost_model/partition/spread.h"
 
 namespace ptdp {
 namespace {
@@ -175,7 +175,7 @@ std::vector<LayerCost> loads_of_ranks(std::span<const LayerCost> layers,
   return loads;
 }
 
-std::vector<int> even_split(int num_layers, int num_stages) {
+std::vector<int> even_partition(int num_layers, int num_stages) {
   std::vector<int> result(static_cast<std::size_t>(num_stages), num_layers / num_stages);
   for (int stage = 0; stage < num_layers % num_stages; ++stage) {
     ++result[stage];

@@ -62,10 +62,11 @@ struct PartitionRequest {
 /// steps (Pinar & Aykanat, J. Parallel Distrib. Comput. 64, 2004). A dynamic program over the
 /// windows of the cuts chooses among the optima.
 ///
-/// For vpp > 1, layers that are equal but for the ends are spread as spread_layers() does. Any
-/// other list is searched exhaustively, each state of the ranks met once. 128 layers on 16 ranks
-/// with vpp = 2 take 40 ms, and 48 on 4 with vpp = 4 half a second. Throws Error when the search
-/// takes more than most_steps or has more than 2048 layers, rather than return something else.
+/// For vpp > 1, layers that are equal but for the ends are spread as balance_equal_layers() does.
+/// Any other list is searched exhaustively, each state of the ranks met once. 128 layers on 16
+/// ranks with vpp = 2 take 40 ms, and 48 on 4 with vpp = 4 half a second. Throws Error when the
+/// search takes more than most_steps or has more than 2048 layers, rather than return something
+/// else.
 [[nodiscard]] std::optional<std::vector<int>> partition_layers(std::span<const LayerCost> layers,
                                                                const PartitionRequest& request);
 
@@ -83,6 +84,6 @@ struct PartitionRequest {
 
 /// Splits num_layers layers over num_stages stages by number alone. The first num_layers mod
 /// num_stages get one more.
-[[nodiscard]] std::vector<int> even_split(int num_layers, int num_stages);
+[[nodiscard]] std::vector<int> even_partition(int num_layers, int num_stages);
 
 }  // namespace ptdp

@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "cost_model/error.h"
+#include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
-#include "cost_model/text/near_miss.h"
 #include "cost_model/text/shown_text.h"
 
 namespace ptdp {

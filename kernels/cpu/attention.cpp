@@ -162,7 +162,7 @@ void attention(Backend& memory, const Attention& shape, Buffer qkv, Buffer out, 
 
 }  // namespace
 
-void add_attention_loops(Loops& loops) {
+void add_attention_loops(KernelTable& loops) {
   loop_of<&Backend::attention>(loops) = attention;
 }
 

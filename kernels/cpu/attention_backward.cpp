@@ -182,7 +182,7 @@ void attention_backward(Backend& memory, const Attention& shape, Buffer qkv, Buf
 
 }  // namespace
 
-void add_attention_backward_loops(Loops& loops) {
+void add_attention_backward_loops(KernelTable& loops) {
   loop_of<&Backend::attention_backward>(loops) = attention_backward;
 }
 

@@ -31,9 +31,9 @@ void copy_bytes(const void* from, void* to, std::int64_t bytes) {
 
 }  // namespace
 
-CpuBackend::CpuBackend() : CpuBackend(best_loops()) {}
+CpuBackend::CpuBackend() : CpuBackend(best_kernels()) {}
 
-CpuBackend::CpuBackend(const Loops& loops) : loops_(loops), products_(*this, loops) {}
+CpuBackend::CpuBackend(const KernelTable& loops) : loops_(loops), products_(*this, loops) {}
 
 CpuBackend::~CpuBackend() {
   release_kept();

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/product.h"
 #include "kernels/forwarding_backend.h"
 
@@ -21,8 +21,8 @@ class CpuBackend final : public ForwardingBackend<CpuBackend> {
  public:
   /// With the fastest loops that this processor can run.
   CpuBackend();
-  /// With some of runnable_loops().
-  explicit CpuBackend(const Loops& loops);
+  /// With some of runnable_kernels().
+  explicit CpuBackend(const KernelTable& loops);
   CpuBackend(const CpuBackend&) = delete;
   CpuBackend& operator=(const CpuBackend&) = delete;
   CpuBackend(CpuBackend&&) = delete;
@@ -56,7 +56,7 @@ class CpuBackend final : public ForwardingBackend<CpuBackend> {
   }
   void release_kept() noexcept;
 
-  const Loops& loops_;
+  const KernelTable& loops_;
   Products products_;
   std::map<std::int64_t, std::vector<void*>> kept_;  ///< Released blocks by size.
   std::int64_t kept_bytes_ = 0;

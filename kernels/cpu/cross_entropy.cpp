@@ -74,7 +74,7 @@ void cross_entropy_backward(Backend&, const CrossEntropyBackwardCall& call) {
 
 }  // namespace
 
-void add_cross_entropy_loops(Loops& loops) {
+void add_cross_entropy_loops(KernelTable& loops) {
   loop_of<&Backend::row_maxima>(loops) = row_maxima;
   loop_of<&Backend::softmax_sums>(loops) = softmax_sums;
   loop_of<&Backend::cross_entropy_backward>(loops) = cross_entropy_backward;

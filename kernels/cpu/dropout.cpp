@@ -85,7 +85,7 @@ void dropout_backward(Backend&, Buffer dy, const Dropout& dropout, const TokenRa
 
 }  // namespace
 
-void add_dropout_loops(Loops& loops) {
+void add_dropout_loops(KernelTable& loops) {
   loop_of<&Backend::bias_dropout_add>(loops) = bias_dropout_add;
   loop_of<&Backend::dropout_backward>(loops) = dropout_backward;
 }

@@ -186,7 +186,7 @@ void gelu_backward(Backend&, Buffer x, Buffer dy, Buffer dx) {
 
 }  // namespace
 
-void add_elementwise_loops(Loops& loops) {
+void add_elementwise_loops(KernelTable& loops) {
   loop_of<&Backend::convert>(loops) = convert;
   loop_of<&Backend::fill>(loops) = fill;
   loop_of<&Backend::add>(loops) = add;

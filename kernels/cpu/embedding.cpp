@@ -116,7 +116,7 @@ void position_gradient(Backend& memory, Buffer dy, Buffer gradient, const TokenR
 
 }  // namespace
 
-void add_embedding_loops(Loops& loops) {
+void add_embedding_loops(KernelTable& loops) {
   loop_of<&Backend::embedding>(loops) = embedding;
   loop_of<&Backend::embedding_gradient>(loops) = embedding_gradient;
   loop_of<&Backend::add_positions>(loops) = add_positions;

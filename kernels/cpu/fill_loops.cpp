@@ -6,8 +6,8 @@
 namespace ptdp::PTDP_CPU_VARIANT {
 namespace {
 
-Loops all_loops() {
-  Loops loops;
+KernelTable all_loops() {
+  KernelTable loops;
   loops.name = PTDP_NAME_OF(PTDP_CPU_VARIANT);
   add_elementwise_loops(loops);
   add_dropout_loops(loops);
@@ -23,8 +23,8 @@ Loops all_loops() {
 
 }  // namespace
 
-const Loops& loops() {
-  static const Loops all = all_loops();
+const KernelTable& loops() {
+  static const KernelTable all = all_loops();
   return all;
 }
 

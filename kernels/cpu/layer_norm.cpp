@@ -101,7 +101,7 @@ void layer_norm_backward(Backend& memory, const LayerNormBackwardCall& call) {
 
 }  // namespace
 
-void add_layer_norm_loops(Loops& loops) {
+void add_layer_norm_loops(KernelTable& loops) {
   loop_of<&Backend::layer_norm>(loops) = layer_norm;
   loop_of<&Backend::layer_norm_backward>(loops) = layer_norm_backward;
 }

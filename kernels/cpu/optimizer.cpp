@@ -61,7 +61,7 @@ void adamw_slice(const AdamW& settings, const AdamWSlice& slice) {
 
 }  // namespace
 
-void add_optimizer_loops(Loops& loops) {
+void add_optimizer_loops(KernelTable& loops) {
   loop_of<&Backend::add_squares>(loops) = add_squares;
   loops.adamw_slice = adamw_slice;
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/kernel_table.h"
 
 namespace ptdp {
 
@@ -37,7 +37,7 @@ struct OneDnnCacheDeleter {
 /// The products of one backend.
 class Products {
  public:
-  Products(Backend& backend, const Loops& loops) : backend_(&backend), loops_(&loops) {}
+  Products(Backend& backend, const KernelTable& loops) : backend_(&backend), loops_(&loops) {}
 
   /// Backend::matmul.
   void multiply(const Matmul& product, const Buffer& a, const Buffer& b, const Buffer& c);
@@ -47,7 +47,7 @@ class Products {
 
  private:
   Backend* backend_;  ///< Scratch comes from here.
-  const Loops* loops_;
+  const KernelTable* loops_;
   std::unique_ptr<OneDnnCache, OneDnnCacheDeleter> one_dnn_;
 };
 

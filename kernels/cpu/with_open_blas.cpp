@@ -10,8 +10,8 @@
 #include <string_view>
 #include <thread>
 
+#include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/library_products.h"
-#include "kernels/cpu/loops.h"
 #include "kernels/cpu/product.h"
 
 namespace ptdp {
@@ -96,7 +96,7 @@ bool prefers_open_blas() {
     return false;
   }
   const std::string_view core = open_blas()->get_corename();
-  return best_loops().name != "avx512" || core == "SkylakeX" || core == "Cooperlake" ||
+  return best_kernels().name != "avx512" || core == "SkylakeX" || core == "Cooperlake" ||
          core == "SapphireRapids";
 }
 

@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "cost_model/error.h"
+#include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
-#include "cost_model/text/near_miss.h"
 #include "cost_model/text/object_reader.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/run_calibration.h"

@@ -86,7 +86,7 @@ std::vector<HeldOutCoverage> held_out_coverage(const std::vector<CostedRun>& run
   return coverages;
 }
 
-CoverageSummary summarize(const std::vector<HeldOutCoverage>& coverages) {
+CoverageSummary to_text(const std::vector<HeldOutCoverage>& coverages) {
   CoverageSummary summary;
   const auto append = [](std::vector<double>& all, const std::vector<double>& some) {
     all.insert(all.end(), some.begin(), some.end());

@@ -44,6 +44,6 @@ struct CoverageSummary {
   std::vector<double> uncalibrated_half_widths;  ///< Half-widths of the other runs' intervals.
 };
 /// Summarizes the coverage of groups.
-[[nodiscard]] CoverageSummary summarize(const std::vector<HeldOutCoverage>& coverages);
+[[nodiscard]] CoverageSummary to_text(const std::vector<HeldOutCoverage>& coverages);
 
 }  // namespace ptdp

@@ -41,8 +41,7 @@ MemoryErrors errors_of(const std::string& group, std::span<const ValidatedMemory
     as_it_is.push_back(row->error());
     with_constant.push_back(row->error_with_constant());
   }
-  return {
-      .group = group, .as_it_is = summarize(as_it_is), .with_constant = summarize(with_constant)};
+  return {.group = group, .as_it_is = to_text(as_it_is), .with_constant = to_text(with_constant)};
 }
 
 }  // namespace

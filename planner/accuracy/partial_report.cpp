@@ -172,7 +172,7 @@ std::vector<PartialGroup> partial_groups(const std::vector<ValidatedPartialRun>&
   return groups;
 }
 
-std::string partial_table(const std::vector<ValidatedPartialRun>& runs) {
+std::string to_text(const std::vector<ValidatedPartialRun>& runs) {
   std::string text = fmt::format(
       "\n{:<28} {:>10}  {:^21}  {:^21} {:>7}  {:>11}  {}\n{:<28} {:>10}  {:>10} {:>10}"
       "  {:>10} {:>10} {:>7}\n",

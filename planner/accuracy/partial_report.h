@@ -22,7 +22,7 @@ namespace ptdp {
     const std::vector<ValidatedPartialRun>& runs);
 
 /// Returns partial rows and their groups as tables for people.
-[[nodiscard]] std::string partial_table(const std::vector<ValidatedPartialRun>& runs);
+[[nodiscard]] std::string to_text(const std::vector<ValidatedPartialRun>& runs);
 /// Returns the objects of `partial[]` in `ptdp.validation/1`.
 [[nodiscard]] std::vector<ObjectWriter> partial_json(const std::vector<ValidatedPartialRun>& runs);
 /// Returns a section of the page of errors. `none` and `calibrated` are the same rows, uncalibrated

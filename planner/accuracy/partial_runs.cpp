@@ -14,7 +14,7 @@
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/iteration/flops.h"
-#include "planner/accuracy/completions.h"
+#include "planner/accuracy/missing_fields.h"
 #include "planner/accuracy/profile_cache.h"
 #include "planner/constraints/constraint.h"
 
@@ -70,7 +70,8 @@ class RowCompletion {
         !contains(list_profiles(ProfileKind::kStack), stack)) {
       return;
     }
-    Completions completions = completions_of(row_, find_cluster(cluster), find_stack(stack));
+    Completions completions =
+        complete_missing_fields(row_, find_cluster(cluster), find_stack(stack));
     partial_.unknown = completions.unknown;
     partial_.tried = static_cast<std::int64_t>(completions.values.size());
     if (completions.values.empty()) {

@@ -5,8 +5,8 @@
 
 #include "cost_model/measured/contradictions.h"
 #include "cost_model/measured/quantile.h"
-#include "planner/accuracy/error_page.h"
 #include "planner/accuracy/partial_report.h"
+#include "planner/accuracy/published_report.h"
 
 namespace ptdp {
 namespace {
@@ -20,7 +20,7 @@ GroupErrors errors_of(const std::string& name, const std::vector<const Validated
     half_widths.push_back(row->calibration.interval.half_width());
     inside += row->is_inside_interval() ? 1.0 : 0.0;
   }
-  GroupErrors group{.group = name, .errors = summarize(errors)};
+  GroupErrors group{.group = name, .errors = to_text(errors)};
   if (!rows.empty()) {
     group.inside_interval = inside / static_cast<double>(rows.size());
     group.median_half_width = median(half_widths);
@@ -115,9 +115,9 @@ std::string in_format(AnswerFormat format, const ValidationReport& report, const
     case AnswerFormat::kJson:
       return to_json(report);
     case AnswerFormat::kMarkdown:
-      return error_page(runs, read_notes());
+      return to_markdown(runs, read_notes());
     default:
-      return to_table(report);
+      return to_text(report);
   }
 }
 

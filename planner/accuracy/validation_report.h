@@ -98,7 +98,7 @@ struct ValidationReport {
 [[nodiscard]] std::vector<RankedSet> rank_rows(const ValidationReport& report);
 
 /// Returns the report as tables for people.
-[[nodiscard]] std::string to_table(const ValidationReport& report);
+[[nodiscard]] std::string to_text(const ValidationReport& report);
 /// Returns the report as `ptdp.validation/1`, described in FORMATS.md.
 [[nodiscard]] std::string to_json(const ValidationReport& report);
 /// Returns the report of `runs` in a format. Markdown is the page of errors, which takes only

@@ -8,8 +8,8 @@
 #include "cost_model/text/csv_columns.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/costed_runs.h"
-#include "planner/answer/plan_list.h"
-#include "planner/answer/summary.h"
+#include "planner/answer/planning_output.h"
+#include "planner/answer/plans_document.h"
 #include "planner/formatting.h"
 #include "planner/search/derived_search.h"
 
@@ -246,7 +246,7 @@ std::string to_json(const PlanningResult& result, const RunBudget& budget) {
   json.children("pareto", std::move(pareto));
   json.children("baselines", baselines_json(result));
   json.children("published", published_json(result));
-  // Inputs for searching again, which plan_list.h reads.
+  // Inputs for searching again, which plans_document.h reads.
   json.object("search", result.options);
   json.object("cluster", result.scenario.cluster);
   json.object("stack", result.scenario.stack);
@@ -308,7 +308,7 @@ std::string in_format(AnswerFormat format, const PlanningResult& result, const R
     case AnswerFormat::kCsv:
       return to_csv(result, budget);
     default:
-      return summarize(result, budget, assumptions, next);
+      return to_text(result, budget, assumptions, next);
   }
 }
 

@@ -19,16 +19,16 @@ struct StrategySearch {
   bool is_run_by_stack = true;
   std::string left_out;
 
-  void pin(const char* flag, IntegerRanges Pins::*degree, std::int64_t value) {
-    IntegerRanges& range = options.pins.*degree;
+  void pin(const char* flag, IntegerRanges SearchSpace::*degree, std::int64_t value) {
+    IntegerRanges& range = options.space.*degree;
     if (!range.contains(value)) {
       left_out = fmt::format("--{} {} leaves out {}", flag, range.text(), value);
     }
     range = IntegerRanges(value);
   }
 
-  void pin_from(const char* flag, IntegerRanges Pins::*degree, std::int64_t low) {
-    IntegerRanges& range = options.pins.*degree;
+  void pin_from(const char* flag, IntegerRanges SearchSpace::*degree, std::int64_t low) {
+    IntegerRanges& range = options.space.*degree;
     const std::optional<IntegerRanges> rest = range.at_least(low);
     if (!rest.has_value()) {
       left_out = fmt::format("--{} {} leaves out {} and more", flag, range.text(), low);
@@ -38,12 +38,12 @@ struct StrategySearch {
 
   /// Lets the stack shard with these ZeRO stages only, as far as the user's pins allow.
   void allow_stages(std::vector<int> stages) {
-    const IntegerRanges& pinned = options.pins.zero_stage;
+    const IntegerRanges& pinned = options.space.zero_stage;
     std::erase_if(stages, [&](int stage) { return !pinned.contains(stage); });
     if (stages.empty()) {
       left_out = fmt::format("--zero-stage {} leaves it out", pinned.text());
     }
-    options.pins.zero_stage = {};
+    options.space.zero_stage = {};
     scenario.stack.can_run.zero_stages = std::move(stages);
   }
 };
@@ -60,7 +60,7 @@ void search_ptd_p(StrategySearch& search) {
   }
   const bool has_pipeline = !can_run.schedules.empty();
   if (stages.empty() && has_pipeline) {
-    search.pin_from("pp", &Pins::pp, 2);
+    search.pin_from("pp", &SearchSpace::pp, 2);
     search.allow_stages(can_run.zero_stages);
     return;
   }
@@ -91,24 +91,24 @@ void search_fully_sharded(StrategySearch& search, Strategy strategy) {
     prefetch(stack);
   }
   search.allow_stages({3});
-  search.pin("pp", &Pins::pp, 1);
+  search.pin("pp", &SearchSpace::pp, 1);
   if (strategy == Strategy::kZero3Tensor) {
-    search.pin_from("tp", &Pins::tp, 2);
+    search.pin_from("tp", &SearchSpace::tp, 2);
   } else {
-    search.pin("tp", &Pins::tp, 1);
+    search.pin("tp", &SearchSpace::tp, 1);
   }
   if (strategy == Strategy::kFsdp) {
     stack.can_run.hybrid_sharding |= !search.is_run_by_stack;
     stack.can_run.kept_weights |= !search.is_run_by_stack;
   } else {
-    search.pin("dp-replicate", &Pins::dp_replicate, 1);
-    if (!search.options.pins.reshard_after_forward.value_or(true)) {
+    search.pin("dp-replicate", &SearchSpace::dp_replicate, 1);
+    if (!search.options.space.reshard_after_forward.value_or(true)) {
       search.left_out = "--reshard-after-forward off leaves it out";
     }
-    search.options.pins.reshard_after_forward = true;
-    search.pin("cp", &Pins::cp, 1);
-    search.pin("ep", &Pins::ep, 1);
-    search.pin("etp", &Pins::etp, 1);
+    search.options.space.reshard_after_forward = true;
+    search.pin("cp", &SearchSpace::cp, 1);
+    search.pin("ep", &SearchSpace::ep, 1);
+    search.pin("etp", &SearchSpace::etp, 1);
   }
 }
 

@@ -74,8 +74,8 @@ struct StrategyComparison {
 [[nodiscard]] double loss(const StrategyComparison& comparison, const StrategyResult& result);
 
 /// Returns the comparison as text for people, with the `assumptions` at its end.
-[[nodiscard]] std::string summarize(const StrategyComparison& comparison,
-                                    const std::vector<std::string>& assumptions);
+[[nodiscard]] std::string to_text(const StrategyComparison& comparison,
+                                  const std::vector<std::string>& assumptions);
 /// Returns the comparison as `ptdp.strategies/1`, described in FORMATS.md; equal comparisons give
 /// equal bytes.
 [[nodiscard]] std::string to_json(const StrategyComparison& comparison);

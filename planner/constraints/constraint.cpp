@@ -153,7 +153,7 @@ std::optional<Constraint> find_split_violation(const PlannedJob& job) {
   if (job.config().layers_per_stage.empty() && model.num_layers % job.config().pp != 0) {
     return Constraint::kLayersByPp;
   }
-  const ContextSplit split = context_split(job.config(), job.stack());
+  const ContextSharing split = context_sharing(job.config(), job.stack());
   if (!divides_sequence(model, split)) {
     return Constraint::kSequenceByCp;
   }
@@ -314,12 +314,12 @@ std::optional<Constraint> find_violation(const PlannedJob& job, Bytes capacity) 
 
 std::optional<Constraint> find_memory_violation(const PlannedJob& job, Bytes capacity) {
   if (job.stack().memory_model == MemoryModel::kPtdp) {
-    return find_memory_violation(memory_by_stage(job), capacity);
+    return find_memory_violation(memory_by_rank(job), capacity);
   }
-  if (stage_memory(job, 0).total() > capacity) {
+  if (rank_memory(job, 0).total() > capacity) {
     return Constraint::kMemoryFirstStage;
   }
-  if (stage_memory(job, job.config().pp - 1).total() > capacity) {
+  if (rank_memory(job, job.config().pp - 1).total() > capacity) {
     return Constraint::kMemoryLastStage;
   }
   if (peak_memory(job) > capacity) {

@@ -10,7 +10,7 @@
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/memory/memory.h"
-#include "cost_model/stage/planned_job.h"
+#include "cost_model/pipeline_rank/planned_job.h"
 #include "cost_model/units.h"
 
 namespace ptdp {

@@ -9,8 +9,8 @@
 
 #include "cost_model/error.h"
 #include "cost_model/text/csv_table.h"
+#include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
-#include "cost_model/text/near_miss.h"
 #include "planner/search/derived_search.h"
 
 namespace ptdp {
@@ -64,21 +64,21 @@ Item parse_item(std::string_view item, const std::string& place) {
   throw Error(place + ": expected key=value, got " + in_quotes(item));
 }
 
-void apply(const Item& item, Pins& pins, const std::string& place) {
+void apply(const Item& item, SearchSpace& space, const std::string& place) {
   std::vector<std::string> known_keys;
   bool is_known = false;
   for_each_config_field([&](const auto& field) {
     known_keys.emplace_back(field.key);
     if (item.key == field.key) {
       is_known = true;
-      parse_pin(item.value, field.traits, place, pins.*field.pin);
+      parse_pin(item.value, field.traits, place, space.*field.pin);
     }
   });
   if (!is_known) {
     throw Error(place + ": unknown key" + did_you_mean(item.key, known_keys));
   }
   if (const auto method = find_value(item.written, kSpellings<RecomputeMethod>)) {
-    pins.recompute_method = method;
+    space.recompute_method = method;
   }
 }
 
@@ -94,42 +94,42 @@ void pin_value(std::optional<Value>& pin, Value value) {
   pin = value;
 }
 
-/// Pins fields that a printed configuration leaves out to their defaults, if they apply. Layers per
-/// stage and the limit of a searched schedule stay free: nothing pins their balance.
-void pin_usual(Pins& pins) {
+/// SearchSpace fields that a printed configuration leaves out to their defaults, if they apply.
+/// Layers per stage and the limit of a searched schedule stay free: nothing pins their balance.
+void pin_usual(SearchSpace& space) {
   ParallelConfig printed;  // only the fields that decide which others apply
-  printed.schedule = pins.schedules.front();
-  printed.recompute = pins.recompute.front();
-  printed.offload = pins.offload.empty() ? Offload::kNone : pins.offload.front();
+  printed.schedule = space.schedules.front();
+  printed.recompute = space.recompute.front();
+  printed.offload = space.offload.empty() ? Offload::kNone : space.offload.front();
   for_each_config_field([&](const auto& field) {
     using Value = std::remove_cvref_t<decltype(printed.*field.member)>;
     if constexpr (!std::is_same_v<Value, std::vector<int>> &&
                   !std::is_same_v<Value, std::optional<int>>) {
-      if (is_free(pins.*field.pin) && field.applies(printed)) {
-        pin_value(pins.*field.pin, ParallelConfig{}.*field.member);
+      if (is_free(space.*field.pin) && field.applies(printed)) {
+        pin_value(space.*field.pin, ParallelConfig{}.*field.member);
       }
     }
   });
 }
 
-/// Returns `pins` with the fields that `partial` fixes replaced. Throws Error when a number of
+/// Returns `space` with the fields that `partial` fixes replaced. Throws Error when a number of
 /// offloaded layers stands without offloaded activations.
-Pins overlay(Pins pins, const Pins& partial) {
+SearchSpace overlay(SearchSpace space, const SearchSpace& partial) {
   if (!partial.offload.empty()) {
-    pins.offload_num_layers.reset();  // belongs to another kind of offloading
+    space.offload_num_layers.reset();  // belongs to another kind of offloading
   }
   if (partial.recompute_num_layers.has_value()) {
-    pins.recompute_method.reset();  // belongs to another number of layers
+    space.recompute_method.reset();  // belongs to another number of layers
   }
   for_each_config_field([&](const auto& field) {
     if (!is_free(partial.*field.pin)) {
-      pins.*field.pin = partial.*field.pin;
+      space.*field.pin = partial.*field.pin;
     }
   });
-  if (partial.offload_num_layers.has_value() && !offloads_activations(pins)) {
+  if (partial.offload_num_layers.has_value() && !offloads_activations(space)) {
     throw Error("offload_num_layers: expected offload=activations beside it, or --offload");
   }
-  return pins;
+  return space;
 }
 
 }  // namespace
@@ -184,8 +184,8 @@ std::string describe_differences(const CostBreakdown& compared, const CostBreakd
   return text.empty() ? "no term differs" : text;
 }
 
-Pins parse_partial_config(std::string_view text, const std::string& place) {
-  Pins pins;
+SearchSpace parse_partial_config(std::string_view text, const std::string& place) {
+  SearchSpace space;
   std::set<std::string_view> seen;
   bool is_printed = false;  // by to_string(), which names the schedule without its key
   while (true) {
@@ -196,33 +196,34 @@ Pins parse_partial_config(std::string_view text, const std::string& place) {
     if (!seen.insert(item.key).second) {
       throw Error(item_place + ": given twice");
     }
-    apply(item, pins, item_place);
+    apply(item, space, item_place);
     is_printed = is_printed || (item.key == "schedule" && written == item.value);
     if (end == std::string_view::npos) {
       break;
     }
     text.remove_prefix(end + 1);
   }
-  if (pins.recompute_method.has_value() && !pins.recompute_num_layers.has_value()) {
+  if (space.recompute_method.has_value() && !space.recompute_num_layers.has_value()) {
     throw Error(place + ": recompute_method: expected recompute_num_layers beside it");
   }
   for_each_config_field([&](const auto& field) {
     is_printed = is_printed && (!field.traits.is_always_printed || seen.contains(field.key));
   });
   if (is_printed) {
-    pin_usual(pins);
+    pin_usual(space);
   }
-  return pins;
+  return space;
 }
 
-Explanation explain(const Scenario& scenario, const SearchOptions& options, const Pins& partial) {
+Explanation explain(const Scenario& scenario, const SearchOptions& options,
+                    const SearchSpace& partial) {
   const auto find = [&](const SearchOptions& searched) {
     SearchResult found = search(scenario, searched);
     add_derived_plans(scenario, searched, found);
     return found;
   };
   SearchOptions matching = options;
-  matching.pins = overlay(options.pins, partial);
+  matching.space = overlay(options.space, partial);
   return {.matching_options = matching, .matching = find(matching), .all = find(options)};
 }
 

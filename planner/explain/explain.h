@@ -43,11 +43,11 @@ struct Explanation {
 /// kConfigFields, long or short, in any order; "block=2" is two layers by that method. A
 /// configuration as to_string() prints it matches itself alone. Throws Error for unknown keys,
 /// values that cannot be, and a key that is there twice.
-[[nodiscard]] Pins parse_partial_config(std::string_view text, const std::string& place);
+[[nodiscard]] SearchSpace parse_partial_config(std::string_view text, const std::string& place);
 
 /// Searches with and without the pins of `partial`, derived plans included. Throws Error when
 /// `partial` offloads a number of layers but no activations.
 [[nodiscard]] Explanation explain(const Scenario& scenario, const SearchOptions& options,
-                                  const Pins& partial);
+                                  const SearchSpace& partial);
 
 }  // namespace ptdp

@@ -26,14 +26,14 @@ std::string join(const std::vector<std::int64_t>& values) {
 
 /// Returns the batch nearest to the scenario's that a pinned dp and a pinned microbatch size
 /// divide.
-std::int64_t nearest_batch_size(const Scenario& scenario, const Pins& pins) {
+std::int64_t nearest_batch_size(const Scenario& scenario, const SearchSpace& space) {
   const auto pinned = [](const IntegerRanges& pin) {
     return pin.numbers().empty() ? std::vector<std::int64_t>{1} : pin.numbers();
   };
   const std::int64_t batch = scenario.job.global_batch_size;
   std::int64_t nearest = 0;
-  for (const std::int64_t dp : pinned(pins.dp)) {
-    for (const std::int64_t size : pinned(pins.micro_batch_size)) {
+  for (const std::int64_t dp : pinned(space.dp)) {
+    for (const std::int64_t size : pinned(space.micro_batch_size)) {
       const std::int64_t step = dp * size;
       for (const std::int64_t multiple : {batch / step * step, batch / step * step + step}) {
         if (multiple > 0 &&
@@ -48,9 +48,9 @@ std::int64_t nearest_batch_size(const Scenario& scenario, const Pins& pins) {
 
 /// Returns the values of dp·micro_batch_size that divide the batch. When pins stand in the way,
 /// adds the nearest batch that they would divide.
-std::string batches(const Scenario& scenario, const Pins& pins) {
+std::string batches(const Scenario& scenario, const SearchSpace& space) {
   const std::int64_t batch = scenario.job.global_batch_size;
-  const std::int64_t nearest = nearest_batch_size(scenario, pins);
+  const std::int64_t nearest = nearest_batch_size(scenario, space);
   return fmt::format("dp * micro_batch_size can be {}", join(divisors(batch))) +
          (nearest == batch ? "" : fmt::format("; the nearest batch that would do is {}", nearest));
 }
@@ -103,31 +103,32 @@ std::vector<std::int64_t> context_sizes(const TransformerConfig& model) {
 
 /// Returns why no configuration can match the pins, whatever the model; empty if some can.
 std::string contradiction(const SearchOptions& options) {
-  const Pins& pins = options.pins;
-  if (!pins.schedules.empty() && !pins.allow_stale_weights &&
-      std::ranges::none_of(pins.schedules, [](ScheduleKind schedule) {
+  const SearchSpace& space = options.space;
+  if (!space.schedules.empty() && !space.allow_stale_weights &&
+      std::ranges::none_of(space.schedules, [](ScheduleKind schedule) {
         return traits_of(schedule).is_synchronous;
       })) {
     return fmt::format("{} changes what the optimizer does: considered with --allow-stale-weights",
-                       name_of(pins.schedules.front()));
+                       name_of(space.schedules.front()));
   }
   const bool wants_interleaving =
-      pins.schedules == std::vector<ScheduleKind>{ScheduleKind::kInterleaved};
-  const bool wants_one_chunk = pins.schedules == std::vector<ScheduleKind>{ScheduleKind::kOneFOneB};
-  if ((wants_one_chunk && !pins.vpp.contains(1)) ||
-      (wants_interleaving && pins.vpp == IntegerRanges(1))) {
+      space.schedules == std::vector<ScheduleKind>{ScheduleKind::kInterleaved};
+  const bool wants_one_chunk =
+      space.schedules == std::vector<ScheduleKind>{ScheduleKind::kOneFOneB};
+  if ((wants_one_chunk && !space.vpp.contains(1)) ||
+      (wants_interleaving && space.vpp == IntegerRanges(1))) {
     return "schedule and vpp contradict each other: 1f1b has vpp=1, interleaved more";
   }
-  if (wants_interleaving && pins.pp == IntegerRanges(1)) {
+  if (wants_interleaving && space.pp == IntegerRanges(1)) {
     return "schedule interleaved and pp=1 contradict each other: there is nothing to interleave";
   }
-  if (pins.sequence_parallel.value_or(false) && pins.tp == IntegerRanges(1)) {
+  if (space.sequence_parallel.value_or(false) && space.tp == IntegerRanges(1)) {
     return "sequence parallelism and tp=1 contradict each other: it splits over tp";
   }
-  const std::int64_t tp = pins.tp.smallest();
-  const std::int64_t pp = pins.pp.smallest();
-  const std::int64_t dp = pins.dp.smallest();
-  const std::int64_t cp = pins.cp.smallest();
+  const std::int64_t tp = space.tp.smallest();
+  const std::int64_t pp = space.pp.smallest();
+  const std::int64_t dp = space.dp.smallest();
+  const std::int64_t cp = space.cp.smallest();
   if (tp > options.gpus / pp / dp / cp) {
     return fmt::format("tp={} pp={} dp={}{}, the smallest asked for, need more than {} GPUs", tp,
                        pp, dp, cp > 1 ? fmt::format(" cp={}", cp) : "", options.gpus);
@@ -177,14 +178,14 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
       return fmt::format("the numbers must add up to {}", model.num_layers);
     case Constraint::kDpBeyondBatch:
     case Constraint::kBatchByDp:
-      return batches(scenario, options.pins);
+      return batches(scenario, options.space);
     case Constraint::kNotRunByStack:
       return "stack " + scenario.stack.name + " runs " + capabilities(scenario.stack.can_run) +
              (has_delayed_scaling(scenario.stack)
                   ? ", with fp8-delayed neither moe_act nor layernorm"
                   : "");
     case Constraint::kSequenceByTp:
-      return options.pins.cp.is_any() && !scenario.stack.can_run.context_parallel
+      return options.space.cp.is_any() && !scenario.stack.can_run.context_parallel
                  ? fmt::format("tp must divide {}", model.seq_length)
                  : fmt::format("tp * cp must divide {}", model.seq_length);
     case Constraint::kReplicasOfShards:

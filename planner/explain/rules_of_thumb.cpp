@@ -50,30 +50,30 @@ std::vector<ModelParallelism> tensor_then_pipeline(const Scenario& scenario) {
 std::optional<Candidate> first_that_fits(const Scenario& scenario, SearchOptions options,
                                          const std::vector<ModelParallelism>& order,
                                          IterationTimes& times) {
-  if (options.pins.cp.is_any()) {
-    options.pins.cp = IntegerRanges(1);  // none of the rules knows it
+  if (options.space.cp.is_any()) {
+    options.space.cp = IntegerRanges(1);  // none of the rules knows it
   }
-  if (options.pins.dp_replicate.is_any()) {
-    options.pins.dp_replicate = IntegerRanges(1);
+  if (options.space.dp_replicate.is_any()) {
+    options.space.dp_replicate = IntegerRanges(1);
   }
-  const Pins pins = options.pins;
+  const SearchSpace space = options.space;
   options.num_best = 1;
   options.num_threads = 1;
   options.wants_front = false;
   for (const auto& [tp, pp, sequence_parallel] : order) {
-    if (!pins.tp.contains(tp) || !pins.pp.contains(pp)) {
+    if (!space.tp.contains(tp) || !space.pp.contains(pp)) {
       continue;
     }
-    options.pins.tp = IntegerRanges(tp);
-    options.pins.pp = IntegerRanges(pp);
+    options.space.tp = IntegerRanges(tp);
+    options.space.pp = IntegerRanges(pp);
     const std::vector<Replicas> replicas = enumerate_replicas(
-        scenario, options.gpus / (std::int64_t{tp} * pp * pins.cp.smallest()), pins);
+        scenario, options.gpus / (std::int64_t{tp} * pp * space.cp.smallest()), space);
     if (replicas.empty()) {
       continue;
     }
-    options.pins.dp = IntegerRanges(replicas.back().dp);
-    options.pins.sequence_parallel =
-        sequence_parallel ? std::optional(true) : pins.sequence_parallel;
+    options.space.dp = IntegerRanges(replicas.back().dp);
+    options.space.sequence_parallel =
+        sequence_parallel ? std::optional(true) : space.sequence_parallel;
     const SearchResult result = search(scenario, options, times);
     if (!result.best.empty()) {
       return result.best.front();
@@ -93,11 +93,11 @@ Baseline do_not_over_parallelize(const Scenario& scenario, SearchOptions options
   const StackCapabilities& can_run = scenario.stack.can_run;
   const bool can_shard = std::find(can_run.zero_stages.begin(), can_run.zero_stages.end(), 1) !=
                          can_run.zero_stages.end();
-  if (can_shard && options.pins.zero_stage.is_any()) {
-    options.pins.zero_stage = IntegerRanges(1);
+  if (can_shard && options.space.zero_stage.is_any()) {
+    options.space.zero_stage = IntegerRanges(1);
   }
   std::vector<ModelParallelism> order = tensor_then_pipeline(scenario);
-  if (can_run.sequence_parallel && !options.pins.sequence_parallel.has_value()) {
+  if (can_run.sequence_parallel && !options.space.sequence_parallel.has_value()) {
     for (ModelParallelism& split : order) {
       split.sequence_parallel = split.tp > 1;
     }

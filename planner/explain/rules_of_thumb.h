@@ -26,7 +26,7 @@ struct Baseline {
 ///     Megatron-Core user guide, parallelism strategies.
 ///   "TP in the node, PP until it fits, then DP": full tensor parallelism in the node, the fewest
 ///     stages that fit. Source: SC21 takeaways 1 and 2.
-/// The user's pins, `options.pins`, hold for all of them.
+/// The user's pins, `options.space`, hold for all of them.
 [[nodiscard]] std::vector<Baseline> rules_of_thumb(const Scenario& scenario,
                                                    const SearchOptions& options);
 

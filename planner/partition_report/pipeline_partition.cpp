@@ -10,8 +10,8 @@
 
 #include "cost_model/error.h"
 #include "cost_model/memory/memory.h"
-#include "cost_model/partition/spread.h"
-#include "cost_model/stage/stage.h"
+#include "cost_model/partition/balance_equal_layers.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 
 namespace ptdp {
 namespace {
@@ -119,7 +119,7 @@ PipelinePartition answer_for(const Pipeline& pipeline, const PartitionRequest& r
   }
   const int num_stages = request.pp * request.vpp;
   if (pipeline.num_layers() >= num_stages) {
-    EvenSplit even{.layers_per_stage = even_split(pipeline.num_layers(), num_stages)};
+    EvenPartition even{.layers_per_stage = even_partition(pipeline.num_layers(), num_stages)};
     even.ranks = loads_of(pipeline, request, pipeline.with_ends(even.layers_per_stage, 1));
     answer.even = std::move(even);
   }
@@ -161,7 +161,7 @@ class ModelMemory {
   [[nodiscard]] Bytes of_rank(int rank, int num_layers) {
     config_.layers_per_stage.assign(static_cast<std::size_t>(config_.pp) * config_.vpp, 0);
     config_.layers_per_stage[rank] = num_layers;
-    return stage_memory({scenario_, config_}, rank).total();
+    return rank_memory({scenario_, config_}, rank).total();
   }
   /// Returns the most layers that each rank may hold; −1 for a rank that is too full without any.
   [[nodiscard]] std::vector<int> most_layers(Bytes memory) {
@@ -187,7 +187,7 @@ void set_memory(std::vector<LayerCost>& ranks, const Scenario& scenario, Paralle
                 const std::vector<int>& layers_per_stage) {
   config.layers_per_stage = layers_per_stage;
   for (int rank = 0; rank < config.pp; ++rank) {
-    ranks[rank].memory = stage_memory({scenario, config}, rank).total();
+    ranks[rank].memory = rank_memory({scenario, config}, rank).total();
   }
 }
 

@@ -23,7 +23,7 @@ struct PartitionStage {
 
 /// The split with an equal number of layers per virtual stage, the first l mod (pp·vpp) one more.
 /// Megatron-LM's flags give it where the layers divide; elsewhere it is the usual way out.
-struct EvenSplit {
+struct EvenPartition {
   std::vector<int> layers_per_stage;  ///< Layers of each virtual stage, embedding and logits aside.
   std::vector<LayerCost> ranks;       ///< Time per microbatch and memory of each pipeline rank.
 };
@@ -36,7 +36,7 @@ struct PipelinePartition {
   std::vector<PartitionStage> stages;  ///< The virtual stages, in model order.
   std::vector<LayerCost> ranks;        ///< Time per microbatch and memory of each pipeline rank.
   bool has_memory = false;             ///< Whether memory is known.
-  std::optional<EvenSplit> even;       ///< The even split; none with fewer layers than stages.
+  std::optional<EvenPartition> even;   ///< The even split; none with fewer layers than stages.
 
   /// Returns the layers of each virtual stage, as ParallelConfig takes them.
   [[nodiscard]] std::vector<int> layers_per_stage() const;

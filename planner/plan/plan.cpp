@@ -117,17 +117,17 @@ void describe(Fields& fields, Described<Fields, PlanMemory>& memory) {
   if (!memory.stages.empty()) {
     for (const MemoryTerm& term : kMemoryTerms) {
       const MemoryBreakdown& heaviest =
-          memory.stages[static_cast<std::size_t>(memory.heaviest_stage)];
+          memory.stages[static_cast<std::size_t>(memory.heaviest_rank)];
       peak += as_written((heaviest.*term.size).value() / kGibi);
     }
   }
   fields.number("peak_GiB", peak, kGibiRange);
-  fields.count("heaviest_stage", memory.heaviest_stage, 0, kMostGpus);
+  fields.count("heaviest_stage", memory.heaviest_rank, 0, kMostGpus);
   fields.objects("stages", memory.stages);
   if constexpr (Fields::kIsReading) {
-    if (static_cast<std::size_t>(memory.heaviest_stage) >= memory.stages.size()) {
+    if (static_cast<std::size_t>(memory.heaviest_rank) >= memory.stages.size()) {
       throw Error(fields.place_of("heaviest_stage") + ": there is no stage " +
-                  std::to_string(memory.heaviest_stage));
+                  std::to_string(memory.heaviest_rank));
     }
     if (!is_close(peak, memory.peak().value() / kGibi)) {
       throw Error(fields.place_of("peak_GiB") + ": is not the sum of its stage");
@@ -217,9 +217,9 @@ Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
 }
 
 PlanMemory plan_memory(const PlannedJob& job) {
-  std::vector<MemoryBreakdown> stages = memory_by_stage(job);
+  std::vector<MemoryBreakdown> stages = memory_by_rank(job);
   const int heaviest = heaviest_of(stages);
-  return {.heaviest_stage = heaviest, .stages = std::move(stages)};
+  return {.heaviest_rank = heaviest, .stages = std::move(stages)};
 }
 
 Plan make_plan(const PlannedJob& job, std::int64_t gpus, double memory_headroom,

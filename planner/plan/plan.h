@@ -10,9 +10,9 @@
 
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/memory/memory.h"
+#include "cost_model/pipeline_rank/planned_job.h"
 #include "cost_model/schedule/generators/ticks.h"
 #include "cost_model/schedule/schedule.h"
-#include "cost_model/stage/planned_job.h"
 #include "cost_model/text/described.h"
 #include "planner/plan/prediction.h"
 
@@ -20,12 +20,12 @@ namespace ptdp {
 
 /// The memory of a plan, by pipeline rank.
 struct PlanMemory {
-  int heaviest_stage = 0;               ///< Pipeline rank that holds most.
+  int heaviest_rank = 0;                ///< Pipeline rank that holds most.
   std::vector<MemoryBreakdown> stages;  ///< What a GPU of each pipeline rank holds.
 
   /// Returns the memory of the heaviest stage.
   [[nodiscard]] Bytes peak() const {
-    return stages[static_cast<std::size_t>(heaviest_stage)].total();
+    return stages[static_cast<std::size_t>(heaviest_rank)].total();
   }
 };
 /// Computes the memory of a configuration by pipeline rank.

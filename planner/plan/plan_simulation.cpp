@@ -8,7 +8,7 @@
 #include "cost_model/error.h"
 #include "cost_model/iteration/simulated_step.h"
 #include "cost_model/iteration/step_builder.h"
-#include "cost_model/partition/spread.h"
+#include "cost_model/partition/balance_equal_layers.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/passes/communication.h"
 #include "cost_model/simulation/engine/step_simulator.h"
@@ -155,9 +155,10 @@ Seconds step_of(const Plan& plan, const SimulatedTimes& times) {
   }
   // Without a flush, a step takes what the busiest rank computes, and what it does besides passes.
   const CostBreakdown cost = iteration_cost({plan.scenario, plan.config});
-  return times.most_work() + plan.predicted.calibration_factor *
-                                 (cost.pipeline_messages + cost.data_parallel +
-                                  cost.embedding_all_reduce + cost.optimizer + cost.core_sharing);
+  return times.most_work() +
+         plan.predicted.calibration_factor *
+             (cost.pipeline_messages + cost.data_parallel + cost.embedding_all_reduce +
+              cost.optimizer + cost.core_contention);
 }
 
 std::optional<std::string> change_schedule(Plan& plan, const ScheduleTraits& traits) {

@@ -76,7 +76,7 @@ std::vector<std::string> find_extrapolations(const PlannedJob& job) {
   const RankGrid grid(job.config());
   const Bytes activations(2.0 * static_cast<double>(tokens_of_rank(model, job.config())) *
                           model.hidden_size);
-  const Bytes gradients(stage_parameters(model, job.config(), 0).dense *
+  const Bytes gradients(rank_parameters(model, job.config(), 0).dense *
                         job.stack().reduced_gradient_bytes);
   std::vector<std::string> notes;
   note_extrapolation(notes, "tensor-parallel", activations,

@@ -8,7 +8,7 @@
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/measured/calibration.h"
-#include "cost_model/stage/planned_job.h"
+#include "cost_model/pipeline_rank/planned_job.h"
 
 namespace ptdp {
 

@@ -5,12 +5,12 @@
 
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/iteration.h"
+#include "cost_model/iteration/reduction_and_optimizer.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/iteration/step_builder.h"
-#include "cost_model/iteration/step_terms.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/network/collectives.h"
-#include "cost_model/stage/stage.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 
 namespace ptdp {
 namespace {
@@ -68,10 +68,10 @@ Seconds send_time(const PlannedJob& job) {
 RunTerms own_run_terms(const PlannedJob& job, int stage) {
   const auto microbatches = static_cast<double>(job.microbatches());
   const Placements& groups = job.groups();
-  const StageCosts costs = stage_costs(job, stage);
+  const RankCosts costs = rank_costs(job, stage);
   const PassTime passes =
       (costs.forward + costs.backward + costs.recompute + costs.ends) * microbatches;
-  const RankParameters parameters = stage_parameters(job.model(), job.config(), stage);
+  const RankParameters parameters = rank_parameters(job.model(), job.config(), stage);
   RunTerms terms;
   terms[RunTerm::kMatmul] = passes.matmul;
   terms[RunTerm::kAttention] = passes.attention;

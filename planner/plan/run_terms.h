@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "cost_model/stage/planned_job.h"
+#include "cost_model/pipeline_rank/planned_job.h"
 #include "planner/plan/plan.h"
 
 namespace ptdp {

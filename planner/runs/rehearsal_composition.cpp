@@ -13,14 +13,14 @@
 #include "cost_model/error.h"
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/collective_durations.h"
+#include "cost_model/iteration/reduction_and_optimizer.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/iteration/step_builder.h"
-#include "cost_model/iteration/step_terms.h"
 #include "cost_model/memory/memory.h"
-#include "cost_model/operations/core_sharing.h"
+#include "cost_model/operations/core_contention.h"
 #include "cost_model/schedule/validator/validator.h"
+#include "cost_model/simulation/core_scheduler.h"
 #include "cost_model/simulation/engine/step_simulator.h"
-#include "cost_model/simulation/shared_cores.h"
 #include "planner/plan/plan_simulation.h"
 
 namespace ptdp {
@@ -59,7 +59,7 @@ ComputeTimes compute_times(const Plan& plan, const Scenario& scenario) {
   const Seconds exchange = optimizer_time(job, {.dense = 1.0}).norm;
   for (int rank = 0; rank < config.pp; ++rank) {
     const OptimizerTime time =
-        optimizer_time(job, stage_parameters(scenario.job.model, config, rank));
+        optimizer_time(job, rank_parameters(scenario.job.model, config, rank));
     times.norm.push_back((time.norm - exchange) * factor);
     times.optimizer.push_back(time.step * factor);
   }
@@ -169,7 +169,7 @@ Seconds sharing_of_cores(const Plan& plan, const Schedule& schedule, const Compu
   const Seconds all =
       std::accumulate(compute.optimizer.begin(), compute.optimizer.end(), Seconds(0.0));
   return std::max(passes, Seconds(0.0)) +
-         core_sharing_time(plan.config, cluster, all / plan.config.pp, most);
+         core_contention_time(plan.config, cluster, all / plan.config.pp, most);
 }
 
 /// Splits the compute of a rank over its terms by the shares that were measured alone. When shares
@@ -218,16 +218,16 @@ Composition compose(const Plan& plan, std::span<const RehearsedTimes> rehearsed)
     result.times.norm = exchange * plan.predicted.calibration_factor +
                         *std::max_element(compute.times.norm.begin(), compute.times.norm.end());
   }
-  result.core_sharing = sharing_of_cores(plan, schedule, compute.times);
-  result.step = step_of(plan, simulate_step_times(schedule, result.times)) + result.core_sharing;
+  result.core_contention = sharing_of_cores(plan, schedule, compute.times);
+  result.step = step_of(plan, simulate_step_times(schedule, result.times)) + result.core_contention;
 
   const std::vector<Seconds> passes = pass_time(schedule, compute.times.stages);
-  result.terms_stage =
+  result.terms_rank =
       static_cast<int>(std::max_element(passes.begin(), passes.end()) - passes.begin());
-  const auto longest = static_cast<std::size_t>(result.terms_stage);
-  result.terms = predicted_run_terms(plan, result.terms_stage);
+  const auto longest = static_cast<std::size_t>(result.terms_rank);
+  result.terms = predicted_run_terms(plan, result.terms_rank);
   if (!rehearsed.empty()) {
-    add_compute_terms(plan, source_of(rehearsed, result.terms_stage, plan.config.pp),
+    add_compute_terms(plan, source_of(rehearsed, result.terms_rank, plan.config.pp),
                       passes[longest], result.terms);
   }
   if (!shards_gradients(plan.config)) {  // else data parallelism is among the collectives
@@ -299,7 +299,7 @@ int middle_rank(const Plan& plan) {
     return middle;
   }
   const auto layers = [&](int rank) {
-    return total(layers_of_stage(plan.scenario.job.model, plan.config, rank));
+    return total(layers_of_rank(plan.scenario.job.model, plan.config, rank));
   };
   for (int rank = 1; rank < pp - 1; ++rank) {
     const bool is_nearer = std::abs(rank - pp / 2) < std::abs(middle - pp / 2);

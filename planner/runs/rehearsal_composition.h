@@ -59,10 +59,10 @@ struct Composition {
   StepTimes times;           ///< The composed durations that are simulated.
   /// The modeled part of times.stages: collectives within passes, by virtual stage.
   std::vector<StageDurations> collectives;
-  Seconds core_sharing;  ///< Time beyond the simulation that ranks wait for cores they share.
-  Seconds step;          ///< Time of the iteration: the simulated step plus core_sharing.
-  int terms_stage = 0;   ///< The pipeline rank that computes longest, 0 … pp−1.
-  /// Terms of the pipeline rank `terms_stage`. They add up to `step`, or to more without a bubble.
+  Seconds core_contention;  ///< Time beyond the simulation that ranks wait for cores they share.
+  Seconds step;             ///< Time of the iteration: the simulated step plus core_contention.
+  int terms_rank = 0;       ///< The pipeline rank that computes longest, 0 … pp−1.
+  /// Terms of the pipeline rank `terms_rank`. They add up to `step`, or to more without a bubble.
   RunTerms terms;
 };
 

@@ -91,12 +91,12 @@ void describe(Fields& fields, Described<Fields, RehearsalReport>& report) {
   });
   fields.part("composed", [&report](Fields& part) {
     part.quantity("iteration_time_s", report.composed_time, 1.0, kReportedTime);
-    part.quantity("core_sharing_s", report.core_sharing, 1.0, kReportedTime);
+    part.quantity("core_sharing_s", report.core_contention, 1.0, kReportedTime);
   });
   fields.quantity("model_flops", report.model_flops, 1.0, kReportedSize);
   fields.quantity("hardware_flops", report.hardware_flops, 1.0, kReportedSize);
   fields.quantity("peak_flops_per_s", report.peak, 1.0, kReportedSize);
-  fields.count("terms_stage", report.terms_stage, 0, kMostReportedRanks);
+  fields.count("terms_stage", report.terms_rank, 0, kMostReportedRanks);
   fields.objects("terms", report.terms);
   fields.objects("ranks", report.ranks);
   fields.counts("sources", report.sources, 0, kMostReportedRanks);
@@ -119,7 +119,7 @@ RehearsalReport parse_rehearsal(std::string_view text, const std::string& place)
 }
 
 std::string in_format(AnswerFormat format, const RehearsalReport& report) {
-  return format == AnswerFormat::kJson ? to_json(report) : rehearsal_text(report);
+  return format == AnswerFormat::kJson ? to_json(report) : to_text(report);
 }
 
 }  // namespace ptdp

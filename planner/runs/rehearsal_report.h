@@ -87,12 +87,12 @@ struct RehearsalReport {
   /// Simulated iteration with the stack of `basis`. The composed time differs from it only by what
   /// was measured alone.
   Seconds simulated_time;
-  Seconds composed_time;  ///< Iteration composed from the rehearsed ranks.
-  Seconds core_sharing;   ///< Part of composed_time in which ranks wait for a core of their host.
-  Flops model_flops;      ///< FLOPs of an iteration without recomputation.
-  Flops hardware_flops;   ///< FLOPs of an iteration, recomputation included.
-  FlopsPerSecond peak;    ///< Peak rate of all devices of the plan together.
-  int terms_stage = 0;    ///< Pipeline rank of the `terms`: the one that computes longest.
+  Seconds composed_time;    ///< Iteration composed from the rehearsed ranks.
+  Seconds core_contention;  ///< Part of composed_time in which ranks wait for a core of their host.
+  Flops model_flops;        ///< FLOPs of an iteration without recomputation.
+  Flops hardware_flops;     ///< FLOPs of an iteration, recomputation included.
+  FlopsPerSecond peak;      ///< Peak rate of all devices of the plan together.
+  int terms_rank = 0;       ///< Pipeline rank of the `terms`: the one that computes longest.
   std::vector<RehearsedTerm> terms;
   std::vector<RehearsedRank> ranks;
   std::vector<int> sources;           ///< By pipeline rank, the rehearsed rank whose times it has.
@@ -106,7 +106,7 @@ struct RehearsalReport {
 
 /// Returns the report as text: the iteration and its terms, predicted, composed and their
 /// difference, then actions and memory of every rehearsed rank.
-[[nodiscard]] std::string rehearsal_text(const RehearsalReport& report);
+[[nodiscard]] std::string to_text(const RehearsalReport& report);
 /// Returns the report in a format, JSON or text.
 [[nodiscard]] std::string in_format(AnswerFormat format, const RehearsalReport& report);
 

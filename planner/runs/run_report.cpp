@@ -60,7 +60,7 @@ void describe(Fields& fields, Described<Fields, RunExecution>& run) {
   if (fields.optional("straggler", run.straggler.rank >= 0)) {
     fields.object("straggler", run.straggler);
   }
-  fields.count("terms_stage", run.terms_stage, 0, kMostReportedRanks);
+  fields.count("terms_stage", run.terms_rank, 0, kMostReportedRanks);
   fields.object("model", run.model);
   fields.count("global_batch_size", run.global_batch_size, 1, kMostReportedRanks);
   fields.count("dp", run.dp, 1, kMostReportedRanks);
@@ -162,7 +162,7 @@ RunReport read_run(const std::filesystem::path& path) {
 }
 
 std::string in_format(AnswerFormat format, const RunReport& report) {
-  return format == AnswerFormat::kJson ? to_json(report) : run_text(report);
+  return format == AnswerFormat::kJson ? to_json(report) : to_text(report);
 }
 
 }  // namespace ptdp

@@ -41,14 +41,14 @@ struct RunExecution {
   bool is_reproducible = false;
   bool is_shrunk = false;  ///< Whether `model` is smaller than the plan's.
   RunStraggler straggler;
-  int terms_stage = 0;                 ///< Pipeline rank whose terms are reported.
+  int terms_rank = 0;                  ///< Pipeline rank whose terms are reported.
   TransformerConfig model;             ///< The model that ran.
   std::int64_t global_batch_size = 0;  ///< The batch that ran, in sequences.
   int dp = 1;                          ///< The number of replicas that ran.
 };
 
 /// A part of an iteration (run_terms.h) on the ranks that compute longest, those at
-/// RunExecution::terms_stage. A time that was not predicted or not measured is 0.
+/// RunExecution::terms_rank. A time that was not predicted or not measured is 0.
 struct TermComparison {
   std::string name;
   Measured<Seconds> time;
@@ -117,7 +117,7 @@ struct RunReport {
 
 /// Returns the report as text: predicted, measured and error of the iteration, of every term and
 /// action, then memory by pipeline rank and traffic.
-[[nodiscard]] std::string run_text(const RunReport& report);
+[[nodiscard]] std::string to_text(const RunReport& report);
 /// Returns the report in a format, JSON or text.
 [[nodiscard]] std::string in_format(AnswerFormat format, const RunReport& report);
 

@@ -98,14 +98,14 @@ RunSet compare_runs(const std::vector<NamedReport>& runs) {
     }
   }
   if (!set.runs.empty()) {
-    set.errors = summarize(errors);
+    set.errors = to_text(errors);
     set.terms = errors_by_term(set.runs);
     set.orders = orders_of(set.runs);
   }
   return set;
 }
 
-std::string to_table(const RunSet& set) {
+std::string to_text(const RunSet& set) {
   std::string text =
       fmt::format("{:<28}{:>12}{:>12}{:>10}  plan\n", "run", "predicted", "measured", "error");
   for (const NamedReport& run : set.runs) {
@@ -179,7 +179,7 @@ std::string to_json(const RunSet& set) {
 }
 
 std::string in_format(AnswerFormat format, const RunSet& set) {
-  return format == AnswerFormat::kJson ? to_json(set) : to_table(set);
+  return format == AnswerFormat::kJson ? to_json(set) : to_text(set);
 }
 
 }  // namespace ptdp

@@ -56,7 +56,7 @@ struct RunSet {
 [[nodiscard]] RunSet compare_runs(const std::vector<NamedReport>& runs);
 
 /// Returns the comparison as tables for people.
-[[nodiscard]] std::string to_table(const RunSet& set);
+[[nodiscard]] std::string to_text(const RunSet& set);
 /// Returns the comparison as `ptdp.runs/1`, described in FORMATS.md.
 [[nodiscard]] std::string to_json(const RunSet& set);
 /// Returns the comparison in a format, JSON or text.

@@ -4,7 +4,7 @@
 #include "cost_model/inputs/rank_grid.h"
 #include "cost_model/layer/expert_layer.h"
 #include "cost_model/layer/fp8_casts.h"
-#include "cost_model/operations/core_sharing.h"
+#include "cost_model/operations/core_contention.h"
 
 namespace ptdp {
 

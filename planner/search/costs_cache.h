@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost_model/stage/stage.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 
 namespace ptdp {
 

@@ -15,9 +15,9 @@
 namespace ptdp {
 namespace {
 
-bool is_pinned(const Pins& pins) {
-  return !pins.recompute.empty() || pins.recompute_modules.has_value() ||
-         pins.recompute_num_layers.has_value();
+bool is_pinned(const SearchSpace& space) {
+  return !space.recompute.empty() || space.recompute_modules.has_value() ||
+         space.recompute_num_layers.has_value();
 }
 
 /// Returns the modules that the stack can recompute and that save memory in the model's layers.
@@ -166,7 +166,7 @@ class Derivation {
 
 void add_derived_plans(const Scenario& scenario, const SearchOptions& options,
                        SearchResult& found) {
-  if (is_pinned(options.pins) || found.best.empty()) {
+  if (is_pinned(options.space) || found.best.empty()) {
     return;
   }
   const auto score_of = [&](const Candidate& candidate) {

@@ -13,10 +13,10 @@ namespace ptdp {
 /// Returns the tensor-parallel sizes to look at: 1 to the number of heads, or what is pinned, at
 /// most `gpus`.
 [[nodiscard]] std::vector<int> enumerate_tp(const Scenario& scenario, std::int64_t gpus,
-                                            const Pins& pins);
+                                            const SearchSpace& space);
 
 /// A way to split a model over GPUs. A search may have millions of them.
-struct ModelSplit {
+struct Degrees {
   int tp = 1;
   int pp = 1;
   int cp = 1;
@@ -33,13 +33,13 @@ struct ModelSplit {
 ///
 /// Shorter parts of a sequence were not found in published runs, and each cp costs about as much to
 /// search as the rest.
-[[nodiscard]] std::vector<ModelSplit> enumerate_splits(const Scenario& scenario, std::int64_t gpus,
-                                                       const Pins& pins, int tp);
+[[nodiscard]] std::vector<Degrees> enumerate_degrees(const Scenario& scenario, std::int64_t gpus,
+                                                     const SearchSpace& space, int tp);
 
 /// Returns a configuration with these degrees. Its layers_per_stage holds an even split, for the
 /// search to balance, when layers do not divide and the stack runs any number per stage.
-[[nodiscard]] ParallelConfig split_config(const Scenario& scenario, const Pins& pins,
-                                          const ModelSplit& split);
+[[nodiscard]] ParallelConfig config_of_degrees(const Scenario& scenario, const SearchSpace& space,
+                                               const Degrees& degrees);
 
 /// Returns every variant of a split that the stack can run or that is pinned. A variant has one
 /// value for each of these:
@@ -56,15 +56,15 @@ struct ModelSplit {
 ///     divides the batch as dp_replicate.
 ///   - When weights are sharded and the stack can, reshard_after_forward on and off.
 [[nodiscard]] std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario,
-                                                             const Pins& pins,
-                                                             const ParallelConfig& split);
+                                                             const SearchSpace& space,
+                                                             const ParallelConfig& degrees);
 
 /// Variants of a split, made for one number of chunks (vpp) at a time: all of them may not fit into
 /// the memory of the planner.
 class Variants {
  public:
   /// Keeps references to the scenario and the pins.
-  Variants(const Scenario& scenario, const Pins& pins, ParallelConfig split);
+  Variants(const Scenario& scenario, const SearchSpace& space, ParallelConfig degrees);
 
   /// Returns every vpp to look at, ascending.
   [[nodiscard]] const std::vector<std::int64_t>& chunks() const { return chunks_; }
@@ -77,8 +77,8 @@ class Variants {
   [[nodiscard]] std::vector<ParallelConfig> interleavings(std::int64_t vpp) const;
 
   const Scenario& scenario_;
-  const Pins& pins_;
-  ParallelConfig split_;
+  const SearchSpace& space_;
+  ParallelConfig degrees_;
   std::vector<std::int64_t> chunks_;
   std::vector<ScheduleKind> schedules_;
   std::vector<Recompute> recomputes_;
@@ -98,13 +98,13 @@ struct Replicas {
 /// divides or not. Fewer replicas than there is room for leave GPUs idle: they win when the batch
 /// does not divide by more, or when every GPU costs.
 [[nodiscard]] std::vector<Replicas> enumerate_replicas(const Scenario& scenario, std::int64_t gpus,
-                                                       const Pins& pins);
+                                                       const SearchSpace& space);
 
 /// Returns whether a variant with its number of replicas is a candidate. It must use at most
 /// `gpus`, ZeRO must have replicas to shard over, and each replica of the shards must span at least
 /// a node. With one replica all ZeRO stages are equal, so stage 0 stands for them when it may be
 /// chosen.
 [[nodiscard]] bool is_candidate(const Scenario& scenario, const ParallelConfig& config,
-                                std::int64_t gpus, const Pins& pins);
+                                std::int64_t gpus, const SearchSpace& space);
 
 }  // namespace ptdp

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "cost_model/memory/memory.h"
-#include "cost_model/partition/spread.h"
+#include "cost_model/partition/balance_equal_layers.h"
 
 namespace ptdp {
 namespace {
@@ -13,11 +13,11 @@ namespace {
 /// Adds the configuration to `feasible` if it can run, with balanced layers where they may differ.
 void cost(const Scenario& scenario, const SearchOptions& options, ParallelConfig config,
           std::vector<Candidate>& feasible) {
-  if (!is_candidate(scenario, config, options.gpus, options.pins) ||
+  if (!is_candidate(scenario, config, options.gpus, options.space) ||
       find_batch_violation({scenario, config})) {
     return;
   }
-  if (!config.layers_per_stage.empty() && options.pins.layers_per_stage.empty()) {
+  if (!config.layers_per_stage.empty() && options.space.layers_per_stage.empty()) {
     const auto balanced = balanced_layers({scenario, config});
     config.layers_per_stage = balanced.value_or(config.layers_per_stage);
   }
@@ -32,13 +32,13 @@ void cost(const Scenario& scenario, const SearchOptions& options, ParallelConfig
 }  // namespace
 
 std::vector<Candidate> exhaustive_search(const Scenario& scenario, const SearchOptions& options) {
-  const Pins& pins = options.pins;
+  const SearchSpace& space = options.space;
   std::vector<Candidate> feasible;
-  for (const int tp : enumerate_tp(scenario, options.gpus, pins)) {
-    for (const ModelSplit& split : enumerate_splits(scenario, options.gpus, pins, tp)) {
+  for (const int tp : enumerate_tp(scenario, options.gpus, space)) {
+    for (const Degrees& degrees : enumerate_degrees(scenario, options.gpus, space, tp)) {
       for (ParallelConfig& config :
-           enumerate_variants(scenario, pins, split_config(scenario, pins, split))) {
-        for (const Replicas& replicas : enumerate_replicas(scenario, options.gpus, pins)) {
+           enumerate_variants(scenario, space, config_of_degrees(scenario, space, degrees))) {
+        for (const Replicas& replicas : enumerate_replicas(scenario, options.gpus, space)) {
           for (const int size : replicas.micro_batch_sizes) {
             config.dp = replicas.dp;
             config.micro_batch_size = size;

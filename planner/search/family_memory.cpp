@@ -9,8 +9,8 @@
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/offload.h"
 #include "cost_model/iteration/sharding.h"
-#include "cost_model/stage/rank_parameters.h"
-#include "cost_model/stage/stage.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
+#include "cost_model/pipeline_rank/rank_parameters.h"
 
 namespace ptdp {
 namespace {
@@ -21,9 +21,9 @@ constexpr std::size_t kMostKeptStages = 500'000;  // virtual stages of all split
 /// a schedule that holds fillings of the pipeline, the first of several stages with equal layers
 /// keeps the most microbatches and stands for all. Under other schedules all stages may be it.
 std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelConfig& config,
-                               const LayersOfStages& layers) {
+                               const LayersOfRanks& layers) {
   std::vector<int> stages;
-  const int step = stage_step(model, config);
+  const int step = rank_step(model, config);
   if (traits_of(config.schedule).pipelines_held == 0) {
     for (int stage = step; stage < config.pp - 1; stage += step) {
       stages.push_back(stage);
@@ -56,11 +56,11 @@ void FamilyMemory::begin_family(const ParallelConfig& config) {
   const std::size_t stages =
       static_cast<std::size_t>(config.pp) * static_cast<std::size_t>(config.vpp);
   if (config.pp != family_.pp || config.vpp != family_.vpp || config.schedule != family_.schedule ||
-      splits_.size() * stages > kMostKeptStages) {
-    splits_.clear();
+      layers_of_configs_.size() * stages > kMostKeptStages) {
+    layers_of_configs_.clear();
   }
-  for (Split& split : splits_) {
-    split.lines.clear();
+  for (LayersOfConfig& layers_of_config : layers_of_configs_) {
+    layers_of_config.lines.clear();
   }
   memories_.reset();
   family_ = config;
@@ -70,19 +70,20 @@ void FamilyMemory::begin_family(const ParallelConfig& config) {
 }
 
 std::size_t FamilyMemory::number_of(const std::vector<int>& layers_per_stage) {
-  auto found = std::ranges::find(splits_, layers_per_stage, &Split::layers_per_stage);
-  if (found == splits_.end()) {
-    found = splits_.insert(found, Split{.layers_per_stage = layers_per_stage});
+  auto found =
+      std::ranges::find(layers_of_configs_, layers_per_stage, &LayersOfConfig::layers_per_stage);
+  if (found == layers_of_configs_.end()) {
+    found = layers_of_configs_.insert(found, LayersOfConfig{.layers_per_stage = layers_per_stage});
   }
-  return static_cast<std::size_t>(found - splits_.begin());
+  return static_cast<std::size_t>(found - layers_of_configs_.begin());
 }
 
-MemoryVerdict FamilyMemory::judge(const ParallelConfig& config, std::size_t split,
+MemoryVerdict FamilyMemory::judge(const ParallelConfig& config, std::size_t layers_of_config,
                                   bool has_replicas) {
   if (fit_.walks_orders()) {
     return fit_.judge(config);
   }
-  Split& own = splits_[split];
+  LayersOfConfig& own = layers_of_configs_[layers_of_config];
   Lines& lines = lines_of(config, own, has_replicas);
   const double most = fit_.capacity().value();
   const double share = 1.0 / config.dp;
@@ -105,25 +106,26 @@ MemoryVerdict FamilyMemory::judge(const ParallelConfig& config, std::size_t spli
 }
 
 template <class Fits>
-std::optional<Constraint> FamilyMemory::find_violation(const ParallelConfig& config, Split& split,
+std::optional<Constraint> FamilyMemory::find_violation(const ParallelConfig& config,
+                                                       LayersOfConfig& layers_of_config,
                                                        Lines& lines, const Fits& fits) {
   if (lines.ends.empty()) {
     lines.ends.reserve(2);
-    lines.ends.push_back(line_of(config, split, 0));
+    lines.ends.push_back(line_of(config, layers_of_config, 0));
   }
   if (!fits(lines.ends.front())) {
     return Constraint::kMemoryFirstStage;
   }
   if (lines.ends.size() == 1) {
-    lines.ends.push_back(line_of(config, split, config.pp - 1));
+    lines.ends.push_back(line_of(config, layers_of_config, config.pp - 1));
   }
   if (!fits(lines.ends.back())) {
     return Constraint::kMemoryLastStage;
   }
   if (!lines.has_between) {
     lines.has_between = true;
-    for (const int stage : split.unlike_stages) {
-      lines.between.push_back(line_of(config, split, stage));
+    for (const int stage : layers_of_config.unlike_stages) {
+      lines.between.push_back(line_of(config, layers_of_config, stage));
     }
   }
   bool all_fit = true;
@@ -133,34 +135,38 @@ std::optional<Constraint> FamilyMemory::find_violation(const ParallelConfig& con
   return all_fit ? std::nullopt : std::optional(Constraint::kMemoryMiddleStage);
 }
 
-FamilyMemory::Lines& FamilyMemory::lines_of(const ParallelConfig& config, Split& split,
+FamilyMemory::Lines& FamilyMemory::lines_of(const ParallelConfig& config,
+                                            LayersOfConfig& layers_of_config,
                                             bool has_replicas) const {
   const std::int64_t kept =
       std::min(most_kept_, num_microbatches(scenario_.job.global_batch_size, config));
   const int sharding = config.zero_stage >= 2 ? config.zero_stage : 0;
-  for (Lines& lines : split.lines) {
+  for (Lines& lines : layers_of_config.lines) {
     if (lines.microbatches_kept == kept && lines.has_replicas == has_replicas &&
         lines.sharding == sharding) {
       return lines;
     }
   }
-  return split.lines.emplace_back(
+  return layers_of_config.lines.emplace_back(
       Lines{.microbatches_kept = kept, .has_replicas = has_replicas, .sharding = sharding});
 }
 
-FamilyMemory::Line FamilyMemory::line_of(const ParallelConfig& config, Split& split, int stage) {
+FamilyMemory::Line FamilyMemory::line_of(const ParallelConfig& config,
+                                         LayersOfConfig& layers_of_config, int stage) {
   if (!memories_ || size_ != config.micro_batch_size) {
     memories_.emplace(PlannedJob(scenario_, config));
     size_ = config.micro_batch_size;
   }
-  if (!split.layers) {
-    split.layers.emplace(scenario_.job.model, config);
-    split.unlike_stages = unlike_stages(scenario_.job.model, config, *split.layers);
+  if (!layers_of_config.layers) {
+    layers_of_config.layers.emplace(scenario_.job.model, config);
+    layers_of_config.unlike_stages =
+        unlike_stages(scenario_.job.model, config, *layers_of_config.layers);
   }
-  const MemoryBreakdown memory = memories_->of_stage(config, *split.layers, stage);
+  const MemoryBreakdown memory = memories_->of_rank(config, *layers_of_config.layers, stage);
   const Bytes proportional = memories_->proportional_to_size(memory);
-  const RankParameters held = memories_->held(config, *split.layers, stage);
-  const RankParameters gradients = memories_->gradients(config, *split.layers, stage, held).sharded;
+  const RankParameters held = memories_->held(config, *layers_of_config.layers, stage);
+  const RankParameters gradients =
+      memories_->gradients(config, *layers_of_config.layers, stage, held).sharded;
   const Bytes shards = (shards_weights(config) ? memory.weights : Bytes(0.0)) +
                        gradient_memory(scenario_.stack, config, {.sharded = gradients});
   const RankParameters optimizer = held * optimizer_bytes_on_gpu(scenario_.stack, config);

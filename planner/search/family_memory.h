@@ -31,14 +31,14 @@ class FamilyMemory {
   /// ends.
   [[nodiscard]] std::size_t number_of(const std::vector<int>& layers_per_stage);
   /// Returns the layers per virtual stage of the split with this number.
-  [[nodiscard]] const std::vector<int>& layers_per_stage(std::size_t split) const {
-    return splits_[split].layers_per_stage;
+  [[nodiscard]] const std::vector<int>& layers_per_stage(std::size_t layers_of_config) const {
+    return layers_of_configs_[layers_of_config].layers_per_stage;
   }
 
   /// Returns the verdict of MemoryFit::judge(); `largest` may differ by rounding, some 1e-15, where
   /// rounding cannot change the verdict. `split` is the number of the configuration's
   /// layers_per_stage; `has_replicas` is what rank_parameters.h says of the configuration.
-  [[nodiscard]] MemoryVerdict judge(const ParallelConfig& config, std::size_t split,
+  [[nodiscard]] MemoryVerdict judge(const ParallelConfig& config, std::size_t layers_of_config,
                                     bool has_replicas);
 
  private:
@@ -56,13 +56,13 @@ class FamilyMemory {
     bool has_replicas = false;
     int sharding = 0;           ///< ZeRO stage when more than the optimizer is sharded, else 0.
     std::vector<Line> ends;     ///< Lines of the first stage and of the last.
-    std::vector<Line> between;  ///< Lines of the stages in `Split::unlike_stages`.
+    std::vector<Line> between;  ///< Lines of the stages in `LayersOfConfig::unlike_stages`.
     bool has_between = false;   ///< Whether `between` is worked out.
   };
   /// A split of layers with what is known of its stages.
-  struct Split {
+  struct LayersOfConfig {
     std::vector<int> layers_per_stage;
-    std::optional<LayersOfStages> layers;  ///< Layers of each stage, set when first needed.
+    std::optional<LayersOfRanks> layers;  ///< Layers of each stage, set when first needed.
     /// Stages between the ends that may be the heaviest there; set together with `layers`.
     std::vector<int> unlike_stages;
     std::vector<Lines> lines;
@@ -71,18 +71,20 @@ class FamilyMemory {
   /// Returns the constraint that a stage of the configuration violates, with the stages in the
   /// order of find_memory_violation(). `fits(line)` says whether a stage fits.
   template <class Fits>
-  [[nodiscard]] std::optional<Constraint> find_violation(const ParallelConfig& config, Split& split,
+  [[nodiscard]] std::optional<Constraint> find_violation(const ParallelConfig& config,
+                                                         LayersOfConfig& layers_of_config,
                                                          Lines& lines, const Fits& fits);
-  [[nodiscard]] Lines& lines_of(const ParallelConfig& config, Split& split,
+  [[nodiscard]] Lines& lines_of(const ParallelConfig& config, LayersOfConfig& layers_of_config,
                                 bool has_replicas) const;
-  [[nodiscard]] Line line_of(const ParallelConfig& config, Split& split, int stage);
+  [[nodiscard]] Line line_of(const ParallelConfig& config, LayersOfConfig& layers_of_config,
+                             int stage);
 
   const Scenario& scenario_;
   MemoryFit& fit_;
   ParallelConfig family_;
   std::int64_t most_kept_ = 0;  // microbatches that a stage keeps at most, however many there are
-  std::vector<Split> splits_;
-  std::optional<StageMemories> memories_;  // at microbatch size size_
+  std::vector<LayersOfConfig> layers_of_configs_;
+  std::optional<MemoryOfRanks> memories_;  // at microbatch size size_
   int size_ = 0;
 };
 

@@ -8,9 +8,9 @@
 
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/layer/fp8_casts.h"
+#include "cost_model/partition/balance_equal_layers.h"
 #include "cost_model/partition/partition.h"
-#include "cost_model/partition/spread.h"
-#include "cost_model/stage/rank_parameters.h"
+#include "cost_model/pipeline_rank/rank_parameters.h"
 #include "planner/search/finalists.h"
 
 namespace ptdp {
@@ -67,14 +67,14 @@ FamilySearch::FamilySearch(const Scenario& scenario, const SearchOptions& option
       memory_(scenario, usable_memory(scenario.cluster.gpu, options.memory_headroom)),
       family_memory_(scenario, memory_),
       costs_(scenario),
-      findings_(options) {}
+      best_and_front_(options) {}
 
 bool FamilySearch::search_split(const ParallelConfig& split) {
   if (const auto violation = find_split_violation({scenario_, split})) {
     reject(*violation);
     return !is_over();
   }
-  const Variants variants(scenario_, options_.pins, split);
+  const Variants variants(scenario_, options_.space, split);
   for (const std::int64_t vpp : variants.chunks()) {
     if (is_over()) {
       return false;
@@ -141,7 +141,7 @@ void FamilySearch::enter(ParallelConfig& config, const std::vector<int>& zero_st
     const bool has_experts_placed = experts_divide_ranks(config);
     for (const int zero_stage : zero_stages) {
       config.zero_stage = zero_stage;
-      if (!is_candidate(scenario_, config, options_.gpus, options_.pins)) {
+      if (!is_candidate(scenario_, config, options_.gpus, options_.space)) {
         continue;
       }
       for (const auto& [constraint, number] :
@@ -175,7 +175,7 @@ void FamilySearch::search_size(ParallelConfig& config, int size) {
       ++entry.next;
       config.dp = entry.dp;
       config.zero_stage = entry.zero_stage;
-      look_at(config, entry);
+      evaluate(config, entry);
     }
   }
   if (recomputing_at_size_) {
@@ -188,8 +188,8 @@ void FamilySearch::search_size(ParallelConfig& config, int size) {
 bool FamilySearch::rejects_all(ParallelConfig& config) {
   config.dp = entries_.back().dp;
   config.zero_stage = std::ranges::max_element(entries_, {}, &Entry::zero_stage)->zero_stage;
-  if (!tally_.shortfall ||
-      !any_split(config).fits_none(config, memory_.capacity() + tally_.shortfall->missing)) {
+  if (!tally_.shortfall || !split_lower_bound(config).fits_none(
+                               config, memory_.capacity() + tally_.shortfall->missing)) {
     return false;
   }
   for (const Entry& entry : entries_) {
@@ -200,7 +200,7 @@ bool FamilySearch::rejects_all(ParallelConfig& config) {
   return true;
 }
 
-void FamilySearch::look_at(ParallelConfig& config, Entry& entry) {
+void FamilySearch::evaluate(ParallelConfig& config, Entry& entry) {
   SizeCosts& shared = costs_of(config, entry);
   const MemoryVerdict verdict = family_memory_.judge(config, split_, entry.has_replicas);
   if (verdict.violation) {
@@ -216,10 +216,10 @@ void FamilySearch::look_at(ParallelConfig& config, Entry& entry) {
 void FamilySearch::count_misfit(ParallelConfig& config, Entry& entry,
                                 const MemoryVerdict& verdict) {
   note_shortfall(config, verdict.largest);
-  const bool has_no_split = is_uneven_ && is_hopeless(config);
+  const bool has_no_split = is_uneven_ && no_split_fits(config);
   const Constraint violation = has_no_split ? Constraint::kMemoryFirstStage : *verdict.violation;
   reject(violation);
-  if (has_no_split || is_beyond(config, violation)) {
+  if (has_no_split || larger_sizes_fail(config, violation)) {
     reject(violation, static_cast<std::int64_t>(entry.sizes->size() - entry.next));
     entry.is_over = true;
   }
@@ -231,14 +231,14 @@ void FamilySearch::count_misfit(ParallelConfig& config, Entry& entry,
 void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Bytes memory) {
   const Bytes least_memory = memory * kSurelyBelow;
   const auto may_matter = [&](Seconds least) {
-    return findings_.may_matter(config, least * kSurelyBelow, least_memory);
+    return best_and_front_.may_matter(config, least * kSurelyBelow, least_memory);
   };
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario_.job.global_batch_size, config));
   if (repeats(config.recompute) == Repeats::kLayer && config.recompute_num_layers == 0) {
-    note_recomputing(config, kWithoutRecomputation * microbatches * shared.mean_stage, memory);
+    note_recomputing(config, kWithoutRecomputation * microbatches * shared.mean_rank, memory);
   }
-  if (!may_matter(microbatches * shared.mean_stage)) {
+  if (!may_matter(microbatches * shared.mean_rank)) {
     return;
   }
   const PlannedJob job(scenario_, config, shared.costs.get());
@@ -254,16 +254,16 @@ void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Byt
   }
   const Bytes exact = memory_.largest(config);
   if (may_matter(kLikelyAbove * least)) {
-    findings_.keep({config, times_.find(job), exact, shared.costs});
+    best_and_front_.keep({config, times_.find(job), exact, shared.costs});
     looks_ = kLooks;  // a simulation may take as long as many looks
   } else {
-    findings_.keep_bounded({config, least * kSurelyBelow, exact, shared.costs});
+    best_and_front_.keep_bounded({config, least * kSurelyBelow, exact, shared.costs});
   }
 }
 
 void FamilySearch::note_recomputing(const ParallelConfig& config, Seconds least, Bytes memory) {
   std::optional<Candidate>& known = recomputing_at_size_;
-  if (findings_.may_be_best(config, least) &&
+  if (best_and_front_.may_be_best(config, least) &&
       (!known ||
        std::tie(least, memory, config) < std::tie(known->time, known->memory, known->config))) {
     known = Candidate{config, least, memory};
@@ -290,34 +290,36 @@ FamilySearch::SizeCosts& FamilySearch::costs_of(ParallelConfig& config, Entry& e
     config.layers_per_stage = family_memory_.layers_per_stage(split_);
   }
   if (is_new) {
-    found->mean_stage = mean_stage_time({scenario_, config, found->costs.get()});
+    found->mean_rank = mean_rank_time({scenario_, config, found->costs.get()});
   }
   return *found;
 }
 
 std::size_t FamilySearch::find_split(const ParallelConfig& config, const MicrobatchCosts& costs) {
-  if (!is_uneven_ || !options_.pins.layers_per_stage.empty()) {
+  if (!is_uneven_ || !options_.space.layers_per_stage.empty()) {
     return split_;
   }
   const auto balanced = balanced_layers({scenario_, config, &costs});
   return family_memory_.number_of(
-      balanced ? *balanced : even_split(scenario_.job.model.num_layers, config.pp * config.vpp));
+      balanced ? *balanced
+               : even_partition(scenario_.job.model.num_layers, config.pp * config.vpp));
 }
 
-bool FamilySearch::is_beyond(ParallelConfig& config, Constraint violation) {
+bool FamilySearch::larger_sizes_fail(ParallelConfig& config, Constraint violation) {
   if (memory_.grows_with_size(config)) {
     return violation == Constraint::kMemoryFirstStage;
   }
-  return holds_for(config, beyond_[static_cast<std::size_t>(config.zero_stage)],
-                   [&] { return any_split(config).least_memory(config) > memory_.capacity(); });
+  return holds_for(config, beyond_[static_cast<std::size_t>(config.zero_stage)], [&] {
+    return split_lower_bound(config).least_memory(config) > memory_.capacity();
+  });
 }
 
-bool FamilySearch::is_hopeless(ParallelConfig& config) {
+bool FamilySearch::no_split_fits(ParallelConfig& config) {
   return holds_for(config, hopeless_[static_cast<std::size_t>(config.zero_stage)],
-                   [&] { return any_split(config).fits_none(config, memory_.capacity()); });
+                   [&] { return split_lower_bound(config).fits_none(config, memory_.capacity()); });
 }
 
-const AnySplit& FamilySearch::any_split(const ParallelConfig& config) {
+const SplitLowerBound& FamilySearch::split_lower_bound(const ParallelConfig& config) {
   if (!any_split_) {
     any_split_.emplace(PlannedJob(scenario_, config));
   }
@@ -327,7 +329,7 @@ const AnySplit& FamilySearch::any_split(const ParallelConfig& config) {
 /// Returns whether `holds` holds for the configuration's dp, and remembers it in `few`. It asks for
 /// the fewest replicas first: mostly it does not even hold for these.
 template <class Holds>
-bool FamilySearch::holds_for(ParallelConfig& config, FewReplicas& few, const Holds& holds) {
+bool FamilySearch::holds_for(ParallelConfig& config, MonotoneInDp& few, const Holds& holds) {
   if (!few.is_asked) {
     const int dp = std::exchange(config.dp, entries_.front().dp);
     few = {.is_asked = true, .is_ever = holds()};

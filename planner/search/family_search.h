@@ -9,15 +9,15 @@
 
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/iteration/iteration.h"
-#include "cost_model/stage/stage.h"
-#include "planner/search/any_split.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 #include "planner/search/batch_sizes.h"
+#include "planner/search/best_and_front.h"
 #include "planner/search/costs_cache.h"
 #include "planner/search/enumerate.h"
 #include "planner/search/family_memory.h"
-#include "planner/search/findings.h"
 #include "planner/search/memory_fit.h"
 #include "planner/search/search.h"
+#include "planner/search/split_lower_bound.h"
 
 namespace ptdp {
 
@@ -35,19 +35,19 @@ class FamilySearch {
   FamilySearch(const Scenario& scenario, const SearchOptions& options,
                const std::vector<Replicas>& replicas);
 
-  /// Searches the variants of a split (split_config()). Returns whether it came to the end before
-  /// the options' limit was over.
+  /// Searches the variants of a split (config_of_degrees()). Returns whether it came to the end
+  /// before the options' limit was over.
   [[nodiscard]] bool search_split(const ParallelConfig& split);
 
   /// Sets a function that later searches call from time to time.
   void report_to(std::function<void()> on_progress) { on_progress_ = std::move(on_progress); }
   /// Returns the time of the fastest candidate found so far whose time is exact.
-  [[nodiscard]] std::optional<Seconds> best_time() const { return findings_.best_time(); }
+  [[nodiscard]] std::optional<Seconds> best_time() const { return best_and_front_.best_time(); }
 
   /// Returns the counts and the shortfall so far; `best` and `pareto` stay empty.
   [[nodiscard]] const SearchResult& tally() const { return tally_; }
   /// Hands over the best candidates, the front, and the candidates with a lower bound only.
-  [[nodiscard]] Findings take_findings() { return std::move(findings_); }
+  [[nodiscard]] BestAndFront take_best_and_front() { return std::move(best_and_front_); }
   /// Returns the configurations that recompute all layers, the fastest of each family and
   /// microbatch size. `time` is a lower bound of the time without recomputation.
   [[nodiscard]] const std::vector<Candidate>& recomputing() const { return recomputing_; }
@@ -70,14 +70,14 @@ class FamilySearch {
     int costs_class = 0;
     std::shared_ptr<const MicrobatchCosts> costs;
     std::size_t split = 0;              ///< Number of the split of layers in FamilyMemory.
-    Seconds mean_stage;                 ///< Mean time of a stage per microbatch.
+    Seconds mean_rank;                  ///< Mean time of a stage per microbatch.
     std::optional<LeastPasses> passes;  ///< Lower bound of the passes, set when first needed.
   };
 
   static constexpr unsigned kLooks = 64;  ///< Candidates looked at between two looks at the limit.
 
   /// A memoized predicate of dp that, once false for some dp, is false for every larger dp.
-  struct FewReplicas {
+  struct MonotoneInDp {
     int most = 0;           ///< Largest dp for which the predicate is known to hold.
     bool is_asked = false;  ///< Whether `is_ever` is known.
     bool is_ever = false;   ///< Whether the predicate holds for the smallest dp.
@@ -98,7 +98,7 @@ class FamilySearch {
   void enter(ParallelConfig& config, const std::vector<int>& zero_stages);
   void search_size(ParallelConfig& config, int size);
   bool rejects_all(ParallelConfig& config);
-  void look_at(ParallelConfig& config, Entry& entry);
+  void evaluate(ParallelConfig& config, Entry& entry);
   void count_misfit(ParallelConfig& config, Entry& entry, const MemoryVerdict& verdict);
   void consider(const ParallelConfig& config, SizeCosts& shared, Bytes memory);
   void note_recomputing(const ParallelConfig& config, Seconds least, Bytes memory);
@@ -106,12 +106,12 @@ class FamilySearch {
   SizeCosts& costs_of(ParallelConfig& config, Entry& entry);
   std::size_t find_split(const ParallelConfig& config, const MicrobatchCosts& costs);
   /// Returns whether no larger microbatch fits either, given the stage that violates memory.
-  bool is_beyond(ParallelConfig& config, Constraint violation);
+  bool larger_sizes_fail(ParallelConfig& config, Constraint violation);
   /// Returns whether no split of the layers fits; asked only where the search splits layers.
-  bool is_hopeless(ParallelConfig& config);
-  const AnySplit& any_split(const ParallelConfig& config);
+  bool no_split_fits(ParallelConfig& config);
+  const SplitLowerBound& split_lower_bound(const ParallelConfig& config);
   template <class Holds>
-  bool holds_for(ParallelConfig& config, FewReplicas& few, const Holds& holds);
+  bool holds_for(ParallelConfig& config, MonotoneInDp& few, const Holds& holds);
   void reject(Constraint constraint, std::int64_t count = 1);
   void note_shortfall(const ParallelConfig& config, Bytes largest);
 
@@ -122,17 +122,17 @@ class FamilySearch {
   BatchTable batches_;
   MemoryFit memory_;
   FamilyMemory family_memory_;
-  std::optional<AnySplit> any_split_;  // bounds of the family, set when first needed
+  std::optional<SplitLowerBound> any_split_;  // bounds of the family, set when first needed
   CostsCache costs_;
   std::vector<Entry> entries_;  // the family's entries that are not done, by dp
   std::vector<int> classes_;    // the family's costs class by replicas; kUnknown until needed
   bool is_uneven_ = false;      // whether the family's layers_per_stage is set
   std::vector<SizeCosts> size_costs_;
   std::size_t split_ = 0;  // number of the split whose layers_per_stage the configuration has
-  std::array<FewReplicas, kHighestZeroStage + 1> beyond_;    // least memory, by ZeRO stage
-  std::array<FewReplicas, kHighestZeroStage + 1> hopeless_;  // no split fits, by ZeRO stage
+  std::array<MonotoneInDp, kHighestZeroStage + 1> beyond_;    // least memory, by ZeRO stage
+  std::array<MonotoneInDp, kHighestZeroStage + 1> hopeless_;  // no split fits, by ZeRO stage
   SearchResult tally_;
-  Findings findings_;
+  BestAndFront best_and_front_;
   std::vector<Candidate> recomputing_;
   std::optional<Candidate> recomputing_at_size_;
   IterationTimes times_;

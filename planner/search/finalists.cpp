@@ -33,11 +33,11 @@ bool is_later(const Contender& a, const Contender& b) {
 /// Simulates bounded candidates in batches on several threads, the lowest bound first.
 class Finalists {
  public:
-  Finalists(const Scenario& scenario, const SearchOptions& options, Findings& findings,
+  Finalists(const Scenario& scenario, const SearchOptions& options, BestAndFront& best_and_front,
             IterationTimes& times)
       : scenario_(scenario),
         options_(options),
-        findings_(findings),
+        best_and_front_(best_and_front),
         num_workers_(static_cast<std::size_t>(std::max(options.num_threads, 1))),
         batch_size_(num_workers_ > 1 ? kBatchOfAWorker * num_workers_ : 1),
         times_of_others_(num_workers_ - 1) {
@@ -78,7 +78,7 @@ class Finalists {
 
   [[nodiscard]] bool may_be_best(const std::vector<Contender>& heap) const {
     return !heap.empty() &&
-           findings_.may_be_best(heap.front().candidate.config, heap.front().candidate.time);
+           best_and_front_.may_be_best(heap.front().candidate.config, heap.front().candidate.time);
   }
 
   /// Returns whether to end: the limit is over and at least one batch is simulated.
@@ -148,7 +148,7 @@ class Finalists {
   }
 
   [[nodiscard]] bool may_be_on_front(const Contender& contender) const {
-    return findings_.may_be_on_front(contender.candidate.time, contender.candidate.memory);
+    return best_and_front_.may_be_on_front(contender.candidate.time, contender.candidate.memory);
   }
   [[nodiscard]] static bool is_simulated(const Contender& contender) {
     return ptdp::is_simulated(contender.candidate.config);
@@ -168,7 +168,7 @@ class Finalists {
     }
   }
 
-  /// Finds the exact times of a batch, known or simulated, and keeps the batch in the findings.
+  /// Finds the exact times of a batch, known or simulated, and keeps the batch in `best_and_front`.
   void simulate(std::vector<Contender> batch) {
     IterationTimes& known = *times_.front();
     std::vector<Candidate*> unknown;
@@ -188,14 +188,14 @@ class Finalists {
       known.keep(candidate->config, candidate->time);
     }
     for (Contender& contender : batch) {
-      findings_.keep(std::move(contender.candidate));
+      best_and_front_.keep(std::move(contender.candidate));
       has_simulated_ = true;
     }
   }
 
   const Scenario& scenario_;
   const SearchOptions& options_;
-  Findings& findings_;
+  BestAndFront& best_and_front_;
   std::size_t num_workers_;
   std::size_t batch_size_;
   std::vector<IterationTimes> times_of_others_;
@@ -206,10 +206,11 @@ class Finalists {
 }  // namespace
 
 std::optional<Unseen> simulate_finalists(const Scenario& scenario, const SearchOptions& options,
-                                         Findings& findings, IterationTimes& times) {
-  std::vector<Candidate> bounded = findings.take_bounded();
-  return bounded.empty() ? std::nullopt
-                         : Finalists(scenario, options, findings, times).run(std::move(bounded));
+                                         BestAndFront& best_and_front, IterationTimes& times) {
+  std::vector<Candidate> bounded = best_and_front.take_bounded();
+  return bounded.empty()
+             ? std::nullopt
+             : Finalists(scenario, options, best_and_front, times).run(std::move(bounded));
 }
 
 }  // namespace ptdp

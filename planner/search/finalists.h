@@ -4,16 +4,16 @@
 #include <optional>
 
 #include "cost_model/inputs/scenario.h"
-#include "cost_model/stage/stage.h"
-#include "planner/search/findings.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
+#include "planner/search/best_and_front.h"
 
 namespace ptdp {
 
-/// Simulates the bounded candidates of `findings` that may be among the best, or on the Pareto
-/// front when that is wanted. Keeps the results in `findings`.
+/// Simulates the bounded candidates of `best_and_front` that may be among the best, or on the
+/// Pareto front when that is wanted. Keeps the results in `best_and_front`.
 ///
 /// Exact: whatever its simulation would say, a candidate left out is worse than num_best others,
-/// and another one is both faster and smaller. Equal findings give equal results, in any order.
+/// and another one is both faster and smaller. Equal candidates give equal results, in any order.
 ///
 /// Best first: the candidate with the lowest bound is looked at next. A cheap bound gives way to
 /// that of least_step_time(), and this to the simulation, until no bound is below the last of the
@@ -23,6 +23,7 @@ namespace ptdp {
 /// then, or nullopt when nothing was left.
 [[nodiscard]] std::optional<Unseen> simulate_finalists(const Scenario& scenario,
                                                        const SearchOptions& options,
-                                                       Findings& findings, IterationTimes& times);
+                                                       BestAndFront& best_and_front,
+                                                       IterationTimes& times);
 
 }  // namespace ptdp

@@ -6,8 +6,8 @@
 
 #include "cost_model/inputs/layer_kinds.h"
 #include "cost_model/memory/runtime_memory.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 #include "cost_model/schedule/passes/communication.h"
-#include "cost_model/stage/stage.h"
 
 namespace ptdp {
 namespace {
@@ -24,18 +24,18 @@ class RuntimeStages {
         layers_(scenario.job.model, config),
         states_({scenario, config}) {}
 
-  /// Returns a lower bound of of_stage() for any orders: parameters and their states alone.
+  /// Returns a lower bound of of_rank() for any orders: parameters and their states alone.
   [[nodiscard]] Bytes state(int stage) const {
-    return states_.state_of_stage(config_, layers_, stage).total() * (1.0 - kMemoryRounding);
+    return states_.state_of_rank(config_, layers_, stage).total() * (1.0 - kMemoryRounding);
   }
-  /// Returns a lower bound of of_stage() for any orders: states and the activations of a
+  /// Returns a lower bound of of_rank() for any orders: states and the activations of a
   /// microbatch.
   [[nodiscard]] Bytes least(int stage) {
     return state(stage) + ranks().least(stage) * (1.0 - kMemoryRounding);
   }
-  /// Returns an upper bound of of_stage() for any orders.
+  /// Returns an upper bound of of_rank() for any orders.
   [[nodiscard]] Bytes most(int stage) { return with(ranks().bound(stage), stage); }
-  /// Returns a lower and an upper bound of of_stage() for the orders whose compute is `compute`.
+  /// Returns a lower and an upper bound of of_rank() for the orders whose compute is `compute`.
   [[nodiscard]] std::pair<Bytes, Bytes> by_compute(const Schedule& compute, int stage) {
     ActivationPeak peak = ranks().peak_of_compute(compute, stage);
     const Bytes least = with(peak, stage);
@@ -43,7 +43,7 @@ class RuntimeStages {
     return {least * (1.0 - kMemoryRounding), with(peak, stage) * (1.0 + kMemoryRounding)};
   }
   /// Returns the memory of a stage under orders with messages.
-  [[nodiscard]] Bytes of_stage(const Schedule& orders, int stage) {
+  [[nodiscard]] Bytes of_rank(const Schedule& orders, int stage) {
     return with(ranks().peak(orders, stage), stage);
   }
 
@@ -56,15 +56,15 @@ class RuntimeStages {
     return *ranks_;
   }
   [[nodiscard]] Bytes with(const ActivationPeak& peak, int stage) const {
-    MemoryBreakdown memory = states_.state_of_stage(config_, layers_, stage);
+    MemoryBreakdown memory = states_.state_of_rank(config_, layers_, stage);
     set_activations(memory, peak, scenario_.stack);
     return memory.total();
   }
 
   const Scenario& scenario_;
   const ParallelConfig& config_;
-  LayersOfStages layers_;
-  StageMemories states_;
+  LayersOfRanks layers_;
+  MemoryOfRanks states_;
   std::optional<RankMemories> ranks_;
 };
 
@@ -97,12 +97,12 @@ MemoryVerdict MemoryFit::judge(const ParallelConfig& config) {
   if (walks_orders_) {
     return judge_by_bounds(config);
   }
-  const Bytes first = stage_memory({scenario_, config}, 0).total();
+  const Bytes first = rank_memory({scenario_, config}, 0).total();
   const bool looks_at_both = grows_with_size(config);
   if (first > capacity_ && !looks_at_both) {
     return {first, Constraint::kMemoryFirstStage};
   }
-  const Bytes last = stage_memory({scenario_, config}, config.pp - 1).total();
+  const Bytes last = rank_memory({scenario_, config}, config.pp - 1).total();
   if (looks_at_both) {
     return {std::max(first, last), first > capacity_  ? std::optional(Constraint::kMemoryFirstStage)
                                    : last > capacity_ ? std::optional(Constraint::kMemoryLastStage)
@@ -146,7 +146,7 @@ MemoryVerdict MemoryFit::judge_by_bounds(const ParallelConfig& config) {
     if (walked > capacity_ || with_waiting <= capacity_) {
       return walked <= capacity_;
     }
-    const Bytes exact = stages.of_stage(with_messages(*orders), stage);
+    const Bytes exact = stages.of_rank(with_messages(*orders), stage);
     note(exact);
     return exact <= capacity_;
   });
@@ -162,7 +162,7 @@ Bytes MemoryFit::largest(const ParallelConfig& config) {
   Bytes largest;
   for (int stage = 0; stage < config.pp; ++stage) {
     largest =
-        std::max(largest, orders == nullptr ? stages.most(stage) : stages.of_stage(*orders, stage));
+        std::max(largest, orders == nullptr ? stages.most(stage) : stages.of_rank(*orders, stage));
   }
   return largest;
 }

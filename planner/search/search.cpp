@@ -7,11 +7,11 @@
 #include <tuple>
 #include <utility>
 
+#include "planner/search/best_and_front.h"
+#include "planner/search/degrees_order.h"
 #include "planner/search/family_search.h"
 #include "planner/search/finalists.h"
-#include "planner/search/findings.h"
 #include "planner/search/parallel_tasks.h"
-#include "planner/search/split_order.h"
 
 namespace ptdp {
 namespace {
@@ -40,12 +40,12 @@ void lower(std::atomic<std::size_t>& value, std::size_t other) {
 
 /// Returns the splits that tp does not rule out, those that may be fastest first. The others are
 /// counted in the tally, each once.
-std::vector<ModelSplit> splits_in_order(const Scenario& scenario, const SearchOptions& options,
-                                        const ComputeFloor& floor, SearchResult& tally) {
-  std::vector<ModelSplit> all;
-  for (const int tp : enumerate_tp(scenario, options.gpus, options.pins)) {
-    const std::vector<ModelSplit> splits =
-        enumerate_splits(scenario, options.gpus, options.pins, tp);
+std::vector<Degrees> degrees_in_order(const Scenario& scenario, const SearchOptions& options,
+                                      const ComputeFloor& floor, SearchResult& tally) {
+  std::vector<Degrees> all;
+  for (const int tp : enumerate_tp(scenario, options.gpus, options.space)) {
+    const std::vector<Degrees> splits =
+        enumerate_degrees(scenario, options.gpus, options.space, tp);
     const auto violation = find_tp_violation(scenario.job.model, tp);
     if (violation && !splits.empty()) {
       tally.enumerated += std::ssize(splits);
@@ -54,7 +54,7 @@ std::vector<ModelSplit> splits_in_order(const Scenario& scenario, const SearchOp
       all.insert(all.end(), splits.begin(), splits.end());
     }
   }
-  order_splits(all, floor);
+  order_degrees(all, floor);
   return all;
 }
 
@@ -84,14 +84,14 @@ constexpr std::size_t kMostRecomputing = 128;
 /// Returns the configurations whose time bound may be among the best, fastest first, at most
 /// kMostRecomputing.
 std::vector<ParallelConfig> those_that_may_be_best(std::vector<Candidate> candidates,
-                                                   const Findings& findings) {
+                                                   const BestAndFront& best_and_front) {
   std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
     return std::tie(a.time, a.config) < std::tie(b.time, b.config);
   });
   std::vector<ParallelConfig> configs;
   for (Candidate& candidate : candidates) {
     if (configs.size() < kMostRecomputing &&
-        findings.may_be_best(candidate.config, candidate.time)) {
+        best_and_front.may_be_best(candidate.config, candidate.time)) {
       configs.push_back(std::move(candidate.config));
     }
   }
@@ -117,14 +117,14 @@ SearchResult search(const Scenario& scenario, const SearchOptions& options) {
 }
 
 SearchResult search(const Scenario& scenario, const SearchOptions& options, IterationTimes& times) {
-  const Pins& pins = options.pins;
-  const Scenario widened = pins.any_stack             ? with_every_schedule(scenario)
-                           : pins.allow_stale_weights ? with_stale_weights(scenario)
-                                                      : scenario;
-  const std::vector<Replicas> replicas = enumerate_replicas(widened, options.gpus, pins);
+  const SearchSpace& space = options.space;
+  const Scenario widened = space.ignores_stack_support ? with_every_schedule(scenario)
+                           : space.allow_stale_weights ? with_stale_weights(scenario)
+                                                       : scenario;
+  const std::vector<Replicas> replicas = enumerate_replicas(widened, options.gpus, space);
   const ComputeFloor floor(widened, options.gpus, replicas);
   SearchResult result;
-  const std::vector<ModelSplit> splits = splits_in_order(widened, options, floor, result);
+  const std::vector<Degrees> splits = degrees_in_order(widened, options, floor, result);
   SearchOptions of_candidates = options;
   of_candidates.limit = options.limit.share(kShareOfCandidates);
   // What a worker finds does not depend on what it looked at before, only how fast it does: the
@@ -148,19 +148,19 @@ SearchResult search(const Scenario& scenario, const SearchOptions& options, Iter
              .least_time = floor.of(splits[split])});
       });
     }
-    if (!search.search_split(split_config(widened, pins, splits[split]))) {
+    if (!search.search_split(config_of_degrees(widened, space, splits[split]))) {
       lower(first_unseen, split);
     }
   });
 
   std::vector<Candidate> recomputing;
-  Findings findings(options);
+  BestAndFront best_and_front(options);
   for (const std::unique_ptr<FamilySearch>& worker : workers) {
     if (worker != nullptr) {
       merge(result, worker->tally());
       recomputing.insert(recomputing.end(), worker->recomputing().begin(),
                          worker->recomputing().end());
-      findings.merge(worker->take_findings());
+      best_and_front.merge(worker->take_best_and_front());
     }
   }
   if (first_unseen < splits.size()) {
@@ -170,13 +170,13 @@ SearchResult search(const Scenario& scenario, const SearchOptions& options, Iter
                                         ? floor.gpu_seconds().value()
                                         : least.value()};
   }
-  if (const auto left = simulate_finalists(widened, options, findings, times)) {
+  if (const auto left = simulate_finalists(widened, options, best_and_front, times)) {
     add_unseen(result, *left);
   }
-  result.best = findings.best();
-  result.recomputing = those_that_may_be_best(std::move(recomputing), findings);
+  result.best = best_and_front.best();
+  result.recomputing = those_that_may_be_best(std::move(recomputing), best_and_front);
   if (options.wants_front) {
-    result.pareto = findings.front();
+    result.pareto = best_and_front.front();
   }
   result.is_proven = is_proven(result, options);
   return result;

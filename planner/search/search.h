@@ -32,7 +32,7 @@ struct SearchProgress {
 /// What to search, and how.
 struct SearchOptions {
   std::int64_t gpus = 0;  ///< Number of GPUs that a configuration may use.
-  Pins pins;
+  SearchSpace space;
   double memory_headroom = 0.0;  ///< Fraction of device memory to leave free.
   Objective objective = Objective::kTime;
   int num_best = 5;         ///< Number of best configurations to return.
@@ -99,7 +99,7 @@ struct SearchResult {
 ///     are counted as misfits without being looked at.
 ///
 /// `check(scenario)` must accept the scenario. Splits of the model that may be fastest are looked
-/// at first (planner/search/split_order.h), so that a search ended by its limit has met what
+/// at first (planner/search/degrees_order.h), so that a search ended by its limit has met what
 /// matters. Such a search still simulates at least one finalist.
 [[nodiscard]] SearchResult search(const Scenario& scenario, const SearchOptions& options);
 

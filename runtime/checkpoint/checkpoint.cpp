@@ -276,7 +276,7 @@ void Checkpoint::read(const Parameter& parameter, const Part& range, StateKind k
     }
     const OpenFile file(path_ / part.file);
     const std::int64_t first = static_cast<std::int64_t>(kind) * entry.range.count;
-    for (const SharedRun& run : runs) {
+    for (const OverlapRange& run : runs) {
       read_elements(file, part.type, entry.offset + bytes_of(part.type) * (first + run.first_in_a),
                     values.subspan(static_cast<std::size_t>(run.first_in_b),
                                    static_cast<std::size_t>(run.count)));

@@ -16,11 +16,11 @@
 #include "kernels/backend.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/training_data.h"
+#include "runtime/executor/lane_thread.h"
 #include "runtime/executor/process_groups.h"
 #include "runtime/executor/step_record.h"
 #include "runtime/executor/timed_communicator.h"
 #include "runtime/executor/training_settings.h"
-#include "runtime/executor/work_lane.h"
 #include "runtime/model/transformer_stage.h"
 #include "runtime/optimizer/loss_scaler.h"
 #include "runtime/optimizer/optimizer.h"
@@ -107,7 +107,7 @@ class Executor {
   /// A piece of work posted on a lane, and the action that it belongs to.
   struct Posted {
     Lane lane = Lane::kCompute;
-    WorkLane::Ticket ticket = 0;
+    LaneThread::Ticket ticket = 0;
     /// Place of the action in the list.
     std::size_t action = 0;
   };
@@ -129,11 +129,11 @@ class Executor {
   [[nodiscard]] Lane lane_of(ActionKind kind) const {
     return ptdp::lane_of(kind, settings_.messages, settings_.data);
   }
-  [[nodiscard]] WorkLane& lane(Lane lane) { return lanes_[static_cast<std::size_t>(lane)]; }
+  [[nodiscard]] LaneThread& lane(Lane lane) { return lanes_[static_cast<std::size_t>(lane)]; }
   [[nodiscard]] static std::map<int, Buckets> buckets_of(const std::vector<Action>& order,
                                                          ActionKind kind);
   [[nodiscard]] bool is_used(Lane lane) const;
-  [[nodiscard]] WorkLane make_lane(Lane lane);
+  [[nodiscard]] LaneThread make_lane(Lane lane);
   [[nodiscard]] static int num_buckets(const std::map<int, Buckets>& buckets, int stage);
   void run_actions();
   void run_at(std::size_t index);
@@ -225,7 +225,7 @@ class Executor {
   /// Whether communicators only queue work on the device. The rank's thread then issues the work of
   /// all lanes.
   bool is_queued_ = false;
-  std::array<WorkLane, kNumLanes>
+  std::array<LaneThread, kNumLanes>
       lanes_;  ///< Lanes, by Lane. Last member: work on them ends first.
 };
 

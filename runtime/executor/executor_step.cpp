@@ -55,11 +55,11 @@ bool Executor::is_used(Lane lane) const {
 
 /// Makes a lane, with a thread of its own when its calls would make the rank's thread wait for
 /// others.
-WorkLane Executor::make_lane(Lane lane) {
+LaneThread Executor::make_lane(Lane lane) {
   if (!is_used(lane) || is_queued_) {
     return {};
   }
-  return WorkLane::beside(
+  return LaneThread::beside(
       fmt::format("{} of {}", kThreadNames[static_cast<std::size_t>(lane)], groups_.world->rank()),
       [this](const std::exception_ptr& failure) { groups_.world->abort(status_of(failure)); });
 }
@@ -213,7 +213,7 @@ void Executor::read_from_device(const std::function<void()>& read) const {
 void Executor::fail(std::exception_ptr failure) {
   groups_.world->abort(status_of(failure));
   // The cause of a failure that this rank merely heard of may lie on one of its own lanes.
-  for (const WorkLane& lane : lanes_) {
+  for (const LaneThread& lane : lanes_) {
     const std::exception_ptr cause = lane.failure();
     if (cause != nullptr && is_aborted(failure)) {
       failure = cause;
@@ -225,13 +225,13 @@ void Executor::fail(std::exception_ptr failure) {
 /// Posts an action's work on its lane, behind all work issued so far.
 Executor::Posted Executor::post(std::size_t index, std::function<void()> work) {
   const Lane on = lane_of(order_[index].kind);
-  WorkLane& worker = lane(on);
+  LaneThread& worker = lane(on);
   const bool is_beside = is_used(on);
   Event asked;
   if (is_beside) {
     asked = backend_.record();
   }
-  const WorkLane::Ticket ticket =
+  const LaneThread::Ticket ticket =
       worker.post([this, index, on, is_beside, asked, work = std::move(work)] {
         if (is_beside) {
           backend_.use_lane(static_cast<int>(on));

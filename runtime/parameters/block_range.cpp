@@ -39,7 +39,7 @@ std::int64_t place_in(const BlockRange& of, std::int64_t row, std::int64_t colum
 
 /// Appends the runs of a rectangle that both ranges contain.
 void append_runs(const Rectangle& common, const BlockRange& a, const BlockRange& b,
-                 std::vector<SharedRun>& runs) {
+                 std::vector<OverlapRange>& runs) {
   if (common.rows.count == 0 || common.columns.count == 0) {
     return;
   }
@@ -66,8 +66,8 @@ MatrixBlock without_padding(MatrixBlock block, std::int64_t total_rows) {
   return block;
 }
 
-std::vector<SharedRun> shared_runs(const BlockRange& a, const BlockRange& b) {
-  std::vector<SharedRun> runs;
+std::vector<OverlapRange> shared_runs(const BlockRange& a, const BlockRange& b) {
+  std::vector<OverlapRange> runs;
   for (const Rectangle& of_a : rectangles_of(a)) {
     for (const Rectangle& of_b : rectangles_of(b)) {
       append_runs({.rows = intersection(of_a.rows, of_b.rows),

@@ -24,13 +24,13 @@ struct BlockRange {
 
 /// A run of elements that follow each other in both of two ranges. Places count from the beginning
 /// of each range.
-struct SharedRun {
+struct OverlapRange {
   std::int64_t first_in_a = 0;
   std::int64_t first_in_b = 0;
   std::int64_t count = 0;
 };
 
 /// Returns all elements that two ranges of one matrix share, in runs as long as both ranges allow.
-[[nodiscard]] std::vector<SharedRun> shared_runs(const BlockRange& a, const BlockRange& b);
+[[nodiscard]] std::vector<OverlapRange> shared_runs(const BlockRange& a, const BlockRange& b);
 
 }  // namespace ptdp

@@ -60,7 +60,8 @@ int microbatches_of(const ProfiledModel& profiled) {
 /// The model and optimizer of one rank, which is alone in its tensor-parallel group.
 class Trainer {
  public:
-  Trainer(Backend& inner, Communicator& alone, const ProfiledModel& profiled, const LayerRun& run)
+  Trainer(Backend& inner, Communicator& alone, const ProfiledModel& profiled,
+          const LayerMeasurement& run)
       : backend_(inner),
         stage_(backend_, alone,
                {.model = profiled.model,
@@ -224,7 +225,7 @@ double step_flops(const ProfiledModel& profiled) {
   return microbatches_of(profiled) * pass_flops(profiled);
 }
 
-LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run) {
+LayerTimes time_layers(const ProfiledModel& profiled, const LayerMeasurement& run) {
   std::vector<Pass> passes;
   std::mutex mutex;
   double elapsed = 0.0;

@@ -36,7 +36,7 @@ using OperationTimes = std::map<OperationKey, double>;
 inline constexpr std::int64_t kGraphsOfRun = 2;
 
 /// How the passes of a model are run.
-struct LayerRun {
+struct LayerMeasurement {
   int ranks = 1;  ///< Number of ranks. Each runs the model for itself, all at the same time.
   DataType type = DataType::kFloat32;
   /// Time [s] after which no pass begins, except for the least_passes first.
@@ -68,7 +68,7 @@ struct LayerTimes {
 /// Those of its layers are timed one by one. The optimizer's are timed for all parameters together,
 /// as kAddSquares and kAdamW (with the clearing of gradients). Throws OutOfMemory, and
 /// Error(kRuntimeFault) when threads cannot be started.
-[[nodiscard]] LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run);
+[[nodiscard]] LayerTimes time_layers(const ProfiledModel& profiled, const LayerMeasurement& run);
 
 /// Returns the mean time of every operation over the elements of `times` that have it.
 [[nodiscard]] OperationTimes mean_of(const std::vector<OperationTimes>& times);

@@ -111,7 +111,7 @@ std::vector<MeasuredPoint> plausible(std::vector<MeasuredPoint> points) {
 
 /// Calls `measure(world, backend, work, buffer)` on all ranks for every size, until cancelled.
 template <class Measure>
-void for_each_size(const LinkRun& run, const Measure& measure) {
+void for_each_size(const LinkMeasurement& run, const Measure& measure) {
   run_ranks({.size = run.ranks, .make_backend = run.make_backend},
             [&](Communicator& world, Backend& backend) {
               const Work work(backend);
@@ -132,7 +132,7 @@ void for_each_size(const LinkRun& run, const Measure& measure) {
 
 }  // namespace
 
-CollectiveTimes time_collectives(const LinkRun& run) {
+CollectiveTimes time_collectives(const LinkMeasurement& run) {
   CollectiveTimes times;
   for_each_size(run, [&](Communicator& world, Backend& backend, const Work& work, Buffer buffer) {
     const auto measure = [&](std::vector<MeasuredPoint>& points, const auto& collective) {
@@ -156,7 +156,7 @@ CollectiveTimes time_collectives(const LinkRun& run) {
           .all_gather = plausible(std::move(times.all_gather))};
 }
 
-std::vector<MeasuredPoint> time_messages(const LinkRun& run) {
+std::vector<MeasuredPoint> time_messages(const LinkMeasurement& run) {
   std::vector<MeasuredPoint> points;
   for_each_size(run, [&](Communicator& world, Backend& backend, const Work& work, Buffer buffer) {
     const int peer = 1 - world.rank();

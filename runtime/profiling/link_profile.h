@@ -11,7 +11,7 @@
 namespace ptdp {
 
 /// How messages and collectives are measured.
-struct LinkRun {
+struct LinkMeasurement {
   int ranks = 2;
   std::int64_t largest_bytes = std::int64_t{16} << 20U;
   double seconds = 0.05;  ///< Approximate time for one size of one operation.
@@ -32,10 +32,10 @@ struct CollectiveTimes {
 /// a matrix that takes some 0.1 ms, then communicate. The result is how much longer this takes than
 /// multiplying alone. So it contains the time in which ranks wait for each other and wake up. With
 /// more ranks than cores it contains taking turns.
-[[nodiscard]] CollectiveTimes time_collectives(const LinkRun& run);
+[[nodiscard]] CollectiveTimes time_collectives(const LinkMeasurement& run);
 
 /// Measures an exchange between neighbors of a pipeline. Each computes, sends a message, and
 /// receives one of the same size from the other.
-[[nodiscard]] std::vector<MeasuredPoint> time_messages(const LinkRun& run);
+[[nodiscard]] std::vector<MeasuredPoint> time_messages(const LinkMeasurement& run);
 
 }  // namespace ptdp

@@ -211,16 +211,16 @@ class Profiler {
 
     // One backend for all models, since libraries try out algorithms in it.
     const std::unique_ptr<Backend> kept = device_.queues_work ? device_.make_backend() : nullptr;
-    const LayerRun run{.type = data_type_of(precision),
-                       .seconds = each,
-                       .least_passes = kLeastPasses,
-                       .most_passes = kMostPasses,
-                       .make_backend = device_.make_backend,
-                       .is_cancelled = options_.is_cancelled};
+    const LayerMeasurement run{.type = data_type_of(precision),
+                               .seconds = each,
+                               .least_passes = kLeastPasses,
+                               .most_passes = kMostPasses,
+                               .make_backend = device_.make_backend,
+                               .is_cancelled = options_.is_cancelled};
 
     std::int64_t next_graph = 0;
     const auto times_of = [&](const ProfiledModel& model) {
-      LayerRun own = run;
+      LayerMeasurement own = run;
       own.backend = kept.get();
       own.first_graph = std::exchange(next_graph, next_graph + kGraphsOfRun);
       return time_layers(model, own);
@@ -236,7 +236,7 @@ class Profiler {
       for (std::size_t i = 0; i < models.size(); ++i) {
         const LayerTimes times = times_of(models[i]);
         for (const int number : cores) {
-          LayerRun of_ranks = run;
+          LayerMeasurement of_ranks = run;
           of_ranks.ranks = number;
           std::vector<OperationTimes>& of_all = busy[number];
           of_all.resize(models.size());
@@ -328,10 +328,10 @@ class Profiler {
     ClusterSpec& cluster = profile_.cluster;
     const int groups = static_cast<int>(device_.link_ranks.size());
     constexpr int sizes = 7;
-    LinkRun run{.largest_bytes = device_.largest_message,
-                .seconds = options_.seconds * kForLinks / sizes / (3 * groups + 1),
-                .make_backend = device_.make_backend,
-                .is_cancelled = options_.is_cancelled};
+    LinkMeasurement run{.largest_bytes = device_.largest_message,
+                        .seconds = options_.seconds * kForLinks / sizes / (3 * groups + 1),
+                        .make_backend = device_.make_backend,
+                        .is_cancelled = options_.is_cancelled};
     const std::vector<MeasuredPoint> messages = time_messages(run);
     if (is_cancelled()) {
       return;

@@ -45,7 +45,7 @@ RehearsalRecord rehearse(const TrainingSettings& settings, const TrainingData& d
   TrainingSettings resting = settings;
   resting.learning_rate = {.maximum = 0.0, .minimum = 0.0};
   const ParallelConfig& config = settings.config;
-  MemoryOfOthers others(options.memory_of_others);
+  CacheEvictor others(options.memory_of_others);
   RehearsalCommunicator world(backend, others, options.pipeline_rank * config.tp * config.dp,
                               static_cast<int>(config.world_size()));
   ActionHooks hooks;

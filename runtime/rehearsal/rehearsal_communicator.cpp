@@ -27,12 +27,12 @@ void repeat(Backend& backend, Buffer whole, std::int64_t have) {
 
 }  // namespace
 
-RehearsalCommunicator::RehearsalCommunicator(Backend& backend, MemoryOfOthers& others, int rank,
+RehearsalCommunicator::RehearsalCommunicator(Backend& backend, CacheEvictor& others, int rank,
                                              int size)
     : RehearsalCommunicator(backend, others, std::make_unique<SoloCommunicator>(rank, size),
                             kWorldTag) {}
 
-RehearsalCommunicator::RehearsalCommunicator(Backend& backend, MemoryOfOthers& others,
+RehearsalCommunicator::RehearsalCommunicator(Backend& backend, CacheEvictor& others,
                                              std::unique_ptr<Communicator> inner, int tag)
     : ForwardingCommunicator(std::move(inner)), backend_(backend), others_(others), tag_(tag) {}
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "kernels/backend.h"
-#include "runtime/rehearsal/memory_of_others.h"
+#include "runtime/rehearsal/cache_evictor.h"
 #include "runtime/transport/forwarding_communicator.h"
 
 namespace ptdp {
@@ -27,7 +27,7 @@ class RehearsalCommunicator final : public ForwardingCommunicator {
  public:
   /// Makes the world of a rank. `backend` fills buffers; `others` is used whenever a message is
   /// waited for. Both must outlive this object.
-  RehearsalCommunicator(Backend& backend, MemoryOfOthers& others, int rank, int size);
+  RehearsalCommunicator(Backend& backend, CacheEvictor& others, int rank, int size);
 
   /// Makes a group. `tag` is a GroupTag of process_groups.h, which says what the group is for.
   [[nodiscard]] std::unique_ptr<Communicator> group(std::span<const int> ranks, int tag) override;
@@ -40,11 +40,11 @@ class RehearsalCommunicator final : public ForwardingCommunicator {
   [[nodiscard]] bool is_queued() const override { return backend_.native_lane() != nullptr; }
 
  private:
-  RehearsalCommunicator(Backend& backend, MemoryOfOthers& others,
-                        std::unique_ptr<Communicator> inner, int tag);
+  RehearsalCommunicator(Backend& backend, CacheEvictor& others, std::unique_ptr<Communicator> inner,
+                        int tag);
 
   Backend& backend_;
-  MemoryOfOthers& others_;
+  CacheEvictor& others_;
   int tag_;
   std::uint64_t last_request_ = 0;
   std::map<std::uint64_t, Buffer> expected_;  ///< Buffers to be received, by request.

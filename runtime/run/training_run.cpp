@@ -35,9 +35,9 @@ struct RankFailure {
 };
 
 /// What the ranks of this process share.
-struct SharedRun {
-  SharedRun(const TrainingSettings& run_settings, const TrainingData& run_data,
-            const RunOptions& run_options, std::int64_t first, int first_rank, int num_ranks);
+struct RunState {
+  RunState(const TrainingSettings& run_settings, const TrainingData& run_data,
+           const RunOptions& run_options, std::int64_t first, int first_rank, int num_ranks);
 
   const TrainingSettings& settings;
   const TrainingData& data;
@@ -68,7 +68,7 @@ struct Thrown {
 };
 
 /// Describes how the run ended.
-EarlyEnd early_end(SharedRun& run, const Thrown& thrown) {
+EarlyEnd early_end(RunState& run, const Thrown& thrown) {
   EarlyEnd end{.record = {.first_step = run.first_step, .ranks = run.journal.common_steps()},
                .asked_steps = run.options.steps,
                .signal = run.watchdog.interrupt(),
@@ -103,7 +103,7 @@ EarlyEnd early_end(SharedRun& run, const Thrown& thrown) {
 }
 
 /// Returns the options that connect the watchdog with the run.
-WatchdogOptions watchdog_options(SharedRun& run) {
+WatchdogOptions watchdog_options(RunState& run) {
   WatchdogOptions options{
       .deadlines = run.options.deadlines, .interrupt = run.options.interrupt, .give_up = [&run] {
         if (run.options.give_up) {
@@ -133,9 +133,8 @@ WatchdogOptions watchdog_options(SharedRun& run) {
   return options;
 }
 
-SharedRun::SharedRun(const TrainingSettings& run_settings, const TrainingData& run_data,
-                     const RunOptions& run_options, std::int64_t first, int first_rank,
-                     int num_ranks)
+RunState::RunState(const TrainingSettings& run_settings, const TrainingData& run_data,
+                   const RunOptions& run_options, std::int64_t first, int first_rank, int num_ranks)
     : settings(run_settings),
       data(run_data),
       options(run_options),
@@ -172,7 +171,7 @@ bool reports(const TrainingSettings& settings, const Executor& executor) {
 }
 
 /// Tells of a step. Its time runs from the end of the step before, or from its own first action.
-void report_step(const SharedRun& run, std::int64_t step, const StepRecord& record,
+void report_step(const RunState& run, std::int64_t step, const StepRecord& record,
                  double& step_before) {
   const double end = record.step.end.value();
   // A checkpoint may lie between two steps.
@@ -189,7 +188,7 @@ void report_step(const SharedRun& run, std::int64_t step, const StepRecord& reco
 }
 
 /// Saves a checkpoint. Every rank calls it between the same steps.
-void save(SharedRun& run, Communicator& host, Backend& backend, const Executor& executor) {
+void save(RunState& run, Communicator& host, Backend& backend, const Executor& executor) {
   const std::int64_t step = executor.state().step;
   run.log.enter(host.rank(), Phase::kSaving, step);
   run.saved_step = step;
@@ -243,7 +242,7 @@ class StopNotice {
 
 /// Tells the watchdog of the current exception, which a lane of this rank threw, so that other
 /// ranks end. Does nothing when the exception only follows from another failure.
-void note_failure(SharedRun& run, int rank, const LaneState& in, const Backend& backend) {
+void note_failure(RunState& run, int rank, const LaneState& in, const Backend& backend) {
   RankFailure failure{.fault = {.rank = rank, .place = in.is_active ? place_of(in.now) : ""},
                       .peak_bytes = backend.peak_bytes()};
   try {
@@ -277,7 +276,7 @@ void note_failure(SharedRun& run, int rank, const LaneState& in, const Backend& 
 }
 
 /// Returns hooks that keep the action log, and call the run's own hooks.
-ActionHooks hooks_of(SharedRun& run, int rank, const Backend& backend) {
+ActionHooks hooks_of(RunState& run, int rank, const Backend& backend) {
   ActionHooks more = run.options.hooks ? run.options.hooks(rank) : ActionHooks{};
   return {.before =
               [&run, rank, before = std::move(more.before)](std::int64_t step, const Action& action,
@@ -322,7 +321,7 @@ namespace {
 
 /// Returns whether the ranks sent or held something unexpected by the end of `done` steps, and
 /// notes how. All ranks call it and agree.
-bool differs(SharedRun& run, const RankRecord& totals, std::int64_t done, const Executor& executor,
+bool differs(RunState& run, const RankRecord& totals, std::int64_t done, const Executor& executor,
              const HostSide& host) {
   std::vector<std::string> differences =
       find_differences(*run.options.expected,
@@ -338,7 +337,7 @@ bool differs(SharedRun& run, const RankRecord& totals, std::int64_t done, const 
 }
 
 /// Trains on one rank, from its start to the end of the run.
-void train(SharedRun& run, Communicator& world, Backend& backend, const HostSide& host) {
+void train(RunState& run, Communicator& world, Backend& backend, const HostSide& host) {
   const int rank = world.rank();
   const CheckpointOptions& checkpoint = run.options.checkpoint;
   run.log.enter(rank, Phase::kStarting, run.first_step);
@@ -405,7 +404,7 @@ Seconds longest_silence(const DeadlineRule& rule) {
 /// Returns on all ranks where rank 0's process listens; only its `table` counts. The other ranks
 /// wait for that process under a limit of their own. No watchdog notices a process that is stopped
 /// before there is a channel.
-std::string spread_table(SharedRun& run, const HostSide& host, std::string table) {
+std::string spread_table(RunState& run, const HostSide& host, std::string table) {
   const int rank = host.world.rank();
   const std::optional<Seconds> limit = phase_deadline(run.options.deadlines);
   const PhaseLimit limited(rank == 0 ? std::nullopt : limit, [&] {
@@ -419,7 +418,7 @@ std::string spread_table(SharedRun& run, const HostSide& host, std::string table
 }
 
 /// Opens the control channel between the processes of a job: rank 0's listens, and all hear where.
-void open_channel(SharedRun& run, const HostSide& host) {
+void open_channel(RunState& run, const HostSide& host) {
   Communicator& world = host.world;
   const DeadlineRule& rule = run.options.deadlines;
   ControlOptions options{.first_rank = world.rank(),
@@ -450,7 +449,7 @@ void open_channel(SharedRun& run, const HostSide& host) {
 }
 
 /// Runs one rank: its watched worlds, its control channel, its training.
-void run_rank(SharedRun& run, Communicator& inner, Backend& backend, const HostSide& inner_host) {
+void run_rank(RunState& run, Communicator& inner, Backend& backend, const HostSide& inner_host) {
   const WatchedWorld watched(run.watchdog, inner);
   const WatchedWorld watched_host(run.watchdog, inner_host.world);
   WatchedCommunicator world(run.log, inner);
@@ -472,7 +471,7 @@ void run_rank(SharedRun& run, Communicator& inner, Backend& backend, const HostS
 }
 
 /// Waits, for half a second at most, for the news why another process ended the world.
-void wait_for_fault(const SharedRun& run) {
+void wait_for_fault(const RunState& run) {
   for (int i = 0; i < 50 && !run.watchdog.is_stopping(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -494,8 +493,8 @@ RunRecord run_training(const TrainingSettings& settings, const TrainingData& dat
   const auto ranks = static_cast<int>(settings.config.world_size());
   const Checkpoint* resume = options.checkpoint.resume;
   const JobProcess* const process = options.process;
-  SharedRun run(settings, data, options, resume != nullptr ? resume->state().step : 0,
-                process != nullptr ? process->rank() : 0, process != nullptr ? 1 : ranks);
+  RunState run(settings, data, options, resume != nullptr ? resume->state().step : 0,
+               process != nullptr ? process->rank() : 0, process != nullptr ? 1 : ranks);
   try {
     run_ranks({.size = ranks,
                .algorithm = settings.uses_ordered_sums ? CollectiveAlgorithm::kOrdered

@@ -49,7 +49,7 @@ void count_bytes(benchmark::State& state, std::int64_t bytes) {
 void product(benchmark::State& state, ProductEngine engine, DataType type, const Matmul& shape,
              DataType c_type) {
   CpuBackend backend;
-  Products products(backend, best_loops());
+  Products products(backend, best_kernels());
   const Tensor a = random_tensor(backend, type, shape.m * shape.k);
   const Tensor b = random_tensor(backend, type, shape.k * shape.n);
   const Tensor c = random_tensor(backend, c_type, shape.m * shape.n);
@@ -285,7 +285,7 @@ void register_loops() {
 int main(int argc, char** argv) {
   ptdp::register_products();
   ptdp::register_loops();
-  benchmark::AddCustomContext("loops", std::string(ptdp::best_loops().name));
+  benchmark::AddCustomContext("loops", std::string(ptdp::best_kernels().name));
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
     return 2;

@@ -4,8 +4,8 @@
 
 #include <random>
 
+#include "cost_model/partition/balance_equal_layers.h"
 #include "cost_model/partition/partition.h"
-#include "cost_model/partition/spread.h"
 
 namespace ptdp {
 namespace {

@@ -36,9 +36,9 @@ BENCHMARK_CAPTURE(search_1t, megatron_lm_2022, "megatron-lm-2022")
 /// The same with every schedule, run by the stack or not. Goal: the whole command in 100 ms.
 void search_1t_all_schedules(benchmark::State& state) {
   const Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2021");
-  SearchOptions options{.gpus = 3072, .pins = {.any_stack = true}};
+  SearchOptions options{.gpus = 3072, .space = {.ignores_stack_support = true}};
   for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
-    options.pins.schedules.push_back(schedule.value);
+    options.space.schedules.push_back(schedule.value);
   }
   while (state.KeepRunning()) {
     benchmark::DoNotOptimize(search(scenario, options).best.data());

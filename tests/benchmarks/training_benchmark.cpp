@@ -24,7 +24,7 @@ namespace {
 /// Multiply-adds per second of the fastest library on the products of a layer [FLOP/s].
 double library_rate(DataType type, std::int64_t tokens, std::int64_t hidden) {
   CpuBackend backend;
-  Products products(backend, best_loops());
+  Products products(backend, best_kernels());
   const auto random = [&](std::int64_t size) {
     Tensor tensor(backend, type, size);
     backend.fill_normal(tensor, {.rows = 1, .columns = size, .total_columns = size}, 1, 1.0);

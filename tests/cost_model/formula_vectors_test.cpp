@@ -7,7 +7,7 @@
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/iteration/flops.h"
 #include "cost_model/memory/memory.h"
-#include "cost_model/memory/pipeline.h"
+#include "cost_model/memory/pipeline_formulas.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/text/csv_table.h"
 
@@ -114,7 +114,7 @@ TEST_F(FormulaVectors, ModelState) {
     unpadded.vocab_size = 0;
     const double embedding = number("vocab") * unpadded.hidden_size / config.tp;
     const double norm = config.pp == 1 ? 2.0 * unpadded.hidden_size : 0.0;
-    expect_ratio_of_one(stage_parameters(unpadded, config, 0).total() - norm + embedding,
+    expect_ratio_of_one(rank_parameters(unpadded, config, 0).total() - norm + embedding,
                         "parameters_fullest_gpu");
     const StackSpec stack{.weight_bytes = 2.0, .gradient_bytes = 4.0, .optimizer_bytes = 12.0};
     expect_ratio_of_one(

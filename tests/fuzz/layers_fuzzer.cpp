@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "planner/partition_report/partition_report.h"
+#include "planner/partition_report/partition_output.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace {
@@ -22,7 +22,7 @@ void check_partition(const ptdp::LayerList& list, ptdp::PartitionRequest request
       const double even = partition.even->ranks[slowest_rank(partition.even->ranks)].time.value();
       ptdp::require(std::isfinite(ours) && ours <= even * (1.0 + 1e-9));
     }
-    ptdp::require(!summarize(partition).empty() && !to_json(partition).empty());
+    ptdp::require(!to_text(partition).empty() && !to_json(partition).empty());
   } catch (const ptdp::Error& error) {
     // Too few layers, or too many unlike ones.
     ptdp::require(error.status() == ptdp::ExitStatus::kNothingFits || request.vpp > 1);

@@ -171,7 +171,7 @@ TEST(OneJudgement, ChosenPlansTakeWhatTheirSimulationsTake) {
   while (planned < number_of("PTDP_RANDOM_PLANS", 40)) {
     const RandomQuery query = lottery.draw_query(few_gpus);
     const SearchOptions options{
-        .gpus = query.gpus, .pins = query.pins, .num_best = 1, .wants_front = false};
+        .gpus = query.gpus, .space = query.space, .num_best = 1, .wants_front = false};
     const SearchResult found = search(query.scenario, options);
     if (found.best.empty()) {
       continue;

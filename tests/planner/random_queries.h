@@ -26,7 +26,7 @@ namespace ptdp {
 struct RandomQuery {
   Scenario scenario;
   std::int64_t gpus = 0;
-  Pins pins;
+  SearchSpace space;
 };
 
 /// A configuration of a query that can run, whatever memory it takes.
@@ -58,14 +58,14 @@ class QueryLottery {
         query.gpus = one_of(std::vector<std::int64_t>{8, 16, 24, 64, 96, 256, 1000, 1024, 4096});
       } while (query.gpus > most_gpus);
       if (happens(50)) {
-        query.pins.any_stack = true;
-        query.pins.schedules = {one_of(kScheduleNames).value};
+        query.space.ignores_stack_support = true;
+        query.space.schedules = {one_of(kScheduleNames).value};
       }
       if (happens(10)) {
-        query.pins.rank_orders = {RankOrder::kTpCpEpDpPp, RankOrder::kTpCpEpPpDp};
+        query.space.rank_orders = {RankOrder::kTpCpEpDpPp, RankOrder::kTpCpEpPpDp};
       }
       if (happens(10)) {
-        query.pins.offload = {Offload::kNone, Offload::kOptimizer, Offload::kActivations};
+        query.space.offload = {Offload::kNone, Offload::kOptimizer, Offload::kActivations};
       }
       try {
         check(query.scenario);
@@ -81,18 +81,18 @@ class QueryLottery {
     while (true) {
       const RandomQuery query = draw_query(most_gpus);
       const Scenario judged =
-          query.pins.any_stack ? with_every_schedule(query.scenario) : query.scenario;
-      std::vector<ModelSplit> splits = enumerate_splits(
-          judged, query.gpus, query.pins, one_of(enumerate_tp(judged, query.gpus, query.pins)));
+          query.space.ignores_stack_support ? with_every_schedule(query.scenario) : query.scenario;
+      std::vector<Degrees> splits = enumerate_degrees(
+          judged, query.gpus, query.space, one_of(enumerate_tp(judged, query.gpus, query.space)));
       if (happens(80)) {  // one stage is the commonest split
-        std::erase_if(splits, [](const ModelSplit& split) { return split.pp == 1; });
+        std::erase_if(splits, [](const Degrees& split) { return split.pp == 1; });
       }
       if (splits.empty()) {
         continue;
       }
-      const std::vector<ParallelConfig> variants =
-          enumerate_variants(judged, query.pins, split_config(judged, query.pins, one_of(splits)));
-      const std::vector<Replicas> replicas = enumerate_replicas(judged, query.gpus, query.pins);
+      const std::vector<ParallelConfig> variants = enumerate_variants(
+          judged, query.space, config_of_degrees(judged, query.space, one_of(splits)));
+      const std::vector<Replicas> replicas = enumerate_replicas(judged, query.gpus, query.space);
       if (variants.empty() || replicas.empty()) {
         continue;
       }
@@ -103,7 +103,7 @@ class QueryLottery {
       if (happens(30)) {
         unbalance(judged, config);
       }
-      if (is_candidate(judged, config, query.gpus, query.pins) &&
+      if (is_candidate(judged, config, query.gpus, query.space) &&
           traits_of(config.schedule).is_synchronous && !find_shape_violation({judged, config})) {
         return {judged, config};
       }

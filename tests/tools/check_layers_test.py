@@ -44,14 +44,14 @@ class CheckLayers(unittest.TestCase):
         self.assert_refused("kernels/a.h", '#include "cost_model/units.h"')
         self.assert_refused("runtime/a.h", '#include "planner/plan/plan.h"')
         self.assert_refused("tools/a.cpp", '#include "tests/support/commands.h"')
-        self.assert_refused("cost_model/layer/a.h", '#include "cost_model/stage/stage.h"')
+        self.assert_refused("cost_model/layer/a.h", '#include "cost_model/pipeline_rank/rank_costs.h"')
         self.assert_refused("cost_model/a.h", '#include "cost_model/text/files.h"')
         self.assert_refused("runtime/model/layers/a.h", '#include "runtime/model/a.h"')
         self.assert_refused("planner/search/a.h", '#include "planner/nowhere/b.h"')
         self.assert_accepted("planner/a.h", '#include "cost_model/units.h"')
         self.assert_accepted("tools/a.cpp", '#include "planner/search/search.h"')
-        self.assert_accepted("cost_model/stage/a.h", '#include "cost_model/layer/pass_time.h"')
-        self.assert_accepted("cost_model/stage/a.h", '#include "cost_model/stage/b.h"')
+        self.assert_accepted("cost_model/pipeline_rank/a.h", '#include "cost_model/layer/pass_time.h"')
+        self.assert_accepted("cost_model/pipeline_rank/a.h", '#include "cost_model/pipeline_rank/b.h"')
         self.assert_accepted("tests/a.cpp", '#include "tools/run/run_plan.h"')
 
     def test_every_file_is_in_a_room(self):

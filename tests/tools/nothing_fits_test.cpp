@@ -128,28 +128,28 @@ TEST(Replicas, BeyondTheBatchAreNamed) {
   EXPECT_TRUE(fits_nowhere(run_tiny_on({"--dp", "32"}, "32"), {"replicas", "batch", "16"}));
 }
 
-TEST(Pins, ThatMatchNothingFitNowhere) {
-  for (const std::vector<std::string>& pins :
+TEST(SearchSpace, ThatMatchNothingFitNowhere) {
+  for (const std::vector<std::string>& space :
        std::vector<std::vector<std::string>>{{"--tp", "16"},
                                              {"--tp", "4", "--pp", "4"},
                                              {"--dp", "9"},
                                              {"--pp", "5:7"},
                                              {"--micro-batch-size", "100:200"},
                                              {"--schedule", "1f1b", "--vpp", "2"}}) {
-    EXPECT_TRUE(fits_nowhere(run_tiny_on(pins), {})) << testing::PrintToString(pins);
+    EXPECT_TRUE(fits_nowhere(run_tiny_on(space), {})) << testing::PrintToString(space);
   }
 }
 
 // "Nothing fits" names what stands in the way, here the pins themselves.
-TEST(Pins, ThatMatchNothingAreNamed) {
+TEST(SearchSpace, ThatMatchNothingAreNamed) {
   struct Row {
-    std::vector<std::string> pins;
+    std::vector<std::string> space;
     const char* named;
   };
   for (const Row& row :
        {Row{{"--tp", "16"}, "tp"}, Row{{"--tp", "4", "--pp", "4"}, "pp"}, Row{{"--dp", "9"}, "dp"},
         Row{{"--schedule", "1f1b", "--vpp", "2"}, "vpp"}}) {
-    const std::string errors = run_tiny_on(row.pins).errors;
+    const std::string errors = run_tiny_on(row.space).errors;
     const std::string after_first_line = errors.substr(std::min(errors.find('\n'), errors.size()));
     EXPECT_NE(after_first_line.find(row.named), std::string::npos) << errors;
   }

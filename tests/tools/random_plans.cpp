@@ -78,26 +78,27 @@ TransformerConfig PlanLottery::draw_model(bool is_gpt) {
   return resolved(model, "drawn");
 }
 
-Pins PlanLottery::draw_pins() {
-  Pins pins;
+SearchSpace PlanLottery::draw_pins() {
+  SearchSpace space;
   // Half of the plans say what a schedule would bring that their stack does not run.
-  pins.any_stack = happens(50);
-  if (pins.any_stack) {
-    pins.schedules = {one_of(kScheduleNames).value};
-    pins.allow_stale_weights = true;
+  space.ignores_stack_support = happens(50);
+  if (space.ignores_stack_support) {
+    space.schedules = {one_of(kScheduleNames).value};
+    space.allow_stale_weights = true;
   }
-  pins.recompute = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  space.recompute = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
   if (happens(10)) {
-    pins.recompute_method = one_of(std::vector{RecomputeMethod::kBlock, RecomputeMethod::kUniform});
-    pins.recompute_num_layers = 1;
+    space.recompute_method =
+        one_of(std::vector{RecomputeMethod::kBlock, RecomputeMethod::kUniform});
+    space.recompute_num_layers = 1;
   }
   if (happens(5)) {
-    pins.offload = {Offload::kNone, Offload::kOptimizer};
+    space.offload = {Offload::kNone, Offload::kOptimizer};
   }
   if (happens(5)) {
-    pins.rank_orders = {RankOrder::kTpCpEpDpPp, RankOrder::kTpCpEpPpDp};
+    space.rank_orders = {RankOrder::kTpCpEpDpPp, RankOrder::kTpCpEpPpDp};
   }
-  return pins;
+  return space;
 }
 
 std::optional<DrawnPlan> PlanLottery::try_draw(const StackSpec& stack) {
@@ -106,19 +107,19 @@ std::optional<DrawnPlan> PlanLottery::try_draw(const StackSpec& stack) {
                   .model = draw_model(drawn.is_gpt),
                   .global_batch_size = one_of(std::vector{4, 6, 8, 12, 16})};
   const Scenario scenario{.job = job, .cluster = cluster_of(stack, job), .stack = stack};
-  const Pins pins = draw_pins();
+  const SearchSpace space = draw_pins();
   const std::int64_t gpus = one_of(std::vector{1, 2, 3, 4, 4, 6, 8, 8});
-  std::vector<ModelSplit> splits =
-      enumerate_splits(scenario, gpus, pins, one_of(enumerate_tp(scenario, gpus, pins)));
+  std::vector<Degrees> splits =
+      enumerate_degrees(scenario, gpus, space, one_of(enumerate_tp(scenario, gpus, space)));
   if (happens(60) && !stack.can_run.schedules.empty()) {  // one stage is the commonest split
-    std::erase_if(splits, [](const ModelSplit& split) { return split.pp == 1; });
+    std::erase_if(splits, [](const Degrees& split) { return split.pp == 1; });
   }
   if (splits.empty()) {
     return std::nullopt;
   }
   const std::vector<ParallelConfig> variants =
-      enumerate_variants(scenario, pins, split_config(scenario, pins, one_of(splits)));
-  const std::vector<Replicas> replicas = enumerate_replicas(scenario, gpus, pins);
+      enumerate_variants(scenario, space, config_of_degrees(scenario, space, one_of(splits)));
+  const std::vector<Replicas> replicas = enumerate_replicas(scenario, gpus, space);
   if (variants.empty() || replicas.empty()) {
     return std::nullopt;
   }
@@ -127,9 +128,9 @@ std::optional<DrawnPlan> PlanLottery::try_draw(const StackSpec& stack) {
   config.dp = data.dp;
   config.micro_batch_size = one_of(data.micro_batch_sizes);
   const Scenario judged =
-      pins.any_stack ? with_stale_weights(with_every_schedule(scenario)) : scenario;
+      space.ignores_stack_support ? with_stale_weights(with_every_schedule(scenario)) : scenario;
   const Bytes capacity = usable_memory(scenario.cluster.gpu, kHeadroom);
-  if (!is_candidate(judged, config, gpus, pins) || find_shape_violation({judged, config}) ||
+  if (!is_candidate(judged, config, gpus, space) || find_shape_violation({judged, config}) ||
       find_violation({judged, config}, capacity)) {
     return std::nullopt;
   }

@@ -38,7 +38,7 @@ class PlanLottery {
   }
 
   [[nodiscard]] TransformerConfig draw_model(bool is_gpt);
-  [[nodiscard]] Pins draw_pins();
+  [[nodiscard]] SearchSpace draw_pins();
 
   std::mt19937_64 random_;
   std::size_t turn_ = 0;

@@ -126,7 +126,7 @@ TEST(Batch, OfManySequencesIsAnsweredInBoundedTime) {
   }
 }
 
-TEST(Pins, OfWideRangesAreAnsweredInBoundedTime) {
+TEST(SearchSpace, OfWideRangesAreAnsweredInBoundedTime) {
   for (const char* flag : {"--tp", "--pp", "--dp", "--vpp", "--micro-batch-size"}) {
     EXPECT_TRUE(
         answers_within(run_plan({"--gpus", "100000", "--model", "1T", flag, "1:100000000"}), 10.0))
@@ -134,7 +134,7 @@ TEST(Pins, OfWideRangesAreAnsweredInBoundedTime) {
   }
 }
 
-TEST(Pins, OfAllReplicasOfTheLargestClusterAreAnsweredInBoundedMemory) {
+TEST(SearchSpace, OfAllReplicasOfTheLargestClusterAreAnsweredInBoundedMemory) {
   if (kIsSanitized) {
     GTEST_SKIP() << "a sanitizer needs more address space than the limit set here";
   }

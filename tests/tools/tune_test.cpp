@@ -45,12 +45,12 @@ std::string plans_of(const fs::path& directory, const std::vector<std::string>& 
 
 /// A run of a pinned plan, as run.json.
 std::string run_of(const fs::path& directory, const std::string& name,
-                   const std::vector<std::string>& pins,
+                   const std::vector<std::string>& space,
                    const std::vector<std::string>& run_flags = {}) {
   std::vector<std::string> arguments = plan_arguments(directory, "host");
   const std::string plan = (directory / (name + ".plan.json")).string();
   arguments.insert(arguments.end(), {"-o", plan});
-  arguments.insert(arguments.end(), pins.begin(), pins.end());
+  arguments.insert(arguments.end(), space.begin(), space.end());
   EXPECT_TRUE(succeeds(run_plan(arguments)));
   std::string file = (directory / (name + ".json")).string();
   std::vector<std::string> flags = {plan, "--quiet", "--steps", "4", "-o", file};
@@ -133,7 +133,7 @@ TEST(TuneCommand, MeasuresTheStepsThatAreAskedForInTurns) {
 // Products believed 3 times, attention 10 and links 100 times as fast as the shipped host's. On a
 // busy machine steps this short are mostly waiting, which no constant times: by how much the refit
 // is nearer is asserted of machines without noise
-// (tests/planner/profile_refit/profile_refit_test.cpp).
+// (tests/planner/profile_fit/profile_refit_test.cpp).
 TEST(TuneCommand, CorrectsAProfileThatIsWrongOnPurpose) {
   const TemporaryDirectory directory;
   json cluster = json::parse(source_file("profiles/clusters/host.json"));

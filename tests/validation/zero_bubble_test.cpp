@@ -211,7 +211,7 @@ TEST(ZeroBubbleTable4, TakesTheMemoryThatIsPrinted) {
          {std::pair(config_of(model, ScheduleKind::kOneFOneB), model.memory[0]),
           std::pair(searched(model, 2), model.memory[1])}) {
       Bytes heaviest;
-      for (const MemoryBreakdown& stage : memory_by_stage({scenario, config})) {
+      for (const MemoryBreakdown& stage : memory_by_rank({scenario, config})) {
         heaviest = std::max(heaviest, stage.total() - stage.reserve);
       }
       std::cout << model.name << ' ' << name_of(config.schedule) << ": " << heaviest.value() / kGiga

@@ -7,7 +7,7 @@
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/text/in_quotes.h"
 #include "planner/constraints/constraint.h"
-#include "planner/partition_report/partition_report.h"
+#include "planner/partition_report/partition_output.h"
 #include "tools/plan/plan_request.h"
 
 namespace ptdp {

@@ -8,7 +8,7 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/memory/memory.h"
-#include "planner/answer/plan_list.h"
+#include "planner/answer/plans_document.h"
 #include "tools/plan/search_flags.h"
 
 namespace ptdp {
@@ -140,7 +140,7 @@ PlanRequest read_request(const CommandLine& line) {
 }
 
 SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {
-  SearchOptions options{.gpus = gpus, .pins = read_pins(line)};
+  SearchOptions options{.gpus = gpus, .space = read_pins(line)};
   if (const auto headroom = line.text("memory-headroom")) {
     options.memory_headroom = parse_fraction(*headroom, "--memory-headroom");
   }

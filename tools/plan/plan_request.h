@@ -7,7 +7,7 @@
 
 #include "cost_model/inputs/scenario.h"
 #include "planner/answer/planning.h"
-#include "planner/answer/summary.h"
+#include "planner/answer/planning_output.h"
 #include "planner/search/search.h"
 #include "tools/shared/command_line.h"
 

@@ -53,24 +53,25 @@ std::vector<ScheduleKind> read_schedules(const CommandLine& line) {
 }
 
 /// Throws Error where no kind of --recompute repeats what `flag` is about.
-void check_recompute(const Pins& pins, bool is_pinned, Repeats needed, const std::string& flag) {
+void check_recompute(const SearchSpace& space, bool is_pinned, Repeats needed,
+                     const std::string& flag) {
   const auto is_meant = [&](Recompute kind) { return repeats(kind) == needed; };
-  if (is_pinned && !pins.recompute.empty() && std::ranges::none_of(pins.recompute, is_meant)) {
+  if (is_pinned && !space.recompute.empty() && std::ranges::none_of(space.recompute, is_meant)) {
     const auto* kind = std::ranges::find(kRecomputeKinds, needed, &RecomputeKind::repeats);
     throw Error(flag + ": expected " + std::string(kind->name) + " among --recompute");
   }
 }
 
 /// Throws Error for a flag that means nothing without another.
-void check_companions(const Pins& pins) {
-  check_recompute(pins, pins.recompute_modules.has_value(), Repeats::kModules,
+void check_companions(const SearchSpace& space) {
+  check_recompute(space, space.recompute_modules.has_value(), Repeats::kModules,
                   "--recompute-modules");
-  check_recompute(pins, pins.recompute_num_layers.has_value(), Repeats::kLayer,
+  check_recompute(space, space.recompute_num_layers.has_value(), Repeats::kLayer,
                   "--recompute-num-layers");
-  if (pins.recompute_method.has_value() && !pins.recompute_num_layers.has_value()) {
+  if (space.recompute_method.has_value() && !space.recompute_num_layers.has_value()) {
     throw Error("--recompute-method: expected --recompute-num-layers too");
   }
-  if (pins.offload_num_layers.has_value() && !offloads_activations(pins)) {
+  if (space.offload_num_layers.has_value() && !offloads_activations(space)) {
     throw Error("--offload-num-layers: expected activations among --offload");
   }
 }
@@ -92,20 +93,20 @@ void add_search_flags(boost::program_options::options_description& flags) {
   });
 }
 
-Pins read_pins(const CommandLine& line) {
-  Pins pins;
+SearchSpace read_pins(const CommandLine& line) {
+  SearchSpace space;
   for_each_flag([&](const auto& field) {
     const std::string flag = flag_of(field.key);
     const auto text = line.text(flag);
     if (text.has_value() && field.key != "schedule") {
-      parse_pin(*text, field.traits, "--" + flag, pins.*field.pin);
+      parse_pin(*text, field.traits, "--" + flag, space.*field.pin);
     }
   });
-  pins.schedules = read_schedules(line);
-  pins.any_stack = line.has("schedule");
-  pins.allow_stale_weights = line.has("allow-stale-weights");
-  check_companions(pins);
-  return pins;
+  space.schedules = read_schedules(line);
+  space.ignores_stack_support = line.has("schedule");
+  space.allow_stale_weights = line.has("allow-stale-weights");
+  check_companions(space);
+  return space;
 }
 
 }  // namespace ptdp

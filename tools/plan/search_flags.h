@@ -15,6 +15,6 @@ inline constexpr std::int64_t kLargestBatch = 1'000'000'000;
 void add_search_flags(boost::program_options::options_description& flags);
 
 /// Reads them; throws Error where they cannot be, or contradict each other.
-[[nodiscard]] Pins read_pins(const CommandLine& line);
+[[nodiscard]] SearchSpace read_pins(const CommandLine& line);
 
 }  // namespace ptdp

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "cost_model/iteration/step_terms.h"
+#include "cost_model/iteration/reduction_and_optimizer.h"
 #include "cost_model/measured/quantile.h"
 #include "cost_model/network/collectives.h"
 

@@ -73,7 +73,7 @@ Seconds rendezvous_time(const Steps& steps, std::size_t step, ActionKind kind) {
 }
 
 /// The terms of that rank of a stage which computes longest in a step; no bubble.
-RunTerms terms_of_stage(const Steps& steps, int stage, std::size_t step) {
+RunTerms terms_of_rank(const Steps& steps, int stage, std::size_t step) {
   std::optional<RunTerms> slowest;
   for (std::size_t rank = 0; rank < steps.record.ranks.size(); ++rank) {
     if (pipeline_rank(steps.config, rank) != stage) {
@@ -179,7 +179,7 @@ MeasuredTerms measure_terms(const Schedule& schedule, const ParallelConfig& conf
   for (int stage = 0; stage < config.pp; ++stage) {
     std::vector<RunTerms> terms;
     for (std::size_t step = first_step; step < times.size(); ++step) {
-      terms.push_back(terms_of_stage(steps, stage, step));
+      terms.push_back(terms_of_rank(steps, stage, step));
       terms.back()[RunTerm::kBubble] =
           std::max(Seconds(times[step]) - terms.back().own(), Seconds(0.0));
     }

@@ -117,7 +117,7 @@ RehearsedRank rehearsed_rank(const Plan& plan, const TrainingSettings& settings,
   }
   for (const auto& [key, count] : counts) {
     const auto& [kind, stage] = key;
-    const auto of_stage = static_cast<std::size_t>(stage);
+    const auto of_rank = static_cast<std::size_t>(stage);
     RehearsedAction action{.kind = std::string(spelling_of(kind)), .stage = stage, .count = count};
     if (kind == ActionKind::kReduceNorm) {
       action.time.predicted = predicted.norm[rank];
@@ -128,10 +128,10 @@ RehearsedRank rehearsed_rank(const Plan& plan, const TrainingSettings& settings,
       action.time.measured = times.optimizer;
       action.composed = composition.times.optimizer[rank];
     } else if (const auto pass = duration_of(kind)) {
-      action.time.predicted = predicted.stages[of_stage].*pass;
+      action.time.predicted = predicted.stages[of_rank].*pass;
       action.time.measured = times.stages.at(stage).*pass;
-      action.collectives = composition.collectives[of_stage].*pass;
-      action.composed = composition.times.stages[of_stage].*pass;
+      action.collectives = composition.collectives[of_rank].*pass;
+      action.composed = composition.times.stages[of_rank].*pass;
     }
     result.compute.predicted += static_cast<double>(count) * action.time.predicted;
     result.compute.measured += static_cast<double>(count) * action.time.measured;

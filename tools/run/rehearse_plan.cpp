@@ -13,7 +13,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
-#include "cost_model/operations/core_sharing.h"
+#include "cost_model/operations/core_contention.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "planner/answer_format.h"
@@ -104,7 +104,7 @@ std::vector<MemoryBreakdown> own_memory(const PreparedRun& run) {
   if (scenario.stack.memory_model != MemoryModel::kPtdp) {
     scenario.stack = own_stack(run.plan, run.precision);
   }
-  return memory_by_stage({scenario, run.plan.config});
+  return memory_by_rank({scenario, run.plan.config});
 }
 
 /// The plan as this runtime would be predicted to run it, where its stack is another; notes what
@@ -290,16 +290,16 @@ RehearsalReport make_rehearsal_report(const Rehearsed& rehearsed,
                          .predicted_time = plan.predicted.iteration_time,
                          .simulated_time = compose(plan, {}).step,
                          .composed_time = composition.step,
-                         .core_sharing = composition.core_sharing,
+                         .core_contention = composition.core_contention,
                          .model_flops = plan.predicted.model_flops,
                          .hardware_flops = plan.predicted.hardware_flops,
                          .peak = has_peak ? static_cast<double>(plan.config.world_size()) *
                                                 plan.scenario.cluster.gpu.peak(first.precision)
                                           : FlopsPerSecond(0.0),
-                         .terms_stage = composition.terms_stage,
+                         .terms_rank = composition.terms_rank,
                          .sources = composition.sources,
                          .modelled = modelled_of(plan, runs.size())};
-  const RunTerms predicted = predicted_run_terms(plan, composition.terms_stage);
+  const RunTerms predicted = predicted_run_terms(plan, composition.terms_rank);
   for (int term = 0; term < kNumRunTerms; ++term) {
     report.terms.push_back({.name = std::string(kRunTermNames[static_cast<std::size_t>(term)]),
                             .predicted = predicted[RunTerm(term)],

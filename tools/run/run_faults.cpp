@@ -137,7 +137,7 @@ std::string memory_advice(const EarlyEnd& end, const PreparedRun& run) {
       fmt::format("rank {} had allocated {} at most{}", end.out_of_memory_rank,
                   bytes(bytes_of_count(end.out_of_memory_peak)), actual_by_category(end));
   if (run.is_predicted) {
-    const MemoryBreakdown predicted = memory_by_stage(
+    const MemoryBreakdown predicted = memory_by_rank(
         {run.executed.scenario, run.executed.config})[static_cast<std::size_t>(stage)];
     text += fmt::format("; predicted {}:", bytes(predicted.total() - predicted.reserve));
     for (const MemoryTerm& term : kMemoryTerms) {

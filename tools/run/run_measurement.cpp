@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "cost_model/iteration/communication_volume.h"
 #include "cost_model/iteration/flops.h"
-#include "cost_model/iteration/volumes.h"
 #include "cost_model/measured/quantile.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/memory/runtime_stack.h"
@@ -97,7 +97,7 @@ std::vector<ActionComparison> compare_actions(const PreparedRun& run, const RunR
 std::vector<MemoryComparison> compare_memory(const PreparedRun& run, const RunRecord& record) {
   const ParallelConfig& config = run.settings.config;
   const std::vector<MemoryBreakdown> predicted =
-      memory_by_stage({run.executed.scenario, run.executed.config});
+      memory_by_rank({run.executed.scenario, run.executed.config});
   const std::vector<int> activations = peak_activations(run.settings.schedule);
   std::vector<MemoryComparison> memory(static_cast<std::size_t>(config.pp));
   for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
@@ -168,7 +168,7 @@ std::vector<Bytes> expected_peaks(const PreparedRun& run) {
   scenario.stack.scatter_gather = run.settings.scatters_messages;
   std::vector<Bytes> peaks;
   for (const MemoryBreakdown& stage :
-       memory_by_stage({scenario, run.executed.config}, run.settings.schedule)) {
+       memory_by_rank({scenario, run.executed.config}, run.settings.schedule)) {
     peaks.push_back(stage.total() - stage.reserve);
   }
   return peaks;
@@ -251,7 +251,7 @@ RunReport make_report(const PreparedRun& run, const RunRequest& request, const R
   const MeasuredTerms terms = measure_terms(run.settings.schedule, run.settings.config, record,
                                             first_detailed_step(record, warm_up));
   report.terms = compare_terms(run, terms);
-  report.execution.terms_stage = terms.stage;
+  report.execution.terms_rank = terms.stage;
   if (const auto straggler =
           find_straggler(run.settings, record.ranks, first_detailed_step(record, warm_up),
                          predicted_compute(run), report.measured_time)) {

@@ -174,7 +174,7 @@ Schedule schedule_of(const Plan& plan, const RunRequest& request) {
 void check_memory_of_gpu(const Plan& executed, const RunDevice& device,
                          const std::string& ways_out) {
   Bytes needed;
-  for (const MemoryBreakdown& stage : memory_by_stage({executed.scenario, executed.config})) {
+  for (const MemoryBreakdown& stage : memory_by_rank({executed.scenario, executed.config})) {
     needed = std::max(needed, stage.total() - stage.reserve);
   }
   const auto smallest =
@@ -192,7 +192,7 @@ void check_memory_together(const Plan& executed, const RunRequest& request, cons
   const std::int64_t ranks = executed.config.world_size();
   double needed = 0.0;
   const double ranks_per_stage = executed.config.tp * executed.config.dp;
-  for (const MemoryBreakdown& stage : memory_by_stage({executed.scenario, executed.config})) {
+  for (const MemoryBreakdown& stage : memory_by_rank({executed.scenario, executed.config})) {
     needed += ranks_per_stage * (stage.total() - stage.reserve).value();
   }
   const std::int64_t ranks_here = request.ranks_here.value_or(static_cast<int>(ranks));

@@ -17,7 +17,7 @@
 #include "cost_model/text/in_quotes.h"
 #include "planner/answer_format.h"
 #include "planner/formatting.h"
-#include "planner/profile_refit/tuning.h"
+#include "planner/profile_fit/tuning.h"
 #include "tools/run/measured_terms.h"
 #include "tools/run/run_faults.h"
 #include "tools/run/run_flags.h"
@@ -82,7 +82,7 @@ class InterleavedRuns {
       : line_(line), program_(program), request_(request), signals_(signals) {}
 
   /// Throws EndedEarly, or Stopped after a step.
-  std::vector<PlanRun> operator()(const std::vector<Plan>& plans) {
+  std::vector<RanPlan> operator()(const std::vector<Plan>& plans) {
     const std::size_t first = runs_.size();
     for (const Plan& plan : plans) {
       PlanTurns& run = runs_.emplace_back(PlanTurns{.prepared = prepare_run(plan, request_)});
@@ -102,7 +102,7 @@ class InterleavedRuns {
         ++done_turns_;
       }
     }
-    std::vector<PlanRun> reports;
+    std::vector<RanPlan> reports;
     for (std::size_t i = first; i < runs_.size(); ++i) {
       reports.push_back(report_of(runs_[i]));
     }
@@ -215,7 +215,7 @@ class InterleavedRuns {
     return 128 + signal;
   }
 
-  [[nodiscard]] PlanRun report_of(const PlanTurns& run) const {
+  [[nodiscard]] RanPlan report_of(const PlanTurns& run) const {
     RunRequest request = request_;
     request.steps = std::ssize(run.record.ranks.front().steps);
     request.warm_up = 0;
@@ -233,11 +233,11 @@ class InterleavedRuns {
   std::size_t num_turns_ = 0;  ///< As far as is known.
 };
 
-PlanList read_plans(const CommandLine& line) {
+PlansDocument read_plans(const CommandLine& line) {
   if (line.words().empty()) {
     throw Error("--tune: expected the plans of ptdp-plan --format json, or files of plans");
   }
-  return line.words().size() == 1 ? read_plan_list(line.words().front())
+  return line.words().size() == 1 ? read_plans_document(line.words().front())
                                   : read_plan_files({line.words().begin(), line.words().end()});
 }
 
@@ -298,7 +298,7 @@ int tune_plans(const CommandLine& line, const std::string& program) {
   const AnswerFormat format = tuning_format(line);
   const auto most =
       static_cast<std::size_t>(line.count("plans", 1, kMostTuned).value_or(kUsuallyTuned));
-  const PlanList list = read_plans(line);
+  const PlansDocument list = read_plans(line);
   const RunSignals signals = catch_signals();
   InterleavedRuns runs(line, program, request, signals);
   Tuning tuning;
@@ -314,7 +314,7 @@ int tune_plans(const CommandLine& line, const std::string& program) {
     write_plan(*plan_file, tuning.plans[tuning.best()].corrected);
   }
   if (profile_file) {
-    write_profiles(*profile_file, tuning.refit);
+    write_profiles(*profile_file, tuning.fit);
   }
   return *signals.interrupt == 0 ? 0 : 128 + *signals.interrupt;
 }

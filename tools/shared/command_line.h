@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cost_model/inputs/stack_spec.h"
+#include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/named_values.h"
-#include "cost_model/text/near_miss.h"
 
 namespace ptdp {
 

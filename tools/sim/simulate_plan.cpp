@@ -14,7 +14,7 @@
 #include "cost_model/text/csv_table.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
-#include "planner/answer/simulation_report.h"
+#include "planner/answer/simulation_output.h"
 #include "planner/answer_format.h"
 #include "tools/shared/memory_limit.h"
 #include "tools/shared/output_files.h"

@@ -24,9 +24,9 @@ std::optional<Action> input_of(const Schedule& schedule, const Action& action) {
 }
 
 /// Walks all lists at once, each rank as far as it gets, to find a deadlock.
-class DryRun {
+class DeadlockWalk {
  public:
-  explicit DryRun(const Schedule& schedule)
+  explicit DeadlockWalk(const Schedule& schedule)
       : schedule_(schedule),
         done_(2 * slot_of(schedule, num_stages(schedule), 0), false),
         waiting_(done_.size(), -1),
@@ -133,7 +133,7 @@ class DryRun {
 }  // namespace
 
 std::optional<ScheduleFault> find_deadlock(const Schedule& schedule) {
-  return DryRun(schedule).find();
+  return DeadlockWalk(schedule).find();
 }
 
 }  // namespace ptdp

@@ -10,9 +10,9 @@ namespace ptdp {
 namespace {
 
 /// Works through all lanes at once, each as far as it gets, to find a deadlock.
-class LaneRun {
+class LaneWalk {
  public:
-  LaneRun(const Schedule& schedule, MessageMode messages)
+  LaneWalk(const Schedule& schedule, MessageMode messages)
       : schedule_(schedule),
         messages_(messages),
         ranks_(schedule),
@@ -267,7 +267,7 @@ class LaneRun {
 }  // namespace
 
 std::optional<ScheduleFault> find_lane_deadlock(const Schedule& schedule, MessageMode messages) {
-  return LaneRun(schedule, messages).find();
+  return LaneWalk(schedule, messages).find();
 }
 
 }  // namespace ptdp

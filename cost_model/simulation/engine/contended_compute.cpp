@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "cost_model/simulation/engine/contended_run.h"
+#include "cost_model/simulation/engine/contended_walk.h"
 
 namespace ptdp {
 namespace {
@@ -14,7 +14,7 @@ double left_at_next_bucket(double duration, int num_buckets, int num_ready) {
 
 }  // namespace
 
-void ContendedRun::advance_compute(int rank) {
+void ContendedWalk::advance_compute(int rank) {
   LaneState& state = lane(rank, Lane::kCompute);
   const std::vector<Action>& order = schedule_.orders[rank];
   bool is_moving = !state.is_waiting;
@@ -75,7 +75,7 @@ void ContendedRun::advance_compute(int rank) {
 // Functions here are inline for speed, which saves an eighth of the time.
 
 /// Puts an action on the compute lane.
-inline void ContendedRun::occupy(int rank, Phase phase, double duration) {
+inline void ContendedWalk::occupy(int rank, Phase phase, double duration) {
   const int id = id_of(rank, Lane::kCompute);
   LaneState& state = lane(rank, Lane::kCompute);
   state.is_busy = true;
@@ -85,7 +85,8 @@ inline void ContendedRun::occupy(int rank, Phase phase, double duration) {
 }
 
 /// Comes to an action that `num_ranks` ranks do together, and starts it once all have come.
-inline void ContendedRun::meet(Meeting& meeting, std::size_t num_ranks, double duration, int rank) {
+inline void ContendedWalk::meet(Rendezvous& meeting, std::size_t num_ranks, double duration,
+                                int rank) {
   if (!has_drained(rank)) {
     return;
   }
@@ -99,7 +100,7 @@ inline void ContendedRun::meet(Meeting& meeting, std::size_t num_ranks, double d
   }
 }
 
-inline bool ContendedRun::copy(const Action& action, int rank, LaneState& state) {
+inline bool ContendedWalk::copy(const Action& action, int rank, LaneState& state) {
   const Direction direction = direction_of(action.kind);
   const int from = action.stage - (direction == Direction::kForward ? 1 : -1);
   if (!of(made_, direction)[layout_.slot(from, action.microbatch)]) {
@@ -114,7 +115,7 @@ inline bool ContendedRun::copy(const Action& action, int rank, LaneState& state)
 
 /// Returns from when on an action of a stage has what it needs [s]; kNever if that is not known
 /// yet. Of its parameters a forward pass needs the first bucket, in a pair all.
-inline double ContendedRun::input_time(const Action& action, int rank, bool is_in_pair) {
+inline double ContendedWalk::input_time(const Action& action, int rank, bool is_in_pair) {
   const std::size_t slot = layout_.slot(action.stage, action.microbatch);
   const bool is_forward = action.kind == ActionKind::kForward;
   if (is_forward) {
@@ -139,7 +140,7 @@ inline double ContendedRun::input_time(const Action& action, int rank, bool is_i
 }
 
 /// Starts an action or a pair on the compute lane, or waits for its inputs.
-inline void ContendedRun::compute(const Action& action, int rank, const LaneState& state) {
+inline void ContendedWalk::compute(const Action& action, int rank, const LaneState& state) {
   const int id = id_of(rank, Lane::kCompute);
   double ready = input_time(action, rank, action.overlaps_next);
   if (action.overlaps_next) {
@@ -165,7 +166,7 @@ inline void ContendedRun::compute(const Action& action, int rank, const LaneStat
 
 /// Calls `visit` for each stage whose last weight gradient is on the compute lane.
 template <class Visit>
-void ContendedRun::for_each_reducing(int rank, const Visit& visit) {
+void ContendedWalk::for_each_reducing(int rank, const Visit& visit) {
   const std::size_t position = lane(rank, Lane::kCompute).position;
   const std::vector<Action>& order = schedule_.orders[rank];
   const std::size_t end = position + (order[position].overlaps_next ? 2 : 1);
@@ -178,7 +179,7 @@ void ContendedRun::for_each_reducing(int rank, const Visit& visit) {
 }
 
 /// Makes the next event of a compute action come when a bucket of gradients gets ready.
-inline void ContendedRun::plan_buckets(int id, int rank) {
+inline void ContendedWalk::plan_buckets(int id, int rank) {
   double stop = 0.0;
   for_each_reducing(rank, [&](const Chunk& chunk) {
     if (chunk.num_ready < chunk.num_buckets) {
@@ -191,7 +192,7 @@ inline void ContendedRun::plan_buckets(int id, int rank) {
 
 /// Returns whether the compute lane has a forward pass whose parameters are not all there. If so,
 /// its next event comes when it needs a bucket that is missing: its k-th n-th needs bucket k.
-inline bool ContendedRun::plan_gathers(int id, int rank) {
+inline bool ContendedWalk::plan_gathers(int id, int rank) {
   const Action& action = head(rank, Lane::kCompute);
   if (action.kind != ActionKind::kForward) {
     return false;
@@ -205,7 +206,7 @@ inline bool ContendedRun::plan_gathers(int id, int rank) {
 }
 
 /// Lets a forward pass go on whose parameters came.
-void ContendedRun::use_gathered(int rank) {
+void ContendedWalk::use_gathered(int rank) {
   const int id = id_of(rank, Lane::kCompute);
   Activity& activity = activities_[id];
   if (activity.phase != Phase::kCompute) {
@@ -220,7 +221,7 @@ void ContendedRun::use_gathered(int rank) {
 }
 
 /// Notes which buckets are ready when `left` of a compute action is left.
-inline void ContendedRun::count_ready_buckets(int id, int rank, double left) {
+inline void ContendedWalk::count_ready_buckets(int id, int rank, double left) {
   for_each_reducing(rank, [&](Chunk& chunk) {
     while (chunk.num_ready < chunk.num_buckets &&
            left_at_next_bucket(clock_.duration(id), chunk.num_buckets, chunk.num_ready) >= left) {
@@ -230,7 +231,7 @@ inline void ContendedRun::count_ready_buckets(int id, int rank, double left) {
 }
 
 /// Deals with an event of a compute action: it lacks parameters, buckets are ready, or it is done.
-void ContendedRun::compute_on(int id, int rank) {
+void ContendedWalk::compute_on(int id, int rank) {
   const double left = clock_.reach_stop(id);
   if (plan_gathers(id, rank)) {
     clock_.set_rate(id, 0.0);
@@ -247,7 +248,7 @@ void ContendedRun::compute_on(int id, int rank) {
   }
 }
 
-inline void ContendedRun::finish_compute(int id, int rank) {
+inline void ContendedWalk::finish_compute(int id, int rank) {
   const double start = activities_[id].start;
   LaneState& state = lane(rank, Lane::kCompute);
   const Action& action = schedule_.orders[rank][state.position];
@@ -266,7 +267,7 @@ inline void ContendedRun::finish_compute(int id, int rank) {
   advance(rank);
 }
 
-inline void ContendedRun::note_result(const Action& action, int rank) {
+inline void ContendedWalk::note_result(const Action& action, int rank) {
   Rank& state = ranks_[rank];
   if (action.kind == ActionKind::kForward) {
     state.peak = std::max(state.peak, ++state.live);
@@ -279,7 +280,7 @@ inline void ContendedRun::note_result(const Action& action, int rank) {
   }
 }
 
-inline void ContendedRun::make(const Action& action, int rank, Direction direction) {
+inline void ContendedWalk::make(const Action& action, int rank, Direction direction) {
   of(made_, direction)[layout_.slot(action.stage, action.microbatch)] = true;
   const int to = action.stage + (direction == Direction::kForward ? 1 : -1);
   if (!is_implied_ || to < 0 || to > layout_.last_stage()) {

@@ -1,5 +1,5 @@
 // The event-driven engine: lanes, messages and collectives.
-#include "cost_model/simulation/engine/contended_run.h"
+#include "cost_model/simulation/engine/contended_walk.h"
 
 namespace ptdp {
 namespace {
@@ -12,7 +12,7 @@ int link_of(int rank, bool is_within_node, bool is_in) {
 
 }  // namespace
 
-ContendedRun::ContendedRun(const Schedule& schedule, const StepTimes& times, SpansOut spans)
+ContendedWalk::ContendedWalk(const Schedule& schedule, const StepTimes& times, SpansOut spans)
     : schedule_(schedule),
       times_(times),
       layout_(schedule),
@@ -36,7 +36,7 @@ ContendedRun::ContendedRun(const Schedule& schedule, const StepTimes& times, Spa
   }
 }
 
-SimulatedTimes ContendedRun::run() {
+SimulatedTimes ContendedWalk::run() {
   for (int rank = 0; rank < schedule_.pp; ++rank) {
     advance(rank);
   }
@@ -64,7 +64,7 @@ SimulatedTimes ContendedRun::run() {
 }
 
 /// Counts the buckets of a rank's stages and finds the weight gradients that they stand behind.
-void ContendedRun::look_ahead(int rank) {
+void ContendedWalk::look_ahead(int rank) {
   const std::vector<Action>& order = schedule_.orders[rank];
   for (std::size_t position = 0; position < order.size(); ++position) {
     const Action& action = order[position];
@@ -83,7 +83,7 @@ void ContendedRun::look_ahead(int rank) {
 // Functions here are inline for speed, which saves an eighth of the time.
 
 /// Deals with the event of an activity.
-inline void ContendedRun::handle(int id) {
+inline void ContendedWalk::handle(int id) {
   const Activity& activity = activities_[id];
   const int rank = id / kNumLanes;
   switch (activity.phase) {
@@ -120,7 +120,7 @@ inline void ContendedRun::handle(int id) {
   }
 }
 
-void ContendedRun::advance(int rank) {
+void ContendedWalk::advance(int rank) {
   if (data_ != DataMode::kBlocking) {
     advance_data(rank);
   }
@@ -137,7 +137,7 @@ void ContendedRun::advance(int rank) {
   }
 }
 
-inline void ContendedRun::advance_data(int rank) {
+inline void ContendedWalk::advance_data(int rank) {
   LaneState& state = lane(rank, Lane::kData);
   const std::vector<Action>& order = schedule_.orders[rank];
   while (state.position < order.size() &&
@@ -156,14 +156,14 @@ inline void ContendedRun::advance_data(int rank) {
 }
 
 /// Starts a collective on its lane.
-void ContendedRun::collect(const Action& action, int rank, LaneState& state) {
+void ContendedWalk::collect(const Action& action, int rank, LaneState& state) {
   const int id = id_of(rank, Lane::kData);
   state.is_busy = true;
   activities_[id].start = clock_.now();
   start_phase(id, Phase::kLatency, durations_.collective(action).latency.value());
 }
 
-inline void ContendedRun::advance_messages(int rank, Direction direction) {
+inline void ContendedWalk::advance_messages(int rank, Direction direction) {
   LaneState& state = lane(rank, lane_of(direction));
   const std::vector<Action>& order = schedule_.orders[rank];
   while (state.position < order.size() && (!is_send(order[state.position].kind) ||
@@ -176,7 +176,7 @@ inline void ContendedRun::advance_messages(int rank, Direction direction) {
 }
 
 /// Starts to send what is made.
-void ContendedRun::send(const Action& action, int rank, LaneState& state) {
+void ContendedWalk::send(const Action& action, int rank, LaneState& state) {
   const Direction direction = direction_of(action.kind);
   if (!of(made_, direction)[layout_.slot(action.stage, action.microbatch)]) {
     return;
@@ -190,8 +190,8 @@ void ContendedRun::send(const Action& action, int rank, LaneState& state) {
               durations_.message(rank, activities_[id].receiver).latency.value());
 }
 
-inline void ContendedRun::begin_transfer(int id, const TransferTime& time, int receiver,
-                                         bool is_within_node) {
+inline void ContendedWalk::begin_transfer(int id, const TransferTime& time, int receiver,
+                                          bool is_within_node) {
   activities_[id].phase = Phase::kTransfer;
   if (times_.shares_links && time.transfer > Seconds(0.0)) {
     clock_.start_flow(
@@ -202,7 +202,7 @@ inline void ContendedRun::begin_transfer(int id, const TransferTime& time, int r
   }
 }
 
-inline void ContendedRun::finish_transfer(int id) {
+inline void ContendedWalk::finish_transfer(int id) {
   const Activity activity = activities_[id];
   const int rank = id / kNumLanes;
   if (times_.shares_links && clock_.duration(id) > 0.0) {
@@ -218,8 +218,8 @@ inline void ContendedRun::finish_transfer(int id) {
   }
 }
 
-inline void ContendedRun::finish_message(int sender, int receiver, Direction direction,
-                                         double start) {
+inline void ContendedWalk::finish_message(int sender, int receiver, Direction direction,
+                                          double start) {
   LaneState& state = message_lane(sender, direction);
   const Action& action = schedule_.orders[sender][state.position];
   const int to = action.stage + (direction == Direction::kForward ? 1 : -1);
@@ -234,7 +234,7 @@ inline void ContendedRun::finish_message(int sender, int receiver, Direction dir
   advance(receiver);
 }
 
-inline void ContendedRun::finish_collective(int rank, double start) {
+inline void ContendedWalk::finish_collective(int rank, double start) {
   LaneState& state = collective_lane(rank);
   const Action& action = schedule_.orders[rank][state.position];
   if (action.kind == ActionKind::kGatherParameters) {
@@ -249,7 +249,7 @@ inline void ContendedRun::finish_collective(int rank, double start) {
   advance(rank);
 }
 
-void ContendedRun::expect_done(int rank) const {
+void ContendedWalk::expect_done(int rank) const {
   std::optional<int> stuck;
   for (int i = 0; i < kNumLanes; ++i) {
     const LaneState& state = ranks_[rank].lanes[i];
@@ -267,7 +267,7 @@ void ContendedRun::expect_done(int rank) const {
 
 SimulatedTimes simulate_contended(const Schedule& schedule, const StepTimes& times,
                                   SpansOut spans) {
-  return ContendedRun(schedule, times, spans).run();
+  return ContendedWalk(schedule, times, spans).run();
 }
 
 }  // namespace ptdp

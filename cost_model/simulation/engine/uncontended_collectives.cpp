@@ -1,7 +1,7 @@
 // The engine without a clock: what happens once per step, such as buckets, norm and optimizer.
 #include <algorithm>
 
-#include "cost_model/simulation/engine/uncontended_run.h"
+#include "cost_model/simulation/engine/uncontended_walk.h"
 
 namespace ptdp {
 namespace {
@@ -15,7 +15,7 @@ double bucket_ready_time(const Span& last, int bucket, int num_buckets) {
 /// Does a collective, on the data lane if it does not block. It needs nothing but what stands
 /// before it in the list, and only what stands behind it needs it. So it is done when compute comes
 /// by.
-void UncontendedRun::collect(const Action& action, int rank, Rank& state) {
+void UncontendedWalk::collect(const Action& action, int rank, Rank& state) {
   Chunk& chunk = chunks_[layout_.chunk_slot(action.stage, rank)];
   const bool blocks = lane_of(action.kind, MessageMode::kBlocking, data_) == ptdp::Lane::kCompute;
   double start = blocks ? state.compute.free : state.data_free;
@@ -43,7 +43,7 @@ void UncontendedRun::collect(const Action& action, int rank, Rank& state) {
 
 /// Counts the buckets of all stages of the rank whose first bucket stands at `position` or behind
 /// it.
-void UncontendedRun::count_buckets(int rank, std::size_t position) {
+void UncontendedWalk::count_buckets(int rank, std::size_t position) {
   const std::vector<Action>& order = schedule_.orders[rank];
   for (; position < order.size(); ++position) {
     if (order[position].kind == ActionKind::kReduceGradients) {
@@ -53,7 +53,7 @@ void UncontendedRun::count_buckets(int rank, std::size_t position) {
 }
 
 /// Comes to an action that `num_ranks` ranks do together; returns false if others are to come yet.
-bool UncontendedRun::meet(Meeting& meeting, std::size_t num_ranks, double duration, int rank) {
+bool UncontendedWalk::meet(Rendezvous& meeting, std::size_t num_ranks, double duration, int rank) {
   meeting.ranks.push_back(rank);
   meeting.latest = std::max({meeting.latest, ranks_[rank].compute.free, ranks_[rank].data_free});
   if (meeting.ranks.size() < num_ranks) {
@@ -71,7 +71,7 @@ bool UncontendedRun::meet(Meeting& meeting, std::size_t num_ranks, double durati
   return true;
 }
 
-void UncontendedRun::optimize(int rank, Rank& state) {
+void UncontendedWalk::optimize(int rank, Rank& state) {
   Lane& lane = state.compute;
   const double start = std::max(lane.free, state.data_free);
   lane.free = start + durations_.optimizer(rank).value();
@@ -79,7 +79,7 @@ void UncontendedRun::optimize(int rank, Rank& state) {
 }
 
 /// Returns the times of a rank that has done all it could. Throws Error if that is not everything.
-RankTimes UncontendedRun::times_of(int rank) const {
+RankTimes UncontendedWalk::times_of(int rank) const {
   const Rank& state = ranks_[rank];
   const std::size_t size = schedule_.orders[rank].size();
   if (state.compute.position < size) {

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "cost_model/simulation/engine/step_simulator.h"
-#include "cost_model/simulation/engine/uncontended_run.h"
+#include "cost_model/simulation/engine/uncontended_walk.h"
 
 namespace ptdp {
 namespace {
@@ -14,8 +14,8 @@ constexpr std::size_t kActionsAhead = 8;
 
 }  // namespace
 
-UncontendedRun::UncontendedRun(const Schedule& schedule, const StepTimes& times, Extent extent,
-                               SpansOut spans)
+UncontendedWalk::UncontendedWalk(const Schedule& schedule, const StepTimes& times, Extent extent,
+                                 SpansOut spans)
     : schedule_(schedule),
       layout_(schedule),
       durations_(schedule, times),
@@ -41,7 +41,7 @@ UncontendedRun::UncontendedRun(const Schedule& schedule, const StepTimes& times,
   }
 }
 
-SimulatedTimes UncontendedRun::run() {
+SimulatedTimes UncontendedWalk::run() {
   for (int rank = schedule_.pp - 1; rank >= 0; --rank) {
     wake(rank);
   }
@@ -67,7 +67,7 @@ SimulatedTimes UncontendedRun::run() {
 
 /// Does the actions of all ranks, each rank's until every lane of it has to wait.
 template <Extent kExtent>
-void UncontendedRun::advance_all() {
+void UncontendedWalk::advance_all() {
   while (!runnable_.empty()) {
     const int rank = runnable_.back();
     runnable_.pop_back();
@@ -84,7 +84,7 @@ void UncontendedRun::advance_all() {
   }
 }
 
-inline void UncontendedRun::advance_messages(int rank, Direction direction) {
+inline void UncontendedWalk::advance_messages(int rank, Direction direction) {
   Lane& lane = ranks_[rank].messages[static_cast<std::size_t>(direction)];
   const std::vector<Action>& order = schedule_.orders[rank];
   bool is_moving = true;
@@ -98,7 +98,7 @@ inline void UncontendedRun::advance_messages(int rank, Direction direction) {
   }
 }
 
-inline void UncontendedRun::advance_passes(int rank) {
+inline void UncontendedWalk::advance_passes(int rank) {
   // a copy in registers, as nothing else changes it meanwhile
   ComputeLane lane = ranks_[rank].compute;
   const std::span<const Action> order = schedule_.orders[rank];
@@ -111,7 +111,7 @@ inline void UncontendedRun::advance_passes(int rank) {
   ranks_[rank].compute_end = lane.free;
 }
 
-inline void UncontendedRun::advance_compute(int rank) {
+inline void UncontendedWalk::advance_compute(int rank) {
   Rank& state = ranks_[rank];
   ComputeLane& lane = state.compute;
   const std::vector<Action>& order = schedule_.orders[rank];
@@ -163,8 +163,8 @@ inline void UncontendedRun::advance_compute(int rank) {
 
 /// Returns what an action needs besides parameters.
 template <Extent kExtent>
-inline UncontendedRun::Input UncontendedRun::input_of(const Action& action,
-                                                      const ActionDurations::Passes& passes) {
+inline UncontendedWalk::Input UncontendedWalk::input_of(const Action& action,
+                                                        const ActionDurations::Passes& passes) {
   const std::size_t slot = layout_.slot(action.stage, action.microbatch);
   const bool is_implied = kExtent == Extent::kPasses || is_implied_;
   switch (action.kind) {
@@ -193,7 +193,7 @@ inline UncontendedRun::Input UncontendedRun::input_of(const Action& action,
 
 /// Does an action or a pair on the compute lane; returns false if it has to wait.
 template <Extent kExtent>
-inline bool UncontendedRun::compute(const Action& action, int rank, ComputeLane& lane) {
+inline bool UncontendedWalk::compute(const Action& action, int rank, ComputeLane& lane) {
   constexpr bool kIsStep = kExtent == Extent::kStep;
   const auto duration_of = [&](const Action& of, const ActionDurations::Passes& passes) {
     return kIsStep && durations_.depends_on_position()
@@ -245,14 +245,14 @@ inline bool UncontendedRun::compute(const Action& action, int rank, ComputeLane&
 }
 
 /// Returns when the first parameters of a forward pass are there; 0 for other actions.
-inline double UncontendedRun::first_gathered_time(const Action& action, int rank) const {
+inline double UncontendedWalk::first_gathered_time(const Action& action, int rank) const {
   return action.kind == ActionKind::kForward
              ? chunks_[layout_.chunk_slot(action.stage, rank)].first_gathered
              : 0.0;
 }
 
 /// Returns when the last parameters of a forward pass are there; 0 for other actions.
-inline double UncontendedRun::gathered_time(const Action& action, int rank) const {
+inline double UncontendedWalk::gathered_time(const Action& action, int rank) const {
   return action.kind == ActionKind::kForward
              ? chunks_[layout_.chunk_slot(action.stage, rank)].gathered
              : 0.0;
@@ -261,8 +261,8 @@ inline double UncontendedRun::gathered_time(const Action& action, int rank) cons
 /// Returns how long a forward pass waits on its way for parameters: its k-th n-th needs bucket k.
 /// Buckets are gathered one after the other in equal times. So it waits most at the first, before
 /// it starts, or at the last.
-inline double UncontendedRun::gather_stall(const Action& action, int rank, double start,
-                                           double duration) {
+inline double UncontendedWalk::gather_stall(const Action& action, int rank, double start,
+                                            double duration) {
   const Chunk& chunk = chunks_[layout_.chunk_slot(action.stage, rank)];
   if (action.kind != ActionKind::kForward || chunk.gathered <= start) {
     return 0.0;
@@ -273,8 +273,8 @@ inline double UncontendedRun::gather_stall(const Action& action, int rank, doubl
 
 /// Notes the result of an action that occupies its lane until the lane is free.
 template <Extent kExtent>
-inline void UncontendedRun::finish(const Action& action, int rank, ComputeLane& lane,
-                                   double start) {
+inline void UncontendedWalk::finish(const Action& action, int rank, ComputeLane& lane,
+                                    double start) {
   if constexpr (kExtent == Extent::kStep) {
     record(rank, lane.position, start, lane.free);
   }
@@ -296,7 +296,7 @@ inline void UncontendedRun::finish(const Action& action, int rank, ComputeLane& 
   }
 }
 
-inline void UncontendedRun::make(const Action& action, Direction direction, double end) {
+inline void UncontendedWalk::make(const Action& action, Direction direction, double end) {
   double& result = made(direction)[layout_.slot(action.stage, action.microbatch)];
   __builtin_prefetch(&result + StepLayout::kSlotsAhead, 1);
   if (is_awaited(result)) {
@@ -307,7 +307,7 @@ inline void UncontendedRun::make(const Action& action, Direction direction, doub
 }
 
 /// Notes when a stage has its activations or gradient, and wakes the rank that waits for it.
-inline void UncontendedRun::deliver(Direction direction, int stage, int microbatch, double time) {
+inline void UncontendedWalk::deliver(Direction direction, int stage, int microbatch, double time) {
   double& arrival = arrived(direction)[layout_.slot(stage, microbatch)];
   __builtin_prefetch(&arrival + StepLayout::kSlotsAhead, 1);
   if (is_awaited(arrival)) {
@@ -317,7 +317,7 @@ inline void UncontendedRun::deliver(Direction direction, int stage, int microbat
 }
 
 /// Sends a result; returns false if what it sends is not made yet.
-inline bool UncontendedRun::send(const Action& action, int rank, Lane& lane) {
+inline bool UncontendedWalk::send(const Action& action, int rank, Lane& lane) {
   const Direction direction = direction_of(action.kind);
   const double made_at = made(direction)[layout_.slot(action.stage, action.microbatch)];
   if (!is_there(made_at)) {
@@ -335,7 +335,7 @@ inline bool UncontendedRun::send(const Action& action, int rank, Lane& lane) {
   return true;
 }
 
-inline bool UncontendedRun::copy(const Action& action, int rank, Lane& lane) {
+inline bool UncontendedWalk::copy(const Action& action, int rank, Lane& lane) {
   const Direction direction = direction_of(action.kind);
   const int from = action.stage - (direction == Direction::kForward ? 1 : -1);
   const double made_at = made(direction)[layout_.slot(from, action.microbatch)];
@@ -352,14 +352,14 @@ inline bool UncontendedRun::copy(const Action& action, int rank, Lane& lane) {
 
 SimulatedTimes simulate_uncontended(const Schedule& schedule, const StepTimes& times,
                                     SpansOut spans) {
-  return UncontendedRun(schedule, times, Extent::kStep, spans).run();
+  return UncontendedWalk(schedule, times, Extent::kStep, spans).run();
 }
 
 SimulatedTimes simulate(const Schedule& schedule, std::span<const StageDurations> durations,
                         Seconds p2p_latency) {
   const StepTimes times{.stages = {durations.begin(), durations.end()},
                         .within_node = {.latency = p2p_latency}};
-  return UncontendedRun(schedule, times, Extent::kPasses, nullptr).run();
+  return UncontendedWalk(schedule, times, Extent::kPasses, nullptr).run();
 }
 
 }  // namespace ptdp

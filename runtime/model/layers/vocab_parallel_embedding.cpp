@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/stage/stage.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 #include "runtime/model/layers/sequence_parallel.h"
 
 namespace ptdp {

@@ -11,7 +11,7 @@
 
 #include "runtime/transport/message_communicator.h"
 #include "runtime/transport/processes/process_engine.h"
-#include "runtime/transport/request_places.h"
+#include "runtime/transport/request_table.h"
 
 namespace ptdp {
 
@@ -85,7 +85,7 @@ class ProcessCommunicator final : public MessageCommunicator {
   bool is_on_device_;
   std::map<std::pair<std::vector<int>, int>, std::uint64_t> groups_made_;  ///< By ranks and tag.
   std::vector<Mailbox*> mailboxes_;  ///< [traffic][from]; null before their first use.
-  RequestPlaces<ProcessReceive> receives_;
+  RequestTable<ProcessReceive> receives_;
 };
 
 }  // namespace ptdp

@@ -7,7 +7,7 @@
 
 #include "runtime/transport/link_backend.h"
 #include "runtime/transport/message_communicator.h"
-#include "runtime/transport/request_places.h"
+#include "runtime/transport/request_table.h"
 #include "runtime/transport/threads/thread_group.h"
 
 namespace ptdp {
@@ -50,7 +50,7 @@ class ThreadCommunicator final : public MessageCommunicator {
   ThreadGroup* group_;
   int rank_;
   LinkBackend lanes_;
-  RequestPlaces<Transfer> transfers_;
+  RequestTable<Transfer> transfers_;
 };
 
 }  // namespace ptdp

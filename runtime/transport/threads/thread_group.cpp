@@ -18,8 +18,8 @@ std::vector<int> all_ranks(int size) {
 // A thread that yields finds its message about 2 us after it was sent, one that slept 5 to 40 us.
 // With many ranks per core whoever looks keeps the core from the one that is waited for: measured
 // on 2 cores, 64 looks of each of 2 ranks and 16 of each of 8 are best, and none of 64 or more.
-std::deque<Parking> parking_places(int size) {
-  std::deque<Parking> places;
+std::deque<WaitSlot> parking_places(int size) {
+  std::deque<WaitSlot> places;
   for (int rank = 0; rank < size; ++rank) {
     places.emplace_back(looks_of_each(64, size));
   }
@@ -28,7 +28,7 @@ std::deque<Parking> parking_places(int size) {
 
 }  // namespace
 
-ThreadGroup::ThreadGroup(std::vector<int> members, std::deque<Parking>& parking)
+ThreadGroup::ThreadGroup(std::vector<int> members, std::deque<WaitSlot>& parking)
     : members_(std::move(members)),
       parking_(&parking),
       links_(kNumChannels * members_.size() * members_.size()) {}
@@ -39,7 +39,7 @@ ThreadGroup::~ThreadGroup() {
   }
 }
 
-Parking& ThreadGroup::parking_of(int rank) const {
+WaitSlot& ThreadGroup::parking_of(int rank) const {
   return (*parking_)[static_cast<std::size_t>(members_[static_cast<std::size_t>(rank)])];
 }
 
@@ -79,7 +79,7 @@ ThreadWorldState::ThreadWorldState(int size, CollectiveAlgorithm sums)
 
 void ThreadWorldState::abort() noexcept {
   if (!is_aborted.exchange(true)) {
-    for (Parking& place : parking) {
+    for (WaitSlot& place : parking) {
       place.wake();
     }
   }

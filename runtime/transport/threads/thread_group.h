@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "runtime/transport/communicator.h"
-#include "runtime/transport/threads/parking.h"
 #include "runtime/transport/threads/thread_link.h"
+#include "runtime/transport/threads/wait_slot.h"
 
 namespace ptdp {
 
@@ -25,7 +25,7 @@ class ThreadGroup {
   static constexpr std::size_t kNumChannels = 2;
 
   /// `members` are ranks of the world, each with its place of `parking`, which outlives the group.
-  ThreadGroup(std::vector<int> members, std::deque<Parking>& parking);
+  ThreadGroup(std::vector<int> members, std::deque<WaitSlot>& parking);
   ThreadGroup(const ThreadGroup&) = delete;
   ThreadGroup& operator=(const ThreadGroup&) = delete;
   ThreadGroup(ThreadGroup&&) = delete;
@@ -33,7 +33,7 @@ class ThreadGroup {
   ~ThreadGroup();
 
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
-  [[nodiscard]] Parking& parking_of(int rank) const;
+  [[nodiscard]] WaitSlot& parking_of(int rank) const;
   [[nodiscard]] ThreadLink& link(int from, int to, std::size_t channel);
   /// What rank `ranks[caller]` of this group gets when it asks for the group of these ranks: its
   /// k-th call with these arguments meets the k-th of the others.
@@ -46,7 +46,7 @@ class ThreadGroup {
   };
 
   std::vector<int> members_;
-  std::deque<Parking>* parking_;
+  std::deque<WaitSlot>* parking_;
   std::vector<std::atomic<ThreadLink*>> links_;  ///< [channel][from][to]; owned.
   std::mutex groups_mutex_;
   std::map<std::pair<std::vector<int>, int>, Calls> groups_;  ///< By ranks and tag.
@@ -59,7 +59,7 @@ struct ThreadWorldState {
   void abort() noexcept;
 
   CollectiveAlgorithm algorithm;
-  std::deque<Parking> parking;  ///< By rank; a deque, since they do not move.
+  std::deque<WaitSlot> parking;  ///< By rank; a deque, since they do not move.
   std::atomic<bool> is_aborted = false;
   ThreadGroup all;
 };

@@ -117,7 +117,7 @@ void ThreadLink::keep_for_reuse(std::unique_ptr<Message> message) {
 
 // On a buffer that the other side let this one work on.
 template <class Work>
-void ThreadLink::work_on(Transfer& transfer, Parking& place, const LinkBackend& backend,
+void ThreadLink::work_on(Transfer& transfer, WaitSlot& place, const LinkBackend& backend,
                          const Work& work) {
   Event mark;
   try {
@@ -131,7 +131,7 @@ void ThreadLink::work_on(Transfer& transfer, Parking& place, const LinkBackend& 
   finish(transfer, place, State::kDone, std::move(mark));
 }
 
-void ThreadLink::finish(Transfer& transfer, Parking& place, State state, Event mark) {
+void ThreadLink::finish(Transfer& transfer, WaitSlot& place, State state, Event mark) {
   bool was_last = false;
   {
     const std::lock_guard lock(mutex_);

@@ -10,7 +10,7 @@
 #include "kernels/backend.h"
 #include "runtime/transport/communicator.h"
 #include "runtime/transport/link_backend.h"
-#include "runtime/transport/threads/parking.h"
+#include "runtime/transport/threads/wait_slot.h"
 
 namespace ptdp {
 
@@ -62,7 +62,7 @@ struct Message {
 class ThreadLink {
  public:
   /// `from` and `to` are what the ranks are called in messages; their places outlive the link.
-  ThreadLink(int from, int to, Parking& sender, Parking& receiver)
+  ThreadLink(int from, int to, WaitSlot& sender, WaitSlot& receiver)
       : from_(from), to_(to), sender_(&sender), receiver_(&receiver) {}
   ThreadLink(const ThreadLink&) = delete;
   ThreadLink& operator=(const ThreadLink&) = delete;
@@ -93,14 +93,14 @@ class ThreadLink {
   void keep_for_reuse(std::unique_ptr<Message> message);
   void deliver(std::unique_ptr<Message> message);
   template <class Work>
-  void work_on(Transfer& transfer, Parking& place, const LinkBackend& backend, const Work& work);
-  void finish(Transfer& transfer, Parking& place, Transfer::State state, Event mark);
+  void work_on(Transfer& transfer, WaitSlot& place, const LinkBackend& backend, const Work& work);
+  void finish(Transfer& transfer, WaitSlot& place, Transfer::State state, Event mark);
   void remove(const Transfer& receive);
 
   int from_;
   int to_;
-  Parking* sender_;
-  Parking* receiver_;
+  WaitSlot* sender_;
+  WaitSlot* receiver_;
   std::mutex mutex_;
   // Of the two queues one is empty.
   std::unique_ptr<Message> first_message_;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "cost_model/iteration/reduction_and_optimizer.h"
 #include "cost_model/iteration/step_builder.h"
-#include "cost_model/iteration/step_terms.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/network/collectives.h"
 #include "tests/cost_model/plain_scenario.h"
@@ -265,7 +265,7 @@ TEST(IterationCost, LooksForOverflowsWithFp16Only) {
     flags += all_reduce_time(Bytes(4.0), place_group(grid, dimension, scenario.cluster),
                              scenario.cluster);
   }
-  const double parameters = stage_parameters(scenario.job.model, trillion(), 0).total();
+  const double parameters = rank_parameters(scenario.job.model, trillion(), 0).total();
   EXPECT_NEAR((with_fp16 - with_bf16 - flags).value(), 8.0 * parameters / (0.7 * 2.039e12), 1e-9);
 }
 
@@ -298,7 +298,7 @@ TEST(IterationCost, CopiesGradientsIntoTheBucketsThatTheStackKeeps) {
   const Seconds with_buckets = iteration_cost({scenario, config}).data_parallel;
   scenario.stack.gradient_bucket_bytes = 0.0;
   const Seconds without = iteration_cost({scenario, config}).data_parallel;
-  const double parameters = stage_parameters(scenario.job.model, config, 0).total();
+  const double parameters = rank_parameters(scenario.job.model, config, 0).total();
   const double copies = 8.0 * parameters / (0.7 * 2.039e12);
   ASSERT_GT(buckets, 1.0);
   EXPECT_NEAR((with_buckets - without).value(),

@@ -120,11 +120,11 @@ TEST(CoreSharingOfAnIteration, IsTheComputeOfTheOtherRankWhereTwoShareACore) {
   Scenario scenario = host_with_layer_norms();
   const ParallelConfig config = {.dp = 2};
   const CostBreakdown apart = iteration_cost({scenario, config});
-  EXPECT_EQ(apart.core_sharing, Seconds(0.0));
+  EXPECT_EQ(apart.core_contention, Seconds(0.0));
   scenario.cluster.cores_per_node = 1;
   const CostBreakdown shared = iteration_cost({scenario, config});
   const double compute = (apart.total() - apart.data_parallel - apart.tensor_parallel).value();
-  EXPECT_NEAR(shared.core_sharing.value(), compute, 1e-9 * compute);
+  EXPECT_NEAR(shared.core_contention.value(), compute, 1e-9 * compute);
 }
 
 }  // namespace

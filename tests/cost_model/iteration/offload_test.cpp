@@ -132,19 +132,19 @@ TEST(Offload, OfActivationsCostsNothingBehindAFastLink) {
 // Of 32 layers' activations one layer's stay; the host holds those of all but the last.
 TEST(Offload, OfActivationsLeavesOneLayerOnTheGpu) {
   Dense run;
-  const Bytes all = stage_memory({run.scenario, run.config}, 0).activations;
+  const Bytes all = rank_memory({run.scenario, run.config}, 0).activations;
   run.config.offload = Offload::kActivations;
-  EXPECT_NEAR(stage_memory({run.scenario, run.config}, 0).activations / all, 1.0 / 32.0, 1e-12);
+  EXPECT_NEAR(rank_memory({run.scenario, run.config}, 0).activations / all, 1.0 / 32.0, 1e-12);
   EXPECT_NEAR(host_memory({run.scenario, run.config}) / all, 31.0 / 32.0, 1e-12);
 }
 
 // Those of the 20 others stay.
 TEST(Offload, OfSomeLayersActivationsLeavesTheOthersOnTheGpu) {
   Dense run;
-  const Bytes all = stage_memory({run.scenario, run.config}, 0).activations;
+  const Bytes all = rank_memory({run.scenario, run.config}, 0).activations;
   run.config.offload = Offload::kActivations;
   run.config.offload_num_layers = 12;
-  EXPECT_NEAR(stage_memory({run.scenario, run.config}, 0).activations / all, 20.0 / 32.0, 1e-12);
+  EXPECT_NEAR(rank_memory({run.scenario, run.config}, 0).activations / all, 20.0 / 32.0, 1e-12);
   EXPECT_NEAR(host_memory({run.scenario, run.config}) / all, 12.0 / 32.0, 1e-12);
 }
 

@@ -38,7 +38,7 @@ ShardingTime time_of(const Scenario& scenario, const ParallelConfig& config) {
 // parallelism, here of 2 bytes each, of which a rank sends 63/64.
 TEST(Sharding, SendsHalfAsMuchAgainAsDataParallelismInEachMicrobatch) {
   const Scenario scenario = fsdp();
-  const double parameters = stage_parameters(scenario.job.model, sharded(3), 0).total();
+  const double parameters = rank_parameters(scenario.job.model, sharded(3), 0).total();
   EXPECT_DOUBLE_EQ(sharding_volume({scenario, sharded(3)}).value(),
                    2.0 * 3.0 * 2.0 * parameters * 63.0 / 64.0);
   // Stage 2: the gradients of two microbatches, and the weights once.
@@ -55,7 +55,7 @@ TEST(Sharding, IsBoundByItsVolumeWhereLinksAreSlow) {
   const Scenario slow = with_links(fsdp(), 1e-6);
   const ShardingTime time = time_of(slow, sharded(3));
   const GroupPlacement group = place_groups(sharded(3), slow.cluster).data;
-  const double parameters = stage_parameters(slow.job.model, sharded(3), 0).total();
+  const double parameters = rank_parameters(slow.job.model, sharded(3), 0).total();
   const double of_pass =
       2.0 * parameters * 63.0 / 64.0 / bus_bandwidth(group, slow.cluster).value();
   const double h = slow.job.model.hidden_size;
@@ -118,7 +118,7 @@ TEST(Sharding, PutsNothingTogetherForAnAllReduce) {
 // that everything else would: what is waited for is left.
 TEST(Sharding, WaitsForAllReducesWhereGradientsAreReducedWhole) {
   Scenario scenario = with_links(fsdp(), 1e-6);
-  const double parameters = stage_parameters(scenario.job.model, sharded(2), 0).total();
+  const double parameters = rank_parameters(scenario.job.model, sharded(2), 0).total();
   const Seconds scattered = time_of(scenario, sharded(2)).backward;
   scenario.stack.all_reduces_shards = true;
   EXPECT_NEAR(time_of(scenario, sharded(2)).backward / scattered, 2.0, 0.01);
@@ -174,9 +174,9 @@ TEST(Sharding, GathersOnceMoreWhatIsUsedAgainTooLate) {
 
 TEST(Sharding, LeavesEachRankItsShareOfTheState) {
   const Scenario scenario = fsdp();
-  const double parameters = stage_parameters(scenario.job.model, sharded(3), 0).total();
-  const MemoryBreakdown whole = stage_memory({scenario, sharded(0)}, 0);
-  const MemoryBreakdown third = stage_memory({scenario, sharded(3)}, 0);
+  const double parameters = rank_parameters(scenario.job.model, sharded(3), 0).total();
+  const MemoryBreakdown whole = rank_memory({scenario, sharded(0)}, 0);
+  const MemoryBreakdown third = rank_memory({scenario, sharded(3)}, 0);
   EXPECT_DOUBLE_EQ(64.0 * third.weights.value(), 2.0 * parameters);
   EXPECT_DOUBLE_EQ(64.0 * third.gradients.value(), 2.0 * parameters);
   EXPECT_DOUBLE_EQ(64.0 * third.optimizer.value(), 12.0 * parameters);
@@ -186,7 +186,7 @@ TEST(Sharding, LeavesEachRankItsShareOfTheState) {
   const double layers = scenario.job.model.num_layers * (12.0 * h * h + 13.0 * h);
   EXPECT_NEAR(third.buffers.value(), 4.0 * (2.0 * (12.0 * h * h + 13.0 * h) + parameters - layers),
               1.0);
-  EXPECT_LT(third.total(), stage_memory({scenario, sharded(2)}, 0).total());
+  EXPECT_LT(third.total(), rank_memory({scenario, sharded(2)}, 0).total());
 }
 
 /// Four replicas of shards of 16 GPUs, two nodes, each.
@@ -205,16 +205,16 @@ ParallelConfig keeping_weights() {
 // rank sends 15/16, and an all-reduce of the sixteenth over 4, twice 3/4 of it.
 TEST(Sharding, SendsShardsBetweenTheirReplicas) {
   const Scenario scenario = fsdp();
-  const double parameters = stage_parameters(scenario.job.model, hybrid(), 0).total();
+  const double parameters = rank_parameters(scenario.job.model, hybrid(), 0).total();
   EXPECT_DOUBLE_EQ(sharding_volume({scenario, hybrid()}).value(),
                    2.0 * 2.0 * parameters * (3.0 * 15.0 / 16.0 + 2.0 * 3.0 / 4.0 / 16.0));
   EXPECT_EQ(iteration_traffic({scenario, hybrid()}, Seconds(1.0)).data_parallel,
             sharding_volume({scenario, hybrid()}));
-  const MemoryBreakdown memory = stage_memory({scenario, hybrid()}, 0);
+  const MemoryBreakdown memory = rank_memory({scenario, hybrid()}, 0);
   EXPECT_DOUBLE_EQ(16.0 * memory.weights.value(), 2.0 * parameters);
   EXPECT_DOUBLE_EQ(16.0 * memory.gradients.value(), 2.0 * parameters);
   EXPECT_DOUBLE_EQ(16.0 * memory.optimizer.value(), 12.0 * parameters);
-  EXPECT_EQ(memory.buffers, stage_memory({scenario, sharded(3)}, 0).buffers);
+  EXPECT_EQ(memory.buffers, rank_memory({scenario, sharded(3)}, 0).buffers);
 }
 
 // ZeRO-1 over replicas of the shards, with a pipeline: once per iteration.
@@ -223,7 +223,7 @@ TEST(Sharding, SendsShardsOfTheOptimizerBetweenTheirReplicasOnce) {
   const ParallelConfig config = {.pp = 2, .dp = 32, .zero_stage = 1, .dp_replicate = 2};
   double parameters = 0.0;
   for (const int stage : {0, 1}) {
-    parameters = std::max(parameters, stage_parameters(scenario.job.model, config, stage).total());
+    parameters = std::max(parameters, rank_parameters(scenario.job.model, config, stage).total());
   }
   EXPECT_DOUBLE_EQ(iteration_traffic({scenario, config}, Seconds(1.0)).data_parallel.value(),
                    2.0 * parameters * (2.0 * 15.0 / 16.0 + 2.0 * 1.0 / 2.0 / 16.0));
@@ -239,7 +239,7 @@ TEST(Sharding, LeavesOnlyAnAllReduceOfShardsBetweenNodesWhereEachHasAReplica) {
   slow.cluster.nic.bandwidth = slow.cluster.nic.bandwidth * 1e-6;
   const ShardingTime time = time_of(slow, config);
   EXPECT_EQ(time.forward, forward);
-  const double parameters = stage_parameters(slow.job.model, config, 0).total();
+  const double parameters = rank_parameters(slow.job.model, config, 0).total();
   const GroupPlacement one_of_each_node{.size = 8, .ranks_per_node = 1, .nodes = 8};
   EXPECT_NEAR(time.backward.value() / (2.0 * 7.0 / 8.0 * 2.0 * parameters / 8.0 /
                                        bus_bandwidth(one_of_each_node, slow.cluster).value()),
@@ -250,11 +250,11 @@ TEST(Sharding, LeavesOnlyAnAllReduceOfShardsBetweenNodesWhereEachHasAReplica) {
 // two layers and of the ends. Forward as with it, backward as in stage 2.
 TEST(Sharding, GathersOnceWhereWeightsAreKeptAfterForwardPasses) {
   const Scenario scenario = fsdp();
-  const double parameters = stage_parameters(scenario.job.model, sharded(3), 0).total();
+  const double parameters = rank_parameters(scenario.job.model, sharded(3), 0).total();
   EXPECT_DOUBLE_EQ(sharding_volume({scenario, keeping_weights()}).value(),
                    2.0 * 2.0 * 2.0 * parameters * 63.0 / 64.0);
-  const Bytes dropped = stage_memory({scenario, sharded(3)}, 0).buffers;
-  EXPECT_NEAR(stage_memory({scenario, keeping_weights()}, 0).buffers.value(),
+  const Bytes dropped = rank_memory({scenario, sharded(3)}, 0).buffers;
+  EXPECT_NEAR(rank_memory({scenario, keeping_weights()}, 0).buffers.value(),
               dropped.value() / 2.0 + 2.0 * parameters, 1.0);
   EXPECT_EQ(time_of(scenario, keeping_weights()).forward, time_of(scenario, sharded(3)).forward);
   EXPECT_EQ(time_of(scenario, keeping_weights()).backward, time_of(scenario, sharded(2)).backward);

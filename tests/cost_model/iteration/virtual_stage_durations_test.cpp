@@ -20,7 +20,7 @@ TEST(VirtualStageDurations, AddUpToWhatTheirGpusSpend) {
     }
     Seconds of_gpus;
     for (int stage = 0; stage < config.pp; ++stage) {
-      of_gpus += stage_costs({scenario, config, &costs}, stage).total();
+      of_gpus += rank_costs({scenario, config, &costs}, stage).total();
     }
     EXPECT_NEAR(of_stages / of_gpus, 1.0, 1e-12) << kind.name;
   }

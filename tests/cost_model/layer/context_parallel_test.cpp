@@ -24,11 +24,11 @@ Scenario llama_3_8b(int seq_length) {
   return scenario;
 }
 
-GroupPlacement context_group(const ContextSplit& split, const ClusterSpec& cluster) {
+GroupPlacement context_group(const ContextSharing& split, const ClusterSpec& cluster) {
   return place_group(RankGrid({.tp = split.tp, .cp = split.cp}), Dimension::kContext, cluster);
 }
 
-ContextParallelTime split_time(const Scenario& scenario, const ContextSplit& split) {
+ContextParallelTime split_time(const Scenario& scenario, const ContextSharing& split) {
   return context_parallel_time(scenario.job.model, split, context_group(split, scenario.cluster),
                                scenario.cluster, scenario.stack);
 }
@@ -41,7 +41,7 @@ AttentionTime unsplit_time(const Scenario& scenario) {
 
 struct VolumeRow {
   std::string what;
-  ContextSplit split;
+  ContextSharing split;
   double forward_mebibytes;
   double backward_mebibytes;
 };
@@ -78,7 +78,7 @@ TEST(ContextParallelVolume, OfGroupedQueriesByHand) {
 TEST(ContextParallelVolume, OfAllHeadsByHand) {
   using enum ContextParallel;
   const auto split = [](ContextParallel kind) {
-    return ContextSplit{.kind = kind, .micro_batch_size = 2, .tp = 8, .cp = 2};
+    return ContextSharing{.kind = kind, .micro_batch_size = 2, .tp = 8, .cp = 2};
   };
   expect_volumes(find_model("gpt3-175b").config, {{"ring", split(kRing), 12, 24},
                                                   {"all-gather", split(kAllGather), 12, 24},
@@ -102,7 +102,7 @@ TEST(ContextParallelVolume, OfLatentAttentionIsThatOfAllHeads) {
 TEST(ContextParallelVolume, IsInElementsOfThePrecision) {
   const TransformerConfig model = llama_3_8b(8192).job.model;
   for (const ContextParallel kind : kContextKinds) {
-    const ContextSplit split = {.kind = kind, .tp = 2, .cp = 4};
+    const ContextSharing split = {.kind = kind, .tp = 2, .cp = 4};
     EXPECT_EQ(context_parallel_volume(model, split, Precision::kFp32).backward,
               2.0 * context_parallel_volume(model, split, Precision::kBf16).backward);
   }
@@ -179,7 +179,7 @@ TEST(ContextParallelShares, OfTheLastRankWithoutBalanceAreTwiceTheMeanButOnePart
 TEST(ContextParallelShares, OfUnfusedAttentionAreEqual) {
   Scenario scenario = selene_2021("18B");
   for (const bool is_balanced : {true, false}) {
-    const ContextSplit split = {
+    const ContextSharing split = {
         .kind = ContextParallel::kAllGather, .cp = 4, .is_balanced = is_balanced};
     EXPECT_NEAR(split_time(scenario, split).attention.forward / unsplit_time(scenario).forward,
                 0.25, 1e-12);
@@ -255,7 +255,7 @@ TEST(ContextParallelTime, OfARingIsThatOfTheRateMeasuredForABlock) {
 
 TEST(ContextParallelTime, OfAllToAllIsAttentionOfFewerHeads) {
   const Scenario scenario = llama_3_8b(8192);
-  const ContextSplit split = {.kind = ContextParallel::kAllToAll, .tp = 2, .cp = 4};
+  const ContextSharing split = {.kind = ContextParallel::kAllToAll, .tp = 2, .cp = 4};
   const AttentionTime eighth =
       attention_time(scenario.job.model, 1, 8, scenario.cluster.gpu, scenario.stack);
   EXPECT_EQ(split_time(scenario, split).attention.forward, eighth.forward);
@@ -326,7 +326,7 @@ TEST(ContextParallelTime, ExposesNoMoreOverFasterLinks) {
 TEST(ContextParallelTime, OfAnAllGatherIsAtLeastItsVolumeOverBandwidth) {
   const Scenario scenario = llama_3_8b(65536);
   for (const int cp : {2, 4, 8, 16, 64}) {
-    const ContextSplit split = {.kind = ContextParallel::kAllGather, .tp = 2, .cp = cp};
+    const ContextSharing split = {.kind = ContextParallel::kAllGather, .tp = 2, .cp = cp};
     const ContextParallelVolume volume =
         context_parallel_volume(scenario.job.model, split, scenario.stack.precision);
     const BytesPerSecond bandwidth =
@@ -405,7 +405,7 @@ TEST(ContextParallelTime, OfAnAllGatherIsWhatLlama3Lost) {
 
 // --- what can be split ---
 
-TEST(ContextSplit, NeedsEqualChunks) {
+TEST(ContextSharing, NeedsEqualChunks) {
   TransformerConfig model = llama_3_8b(24).job.model;
   EXPECT_TRUE(divides_sequence(model, {.cp = 4}));
   EXPECT_FALSE(divides_sequence(model, {.cp = 8}));
@@ -415,7 +415,7 @@ TEST(ContextSplit, NeedsEqualChunks) {
   EXPECT_TRUE(divides_sequence(model, {.cp = 1}));
 }
 
-TEST(ContextSplit, NeedsHeadsForAllToAllAlone) {
+TEST(ContextSharing, NeedsHeadsForAllToAllAlone) {
   TransformerConfig model = llama_3_8b(8192).job.model;  // 32 heads in 8 groups.
   const auto divides = [&](int tp, int cp) {
     return divides_heads(model, {.kind = ContextParallel::kAllToAll, .tp = tp, .cp = cp});

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "cost_model/iteration/iteration.h"
+#include "cost_model/iteration/reduction_and_optimizer.h"
 #include "cost_model/iteration/sharding.h"
-#include "cost_model/iteration/step_terms.h"
 #include "cost_model/layer/transformer_layer.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/operations/linear_layer.h"
@@ -221,9 +221,9 @@ TEST(Fp8Weights, AreKeptInTheCopiesThatProductsNeed) {
 // A shard of weights that exist in 8 bits only has one byte of a matrix's, else two.
 TEST(Fp8Weights, AreKeptOnceInShards) {
   const ParallelConfig fsdp = {.dp = 8, .zero_stage = 3};
-  const RankParameters held = stage_parameters(small_gpt(), fsdp, 0);
+  const RankParameters held = rank_parameters(small_gpt(), fsdp, 0);
   const auto kept = [&](const Scenario& scenario) {
-    return 8.0 * stage_memory({scenario, fsdp}, 0).weights.value();
+    return 8.0 * rank_memory({scenario, fsdp}, 0).weights.value();
   };
   EXPECT_DOUBLE_EQ(kept(plain_fp8({})), 2.0 * held.total());
   EXPECT_DOUBLE_EQ(kept(plain_fp8({.has_only_fp8_weights = true})),
@@ -252,7 +252,7 @@ TEST(Fp8Weights, AreCastOnceOrInEveryPass) {
 TEST(Fp8Weights, AreGatheredInOneByte) {
   const Scenario scenario = plain_fp8({.gathers_weights = true});
   const ParallelConfig config = {.dp = 8, .zero_stage = 1};
-  const RankParameters held = stage_parameters(scenario.job.model, config, 0);
+  const RankParameters held = rank_parameters(scenario.job.model, config, 0);
   const double bytes = 2.0 * held.total() - 4.0 * 12.0 * kHidden * kHidden;
   EXPECT_DOUBLE_EQ(gathered_weights(scenario.stack, held).total(), bytes);
   EXPECT_DOUBLE_EQ(iteration_traffic({scenario, config}, Seconds(1.0)).data_parallel.value(),

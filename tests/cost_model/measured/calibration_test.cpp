@@ -99,7 +99,7 @@ TEST(CalibrationFit, OfNothingHasTheIntervalOfWhatIsNotCalibrated) {
 }
 
 TEST(CalibrationFit, ComparesWithAQuarterOfAMillionRunsInNoTime) {
-  const CalibrationFit fit{.factor = 1.1, .points = std::vector<RunPoint>(250'000)};
+  const CalibrationFit fit{.factor = 1.1, .points = std::vector<CalibrationPoint>(250'000)};
   for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(fit.at({.gpus = 2}).support.distance, 1.0);
   }
@@ -151,7 +151,7 @@ TEST(LeaveOneOut, HasTheScatterOfTheOthers) {
 
 // By hand: absolute values 0.1, 0.2, 0.4, 0; in order 0, 0.1, 0.2, 0.4.
 TEST(Summarize, MatchesTheHandComputedFigures) {
-  const ErrorSummary summary = summarize(std::vector<double>{0.1, -0.2, 0.4, 0.0});
+  const ErrorSummary summary = to_text(std::vector<double>{0.1, -0.2, 0.4, 0.0});
   EXPECT_EQ(summary.count, 4);
   EXPECT_NEAR(summary.mean_absolute, 0.175, 1e-12);
   EXPECT_NEAR(summary.median_absolute, 0.15, 1e-12);
@@ -161,11 +161,11 @@ TEST(Summarize, MatchesTheHandComputedFigures) {
 }
 
 TEST(Summarize, FindsTheWorstOnEitherSide) {
-  EXPECT_NEAR(summarize(std::vector<double>{0.1, -0.7, 0.4}).max_absolute, 0.7, 1e-12);
+  EXPECT_NEAR(to_text(std::vector<double>{0.1, -0.7, 0.4}).max_absolute, 0.7, 1e-12);
 }
 
 TEST(Summarize, OfNothingIsZero) {
-  const ErrorSummary summary = summarize({});
+  const ErrorSummary summary = to_text({});
   EXPECT_EQ(summary.count, 0);
   EXPECT_EQ(summary.mean_absolute, 0.0);
   EXPECT_EQ(summary.max_absolute, 0.0);

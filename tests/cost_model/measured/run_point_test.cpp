@@ -8,16 +8,16 @@
 namespace ptdp {
 namespace {
 
-const RunPoint kPoint = {.parameters = 1'000'000'000, .gpus = 64, .tp = 8, .pp = 2};
+const CalibrationPoint kPoint = {.parameters = 1'000'000'000, .gpus = 64, .tp = 8, .pp = 2};
 
-TEST(RunPoint, HoldsTheSizeOfTheModelAndHowItIsSpread) {
+TEST(CalibrationPoint, HoldsTheSizeOfTheModelAndHowItIsSpread) {
   const TransformerConfig model = resolved({.num_layers = 128,
                                             .hidden_size = 25600,
                                             .num_attention_heads = 160,
                                             .vocab_size = 51200,
                                             .seq_length = 2048},
                                            "test");
-  const RunPoint point =
+  const CalibrationPoint point =
       run_point(model, {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull});
   // SC21 (arXiv:2104.04473) table 1: 1008.0 billion.
   EXPECT_NEAR(static_cast<double>(point.parameters) / 1e9, 1008.0, 0.05);
@@ -34,23 +34,23 @@ TEST(Distance, FromItselfIsNothing) {
 // By hand: twice the parameters 1, a quarter of the GPUs 2, tp halved 1, pp times 8 3,
 // recomputation 1.
 TEST(Distance, AddsUpWhatDiffers) {
-  const RunPoint other = {
+  const CalibrationPoint other = {
       .parameters = 2'000'000'000, .gpus = 16, .tp = 4, .pp = 16, .recompute = Recompute::kFull};
   EXPECT_DOUBLE_EQ(distance(kPoint, other), 8.0);
   EXPECT_DOUBLE_EQ(distance(other, kPoint), 8.0);
 }
 
 TEST(Distance, CountsEachKindOfRecomputationAsDifferent) {
-  RunPoint selective = kPoint;
+  CalibrationPoint selective = kPoint;
   selective.recompute = Recompute::kSelective;
-  RunPoint full = kPoint;
+  CalibrationPoint full = kPoint;
   full.recompute = Recompute::kFull;
   EXPECT_DOUBLE_EQ(distance(kPoint, selective), 1.0);
   EXPECT_DOUBLE_EQ(distance(selective, full), 1.0);
 }
 
 TEST(RunPointJson, ReadsBackAsItWas) {
-  const RunPoint point = {
+  const CalibrationPoint point = {
       .parameters = 7, .gpus = 64, .tp = 8, .pp = 2, .recompute = Recompute::kSelective};
   EXPECT_EQ(dump(point), R"({
   "parameters": 7,
@@ -60,13 +60,13 @@ TEST(RunPointJson, ReadsBackAsItWas) {
   "recompute": "selective"
 }
 )");
-  const auto again = parse<RunPoint>(dump(point));
+  const auto again = parse<CalibrationPoint>(dump(point));
   EXPECT_EQ(distance(point, again), 0.0);
   EXPECT_EQ(dump(again), dump(point));
   for (const std::string key : {"\"parameters\": 7", "\"gpus\": 64", "\"tp\": 8", "\"pp\": 2"}) {
     const std::string name = key.substr(1, key.find(':') - 2);
     EXPECT_EQ(message_of([&] {
-                return parse<RunPoint>(replaced(dump(point), key, '"' + name + "\": 0"));
+                return parse<CalibrationPoint>(replaced(dump(point), key, '"' + name + "\": 0"));
               }),
               "test.json: " + name +
                   ": expected a whole number from 1 to 1000000000000000000, got "

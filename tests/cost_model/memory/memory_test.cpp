@@ -31,8 +31,8 @@ TEST(StateBytes, AreTheNumbersOfTheField) {
   // bytes each take 120, 31.4, 16.6 and 1.9 GB.
   const StackSpec zero{.weight_bytes = 2.0, .gradient_bytes = 2.0, .optimizer_bytes = 12.0};
   const std::array published = {120.0, 31.4, 16.6, 1.9};
-  for (int stage = 0; stage <= 3; ++stage) {
-    EXPECT_NEAR(7.5 * bytes(zero, stage, 64), published[static_cast<std::size_t>(stage)], 0.05);
+  for (int rank = 0; rank <= 3; ++rank) {
+    EXPECT_NEAR(7.5 * bytes(zero, rank, 64), published[static_cast<std::size_t>(rank)], 0.05);
   }
 }
 
@@ -122,7 +122,7 @@ TEST(Memory, ReproducesFigureOneOfKorthikanti) {
       const int kept = row.vpp > 1 ? 2 * row.pp : row.pp;
       const double masks = 1.0 * std::min(kept, row.batch / row.micro_batch_size) *
                            row.micro_batch_size * model.seq_length * model.hidden_size / shards;
-      return (stage_memory({scenario, config}, 0).activations.value() - masks) / kGibi;
+      return (rank_memory({scenario, config}, 0).activations.value() - masks) / kGibi;
     };
     EXPECT_NEAR(activations(Recompute::kNone, false) / row.none, 1.0, 1e-3) << row.model;
     EXPECT_NEAR(activations(Recompute::kSelective, true) / row.both, 1.0, 1e-3) << row.model;
@@ -143,13 +143,13 @@ TEST(StageParameters, AddUpToTheModelAndTheSecondEmbedding) {
   const TransformerConfig model = find_model("145B").config;
   ParallelConfig config{.pp = 8};
   double total = 0.0;
-  for (int stage = 0; stage < config.pp; ++stage) {
-    total += stage_parameters(model, config, stage).total();
+  for (int rank = 0; rank < config.pp; ++rank) {
+    total += rank_parameters(model, config, rank).total();
   }
   const double second_embedding = 51200.0 * model.hidden_size;  // 51200 needs no padding
   EXPECT_DOUBLE_EQ(total, static_cast<double>(parameter_count(model)) + second_embedding);
   config.pp = 1;
-  EXPECT_DOUBLE_EQ(stage_parameters(model, config, 0).total(),
+  EXPECT_DOUBLE_EQ(rank_parameters(model, config, 0).total(),
                    static_cast<double>(parameter_count(model)));
 }
 
@@ -161,9 +161,9 @@ TEST(HeaviestStage, IsTheMaximumOverAllStages) {
            {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
         const ParallelConfig config{
             .tp = 1, .pp = pp, .micro_batch_size = 2, .recompute = recompute};
-        const std::vector<MemoryBreakdown> stages = memory_by_stage({scenario, config});
+        const std::vector<MemoryBreakdown> ranks = memory_by_rank({scenario, config});
         const auto heaviest = std::max_element(
-            stages.begin(), stages.end(), [](const MemoryBreakdown& a, const MemoryBreakdown& b) {
+            ranks.begin(), ranks.end(), [](const MemoryBreakdown& a, const MemoryBreakdown& b) {
               return a.total() < b.total();
             });
         EXPECT_EQ(peak_memory({scenario, config}), heaviest->total())
@@ -208,8 +208,8 @@ TEST(StageMemory, ShardsOnlyTheOptimizerUnderZeroOne) {
   const ParallelConfig replicated{.tp = 8, .dp = 16};
   ParallelConfig sharded = replicated;
   sharded.zero_stage = 1;
-  const MemoryBreakdown before = stage_memory({scenario, replicated}, 0);
-  const MemoryBreakdown after = stage_memory({scenario, sharded}, 0);
+  const MemoryBreakdown before = rank_memory({scenario, replicated}, 0);
+  const MemoryBreakdown after = rank_memory({scenario, sharded}, 0);
   EXPECT_EQ(after.optimizer, before.optimizer / 16.0);
   EXPECT_EQ(after.weights, before.weights);
   EXPECT_EQ(after.gradients, before.gradients);
@@ -240,14 +240,14 @@ TEST(StageParameters, OfAllStagesOfALlamaAreItsParameters) {
   const auto all = static_cast<double>(parameter_count(small_llama()));
   for (const int pp : {1, 2, 4}) {
     double sum = 0.0;
-    for (int stage = 0; stage < pp; ++stage) {
-      sum += stage_parameters(small_llama(), {.pp = pp}, stage).total();
+    for (int rank = 0; rank < pp; ++rank) {
+      sum += rank_parameters(small_llama(), {.pp = pp}, rank).total();
     }
     EXPECT_EQ(sum, all) << pp;
   }
   const ParallelConfig uneven{.pp = 2, .layers_per_stage = {3, 1}};
-  EXPECT_EQ(stage_parameters(small_llama(), uneven, 0).total() +
-                stage_parameters(small_llama(), uneven, 1).total(),
+  EXPECT_EQ(rank_parameters(small_llama(), uneven, 0).total() +
+                rank_parameters(small_llama(), uneven, 1).total(),
             all);
 }
 
@@ -279,8 +279,8 @@ TEST(HeaviestStage, OfAnUnevenPipelineMayBeAnyOne) {
   Scenario scenario = selene_2021("1T");
   scenario.job.model.num_layers = 42;
   const ParallelConfig config{.tp = 8, .pp = 3, .dp = 6, .layers_per_stage = {1, 40, 1}};
-  EXPECT_EQ(heaviest_stage({scenario, config}), 1);
-  EXPECT_EQ(peak_memory({scenario, config}), stage_memory({scenario, config}, 1).total());
+  EXPECT_EQ(heaviest_rank({scenario, config}), 1);
+  EXPECT_EQ(peak_memory({scenario, config}), rank_memory({scenario, config}, 1).total());
 }
 
 // A rank has s/cp of the tokens, and of each a row of s scores: a quarter of all that is kept, of
@@ -289,11 +289,11 @@ TEST(StageMemory, OfSharedSequencesHoldsARanksPart) {
   const Scenario scenario = selene_2021("18B");
   for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
     ParallelConfig config{.tp = 8, .pp = 4, .recompute = recompute, .zero_stage = 1};
-    for (const int stage : {0, 3}) {
+    for (const int rank : {0, 3}) {
       config.cp = 1;
-      const MemoryBreakdown whole = stage_memory({scenario, config}, stage);
+      const MemoryBreakdown whole = rank_memory({scenario, config}, rank);
       config.cp = 4;
-      const MemoryBreakdown shared = stage_memory({scenario, config}, stage);
+      const MemoryBreakdown shared = rank_memory({scenario, config}, rank);
       EXPECT_DOUBLE_EQ(shared.activations / whole.activations, 0.25) << name_of(recompute);
       EXPECT_DOUBLE_EQ(shared.buffers / whole.buffers, 0.25);
       EXPECT_DOUBLE_EQ(shared.optimizer / whole.optimizer, 0.25);
@@ -311,9 +311,9 @@ TEST(StageMemory, OfSharedSequencesHasBucketsOfAReduction) {
   Scenario scenario = selene_2021("18B");
   scenario.stack.data_parallel_overlap = DataParallelOverlap::kAlways;
   scenario.stack.gradient_bucket_bytes = 4.0;
-  EXPECT_EQ(stage_memory({scenario, {.tp = 8}}, 0).buffers, Bytes(0.0));
-  EXPECT_EQ(stage_memory({scenario, {.tp = 8, .cp = 2}}, 0).buffers,
-            stage_memory({scenario, {.tp = 8, .dp = 2}}, 0).buffers);
+  EXPECT_EQ(rank_memory({scenario, {.tp = 8}}, 0).buffers, Bytes(0.0));
+  EXPECT_EQ(rank_memory({scenario, {.tp = 8, .cp = 2}}, 0).buffers,
+            rank_memory({scenario, {.tp = 8, .dp = 2}}, 0).buffers);
 }
 
 // Elements of 2 bytes per token, by hand: both norms' inputs and outputs of 64; compressed queries
@@ -368,11 +368,11 @@ TEST(StageMemory, IsThatOfTheKindsOfItsLayers) {
   const ParallelConfig config{.pp = 2, .dp = 4, .ep = 4, .layers_per_stage = {2, 3}};
   const auto kept = [&](LayerKind kind) { return kept_by_layer(scenario, config, kind); };
   // 1F1B: two microbatches on the first stage, one on the last.
-  EXPECT_NEAR(stage_memory({scenario, config}, 0).activations.value(),
+  EXPECT_NEAR(rank_memory({scenario, config}, 0).activations.value(),
               (4.0 * kept(LayerKind{})).value(), 1e-6);
-  EXPECT_NEAR(stage_memory({scenario, config}, 1).activations.value(),
+  EXPECT_NEAR(rank_memory({scenario, config}, 1).activations.value(),
               (3.0 * kept({.has_experts = true})).value(), 1e-6);
-  EXPECT_EQ(heaviest_stage({scenario, config}), 1);
+  EXPECT_EQ(heaviest_rank({scenario, config}), 1);
 }
 
 // By hand, interleaved: the last stage holds three chunks at its worst, which are all of the chunk
@@ -383,7 +383,7 @@ TEST(StageMemory, HoldsTheChunksThatKeepMost) {
   scenario.job.model.first_dense_layers = 8;
   const ParallelConfig config{
       .pp = 2, .vpp = 2, .schedule = ScheduleKind::kInterleaved, .layers_per_stage = {3, 1, 1, 3}};
-  EXPECT_NEAR(stage_memory({scenario, config}, 1).activations.value(),
+  EXPECT_NEAR(rank_memory({scenario, config}, 1).activations.value(),
               (9.0 * kept_by_layer(scenario, config, LayerKind{})).value(), 1e-6);
 }
 
@@ -392,17 +392,17 @@ TEST(StageMemory, HoldsTheChunksThatKeepMost) {
 TEST(StageMemory, HoldsWhatTheLossKeepsOfEachLogit) {
   Scenario scenario = shipped_scenario("1.7B", "selene-a100", "megatron-lm-2021");
   const ParallelConfig config;
-  const Bytes two = stage_memory({scenario, config}, 0).working_set;
+  const Bytes two = rank_memory({scenario, config}, 0).working_set;
   scenario.stack.loss_bytes = find_stack("megatron-core-2025").loss_bytes;
-  EXPECT_EQ(two - stage_memory({scenario, config}, 0).working_set, Bytes(4.0 * 2048 * 51200));
+  EXPECT_EQ(two - rank_memory({scenario, config}, 0).working_set, Bytes(4.0 * 2048 * 51200));
 }
 
 // By hand, of modules that each predict one more token with logits of their own, on the last stage:
 // 2 bytes and 4 of the loss of 2048 tokens and 51200 entries of the vocabulary over two ranks.
 TEST(StageMemory, HoldsTheLogitsOfEveryTokenThatIsPredicted) {
   Scenario scenario = shipped_scenario("1.7B", "selene-a100", "megatron-core-2025");
-  const auto held = [&](int stage) {
-    return stage_memory({scenario, {.tp = 2, .pp = 2}}, stage).working_set;
+  const auto held = [&](int rank) {
+    return rank_memory({scenario, {.tp = 2, .pp = 2}}, rank).working_set;
   };
   const Bytes first = held(0);
   const Bytes last = held(1);
@@ -420,8 +420,8 @@ TEST(StageMemory, HasBucketsOfTheGradientsOfItsExperts) {
   scenario.stack.data_parallel_overlap = DataParallelOverlap::kAlways;
   scenario.stack.gradient_bucket_bytes = 4.0;
   const auto all = static_cast<double>(parameter_count(scenario.job.model));
-  EXPECT_DOUBLE_EQ(stage_memory({scenario, {.dp = 2}}, 0).buffers.value(), 4.0 * all);
-  EXPECT_DOUBLE_EQ(stage_memory({scenario, {.dp = 8, .ep = 8}}, 0).buffers.value(),
+  EXPECT_DOUBLE_EQ(rank_memory({scenario, {.dp = 2}}, 0).buffers.value(), 4.0 * all);
+  EXPECT_DOUBLE_EQ(rank_memory({scenario, {.dp = 8, .ep = 8}}, 0).buffers.value(),
                    4.0 * (all - 4.0 * 7 * 3 * 64 * 128));
 }
 
@@ -457,7 +457,7 @@ TEST(StageMemory, OfChunksThatAreReducedOneByOneHasWholeGradientsOfTwo) {
   ParallelConfig config = configuration_of_meta();
   const double layer = 398'491'648.0;
   const double kept = 8192.0 * (8 * 16384 + 2 * 18432 + 2 * 16384 + 6 * 53248) / 8;
-  const MemoryBreakdown all = stage_memory({scenario, config}, 1);
+  const MemoryBreakdown all = rank_memory({scenario, config}, 1);
   EXPECT_DOUBLE_EQ(all.weights.value(), 2.0 * 8 * layer);
   EXPECT_DOUBLE_EQ(all.gradients.value(), 4.0 * (2 * layer + 6 * layer / 128));
   EXPECT_DOUBLE_EQ(all.activations.value(), 8 * 16 * kept);
@@ -466,7 +466,7 @@ TEST(StageMemory, OfChunksThatAreReducedOneByOneHasWholeGradientsOfTwo) {
   // On half as many GPUs two groups of 16 take turns: 7·16 + 2·14 + 1 layers are kept (SC21,
   // Megatron-LM's warm-up), and all gradients accumulate at once.
   config.dp = 64;
-  const MemoryBreakdown in_turns = stage_memory({scenario, config}, 1);
+  const MemoryBreakdown in_turns = rank_memory({scenario, config}, 1);
   EXPECT_DOUBLE_EQ(in_turns.gradients.value(), 4.0 * 8 * layer);
   EXPECT_DOUBLE_EQ(in_turns.activations.value(), 141 * kept);
 }
@@ -477,16 +477,15 @@ TEST(StageMemory, OfReducedChunksHasTheEndsOfTheModelWhole) {
   ParallelConfig config = configuration_of_meta();
   const double table = static_cast<double>(padded_vocab_size(scenario.job.model, 8)) * 16384 / 8;
   const double layer = 398'491'648.0;
-  EXPECT_DOUBLE_EQ(stage_memory({scenario, config}, 0).gradients.value(),
+  EXPECT_DOUBLE_EQ(rank_memory({scenario, config}, 0).gradients.value(),
                    4.0 * (table + 2 * layer + 5 * layer / 128));
   config.zero_stage = 1;
-  EXPECT_DOUBLE_EQ(stage_memory({scenario, config}, 0).gradients.value(),
-                   4.0 * (table + 7 * layer));
+  EXPECT_DOUBLE_EQ(rank_memory({scenario, config}, 0).gradients.value(), 4.0 * (table + 7 * layer));
 }
 
 // Twice as large microbatches of twice the batch are as many: one more sequence in each adds what
 // there is of one.
-TEST(StageMemories, KnowWhatIsProportionalToTheMicrobatch) {
+TEST(MemoryOfRanks, KnowWhatIsProportionalToTheMicrobatch) {
   const Scenario one = shipped_scenario("deepseek-v3", "dgx-h100", "megatron-bridge-2025", 64);
   const Scenario two = shipped_scenario("deepseek-v3", "dgx-h100", "megatron-bridge-2025", 128);
   for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
@@ -498,14 +497,14 @@ TEST(StageMemories, KnowWhatIsProportionalToTheMicrobatch) {
                           .sequence_parallel = true,
                           .zero_stage = 1,
                           .layers_per_stage = {21, 20, 20}};
-    const LayersOfStages layers(one.job.model, config);
-    const StageMemories memories({one, config});
-    for (int stage = 0; stage < config.pp; ++stage) {
-      const MemoryBreakdown memory = memories.of_stage(config, layers, stage);
+    const LayersOfRanks layers(one.job.model, config);
+    const MemoryOfRanks memories({one, config});
+    for (int rank = 0; rank < config.pp; ++rank) {
+      const MemoryBreakdown memory = memories.of_rank(config, layers, rank);
       ParallelConfig twice = config;
       twice.micro_batch_size = 2;
-      const Bytes added = stage_memory({two, twice}, stage).total() - memory.total();
-      EXPECT_NEAR(added / memories.proportional_to_size(memory), 1.0, 1e-9) << stage;
+      const Bytes added = rank_memory({two, twice}, rank).total() - memory.total();
+      EXPECT_NEAR(added / memories.proportional_to_size(memory), 1.0, 1e-9) << rank;
     }
   }
 }

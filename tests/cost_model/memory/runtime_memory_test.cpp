@@ -58,9 +58,9 @@ TEST(LayerMemory, IsTheBuffersOfTheRuntimesPage) {
 TEST(StageMemory, HasTheWorkspaceOfAGpusLibrary) {
   Scenario scenario = small(4);
   const ParallelConfig config{.micro_batch_size = kMicroBatch};
-  const Bytes with_a_byte = stage_memory({scenario, config}, 0).total();
+  const Bytes with_a_byte = rank_memory({scenario, config}, 0).total();
   scenario.stack.workspace = Bytes(1e9);
-  EXPECT_EQ(stage_memory({scenario, config}, 0).total(), with_a_byte + Bytes(1e9 - 1.0));
+  EXPECT_EQ(rank_memory({scenario, config}, 0).total(), with_a_byte + Bytes(1e9 - 1.0));
 }
 
 // One sequence of 16: a host's attention takes tiles of 96 rows, a GPU's next to nothing.
@@ -140,25 +140,25 @@ constexpr double kEndUnit = 4240.0 * 4;
 TEST(StageMemory, HasShardsAndWholeUnitsWhereGradientsAndWeightsAreSharded) {
   const Scenario scenario = small(4);
   ParallelConfig config{.dp = 2, .micro_batch_size = kMicroBatch};
-  const MemoryBreakdown whole = stage_memory({scenario, config}, 0);
+  const MemoryBreakdown whole = rank_memory({scenario, config}, 0);
   const Bytes passes = whole.activations + whole.working_set;
   const auto beside = [&](const MemoryBreakdown& memory) {
     return (memory.activations + memory.working_set - passes).value();
   };
   // The end of the model is the most of a step: logits and their gradient.
   config.zero_stage = 2;
-  MemoryBreakdown memory = stage_memory({scenario, config}, 0);
+  MemoryBreakdown memory = rank_memory({scenario, config}, 0);
   EXPECT_EQ(memory.weights, whole.weights);
   EXPECT_EQ(memory.gradients, whole.gradients / 2.0);
   EXPECT_EQ(memory.optimizer, whole.optimizer / 2.0);
   EXPECT_EQ(beside(memory), kEndUnit);
 
   config.zero_stage = 3;
-  memory = stage_memory({scenario, config}, 0);
+  memory = rank_memory({scenario, config}, 0);
   EXPECT_EQ(memory.weights, whole.weights / 2.0);
   EXPECT_EQ(beside(memory), 2 * kEndUnit);
   config.reshard_after_forward = false;
-  EXPECT_EQ(beside(stage_memory({scenario, config}, 0)), 2 * kEndUnit + 4 * kUnit);
+  EXPECT_EQ(beside(rank_memory({scenario, config}, 0)), 2 * kEndUnit + 4 * kUnit);
 }
 
 TEST(UnitMemory, IsThatOfTheRuntimesPage) {
@@ -304,14 +304,14 @@ void for_each_schedule(const Visit& visit) {
 TEST(ActivationBound, IsNoLessThanThePeakOfAnySchedule) {
   int shapes = 0;
   for_each_schedule([&](const Scenario& scenario, const ParallelConfig& config) {
-    const std::vector<MemoryBreakdown> stages = memory_by_stage({scenario, config});
+    const std::vector<MemoryBreakdown> stages = memory_by_rank({scenario, config});
     for (int stage = 0; stage < config.pp; ++stage) {
       const Bytes exact = stages[static_cast<std::size_t>(stage)].total();
-      EXPECT_GE(stage_memory({scenario, config}, stage).total(), exact)
+      EXPECT_GE(rank_memory({scenario, config}, stage).total(), exact)
           << to_string(config) << ' ' << stage;
     }
     EXPECT_EQ(peak_memory({scenario, config}),
-              stages[static_cast<std::size_t>(heaviest_stage({scenario, config}))].total());
+              stages[static_cast<std::size_t>(heaviest_rank({scenario, config}))].total());
     ++shapes;
   });
   EXPECT_GT(shapes, 80);
@@ -343,7 +343,7 @@ TEST(StageMemoryByPtdp, HasStatesAndNoReserve) {
   const ParallelConfig config{.dp = 2, .micro_batch_size = kMicroBatch, .zero_stage = 1};
   // 4 layers of 12·64 + 13·8 parameters, the table, positions and the final norm.
   const double parameters = 4 * (768 + 104) + 4096 + 128 + 16;
-  const MemoryBreakdown memory = memory_by_stage({scenario, config}).front();
+  const MemoryBreakdown memory = memory_by_rank({scenario, config}).front();
   EXPECT_EQ(memory.weights, Bytes(4 * parameters));
   EXPECT_EQ(memory.gradients, Bytes(4 * parameters));
   EXPECT_EQ(memory.optimizer, Bytes(4 * parameters));

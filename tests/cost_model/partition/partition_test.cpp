@@ -307,11 +307,11 @@ TEST(Partition, SearchesManyStagesWithoutFault) {
   EXPECT_EQ(slowest(layers_of(times), {.pp = 1023, .vpp = 2}), 3.0);
 }
 
-TEST(EvenSplit, GivesTheRestToTheFirst) {
-  EXPECT_EQ(even_split(10, 4), (std::vector{3, 3, 2, 2}));
-  EXPECT_EQ(even_split(8, 4), (std::vector{2, 2, 2, 2}));
-  EXPECT_EQ(even_split(2, 4), (std::vector{1, 1, 0, 0}));
-  EXPECT_EQ(even_split(5, 1), (std::vector{5}));
+TEST(EvenPartition, GivesTheRestToTheFirst) {
+  EXPECT_EQ(even_partition(10, 4), (std::vector{3, 3, 2, 2}));
+  EXPECT_EQ(even_partition(8, 4), (std::vector{2, 2, 2, 2}));
+  EXPECT_EQ(even_partition(2, 4), (std::vector{1, 1, 0, 0}));
+  EXPECT_EQ(even_partition(5, 1), (std::vector{5}));
 }
 
 }  // namespace

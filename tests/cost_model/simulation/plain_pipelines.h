@@ -1,7 +1,7 @@
 // Pipelines whose passes take what a test says: their steps can be worked out by hand.
 #pragma once
 
-#include "cost_model/stage/stage.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {

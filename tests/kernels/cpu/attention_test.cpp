@@ -13,7 +13,7 @@ TEST(HostAttention, EqualsTheDefinitionWithEveryInstructionSet) {
     for (const Attention& shape : attention_shapes()) {
       const AttentionInputs inputs(shape, type);
       const AttentionResults expected = naive_attention(shape, inputs);
-      for (const Loops* const loops : runnable_loops()) {
+      for (const KernelTable* const loops : runnable_kernels()) {
         SCOPED_TRACE(loops->name);
         CpuBackend backend(*loops);
         expect_near(both_passes(backend, shape, type, inputs), expected, type, shape);

@@ -14,14 +14,14 @@ namespace {
 
 /// What multiplies: loops of an instruction set, or a library.
 struct Multiplier {
-  const Loops* loops;
+  const KernelTable* loops;
   ProductEngine engine;
 };
 std::vector<Multiplier> multipliers(DataType type) {
   std::vector<Multiplier> all;
   for (const ProductEngine engine : product_engines(type)) {
-    for (const Loops* const loops : runnable_loops()) {
-      if (engine == ProductEngine::kOwn || loops == &best_loops()) {
+    for (const KernelTable* const loops : runnable_kernels()) {
+      if (engine == ProductEngine::kOwn || loops == &best_kernels()) {
         all.push_back({loops, engine});
       }
     }
@@ -137,7 +137,7 @@ void expect_equal_cuts(Backend& backend, const ProductShape& shape) {
 
 // Tensor parallelism cuts rows and columns of products; in f64 that changes no bit.
 TEST(HostProducts, GiveTheSameBitsInF64HoweverRowsAndColumnsAreCut) {
-  for (const Loops* const loops : runnable_loops()) {
+  for (const KernelTable* const loops : runnable_kernels()) {
     CpuBackend backend(*loops);
     for (const ProductShape& shape : {ProductShape{8, 16, 12}, ProductShape{64, 96, 80},
                                       ProductShape{128, 384, 200}, ProductShape{256, 64, 500}}) {
@@ -160,7 +160,7 @@ TEST(HostProducts, WorkInHundredsOfThreadsAtOnce) {
         for (Values& result : results) {
           ranks.emplace_back([&result, type, engine] {
             CpuBackend backend;
-            Products products(backend, best_loops());
+            Products products(backend, best_kernels());
             const Tensor a = tensor_of(backend, type, random_values(size * size, 1, type));
             const Tensor c(backend, accumulator_of(type), size * size);
             for (int call = 0; call < 5; ++call) {

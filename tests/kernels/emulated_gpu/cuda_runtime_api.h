@@ -115,21 +115,21 @@ namespace ptdp::emulated_gpu {
 cudaError_t queue(cudaStream_t stream, const void* kind, std::function<void()> work);
 
 /// What streams do together, of several devices too. Called under the lock of the emulation.
-class Meeting {
+class Rendezvous {
  public:
-  Meeting() = default;
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
-  Meeting(Meeting&&) = delete;
-  Meeting& operator=(Meeting&&) = delete;
-  virtual ~Meeting() = default;
+  Rendezvous() = default;
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+  Rendezvous(Rendezvous&&) = delete;
+  Rendezvous& operator=(Rendezvous&&) = delete;
+  virtual ~Rendezvous() = default;
 
   /// The stream has come to it, and asks until it may go on.
   [[nodiscard]] virtual bool is_over() = 0;
   /// Streams that have yet to come to it, as far as they were asked to.
   [[nodiscard]] virtual std::vector<cudaStream_t> awaited() = 0;
 };
-cudaError_t queue(cudaStream_t stream, std::shared_ptr<Meeting> meeting);
+cudaError_t queue(cudaStream_t stream, std::shared_ptr<Rendezvous> meeting);
 /// Runs one operation without which the stream cannot go on; false where there is none.
 bool advance(cudaStream_t stream);
 /// The lock of the emulation: of all devices and of what is built upon them.

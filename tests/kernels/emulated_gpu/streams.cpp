@@ -13,7 +13,7 @@
 #include <mutex>
 #include <vector>
 
-using ptdp::emulated_gpu::Meeting;
+using ptdp::emulated_gpu::Rendezvous;
 
 namespace {
 
@@ -29,7 +29,7 @@ struct Operation {
   const void* kind = nullptr;  ///< Equal where a graph is updated.
   std::function<void()> work = {};
   std::shared_ptr<Record> waits_for = {};
-  std::shared_ptr<Meeting> meeting = {};
+  std::shared_ptr<Rendezvous> meeting = {};
 };
 
 }  // namespace
@@ -192,7 +192,7 @@ cudaError_t queue(cudaStream_t stream, const void* kind, std::function<void()> w
   return push(stream, kind, std::move(work));
 }
 
-cudaError_t queue(cudaStream_t stream, std::shared_ptr<Meeting> meeting) {
+cudaError_t queue(cudaStream_t stream, std::shared_ptr<Rendezvous> meeting) {
   const std::lock_guard lock(device_mutex);
   if (!streams.contains(stream) || stream->capturing != nullptr) {
     return cudaErrorInvalidResourceHandle;

@@ -38,7 +38,8 @@ TEST(CalibrationFile, ReadsWhatItWrote) {
   const StackCalibration read = parse_calibration(text, "file.json");
   EXPECT_EQ(to_json(read), text);
   EXPECT_NEAR(read.fit().factor, 1.2, 1e-12);
-  EXPECT_EQ(read.fit().points, std::vector<RunPoint>(3, calibration().runs.front().run.point));
+  EXPECT_EQ(read.fit().points,
+            std::vector<CalibrationPoint>(3, calibration().runs.front().run.point));
 }
 
 // Files of before factors were told apart by kind of model go for both.

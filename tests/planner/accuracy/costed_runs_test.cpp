@@ -164,7 +164,7 @@ TEST(ValidationJson, SaysWhatIsInSample) {
 TEST(ValidationTable, TellsInSampleFromHeldOut) {
   const CostedRuns runs = cost_runs(read_published_runs());
   const auto table = [&](CalibrationKind kind) {
-    return to_table(make_validation_report(runs, kind));
+    return to_text(make_validation_report(runs, kind));
   };
   EXPECT_THAT(table(CalibrationKind::kNone), HasSubstr("not calibrated"));
   EXPECT_THAT(table(CalibrationKind::kLeaveOneOut), HasSubstr("leave-one-out"));
@@ -174,9 +174,9 @@ TEST(ValidationTable, TellsInSampleFromHeldOut) {
 TEST(ValidationTable, HasARankingWhereThereIsOne) {
   ValidationReport report =
       make_validation_report(cost_runs(read_published_runs()), CalibrationKind::kNone);
-  EXPECT_THAT(to_table(report), testing::Not(HasSubstr("regret")));
+  EXPECT_THAT(to_text(report), testing::Not(HasSubstr("regret")));
   report.ranking = rank_rows(report);
-  EXPECT_THAT(to_table(report), HasSubstr("regret"));
+  EXPECT_THAT(to_text(report), HasSubstr("regret"));
 }
 
 // Whatever they ran on, and however the GPUs were used.

@@ -54,7 +54,7 @@ TEST(HeldOutCoverage, KnowsNothingOfTheGroup) {
   EXPECT_EQ(coverages[0].num_calibrated, 0);
   EXPECT_EQ(coverages[0].inside_interval, 1.0);  // 1.2 lies between 1 and the 2.0 of b
   EXPECT_EQ(coverages[1].inside_interval, 0.0);
-  EXPECT_EQ(summarize(coverages).inside_interval, 0.5);
+  EXPECT_EQ(to_text(coverages).inside_interval, 0.5);
 }
 
 // On one stack the three of a are calibrated by the four of b, and these by the three of a.
@@ -76,7 +76,7 @@ TEST(HeldOutCoverage, CountsRunsAndWidthsOfEachKind) {
 
 // Groups count alike, however many runs they have; widths are those of all runs.
 TEST(HeldOutCoverage, IsTheMeanOfTheGroups) {
-  const CoverageSummary summary = summarize(
+  const CoverageSummary summary = to_text(
       {{.group = "a",
         .num_runs = 10,
         .inside_interval = 0.9,

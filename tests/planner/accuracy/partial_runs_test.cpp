@@ -10,7 +10,7 @@
 
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/memory/memory.h"
-#include "planner/accuracy/completions.h"
+#include "planner/accuracy/missing_fields.h"
 #include "planner/accuracy/partial_report.h"
 #include "planner/accuracy/validation_report.h"
 
@@ -42,8 +42,8 @@ CostedRuns completed(const std::string& rows) {
 }
 
 Completions completions_of_row(const std::string& text, const std::string& stack) {
-  return completions_of(CsvTable::from_text(kHeader + text, "runs.csv"),
-                        find_cluster("selene-a100"), find_stack(stack));
+  return complete_missing_fields(CsvTable::from_text(kHeader + text, "runs.csv"),
+                                 find_cluster("selene-a100"), find_stack(stack));
 }
 
 /// What one column was filled in with, each value once, in text order.
@@ -172,7 +172,7 @@ TEST(PartialRuns, CountThoughNothingFits) {
   ASSERT_THAT(runs.partial, SizeIs(1));
   EXPECT_FALSE(runs.partial.front().fits);
   EXPECT_THAT(runs.partial.front().completions, SizeIs(2));
-  EXPECT_THAT(to_table(make_validation_report(runs, CalibrationKind::kNone)),
+  EXPECT_THAT(to_text(make_validation_report(runs, CalibrationKind::kNone)),
               HasSubstr("fits nowhere"));
 }
 
@@ -327,7 +327,7 @@ TEST(PartialGroups, SummariseRowsByGroupAndAllOfThem) {
 
 TEST(PartialTable, ShowsRangesIntervalsAndWhatIsUnknown) {
   EXPECT_THAT(
-      partial_table(made_up_rows()),
+      to_text(made_up_rows()),
       HasSubstr(
           "\np1                                   10           8          9           7"
           "         14  -20.0%      6     4  tp=1 pp=1 dp=1 b=1 1f1b recompute=none, batch 32 "
@@ -339,7 +339,7 @@ TEST(PartialTable, ShowsRangesIntervalsAndWhatIsUnknown) {
           "         11   +0.0%      6     4  tp=1 pp=1 dp=1 b=1 1f1b recompute=none, batch 32 "
           "(dp)\n\n"));
   EXPECT_THAT(
-      partial_table(made_up_rows()),
+      to_text(made_up_rows()),
       HasSubstr("\n(none)                       1     100      10.0          100         0.0\n"
                 "g                            2      50      20.8            0        20.0\n"
                 "all                          3      67      10.0           33        20.0\n"));

@@ -27,7 +27,7 @@ std::vector<CostedRun> shipped_runs() {
 
 SearchResult search_for(const Scenario& scenario, const ParallelConfig& config) {
   return search(scenario, {.gpus = config.world_size(),
-                           .pins = parse_partial_config(to_string(config), "row"),
+                           .space = parse_partial_config(to_string(config), "row"),
                            .num_best = 1,
                            .wants_front = false});
 }

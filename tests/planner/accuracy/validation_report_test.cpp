@@ -40,7 +40,7 @@ ValidationReport made_up_report() {
   report.total = {
       .group = "all", .errors = errors, .inside_interval = 0.75, .median_half_width = 0.3};
   report.factors = {{.scope = {.cluster = "c", .stack = "s"},
-                     .fit = {.factor = 1.4, .points = std::vector<RunPoint>(3)},
+                     .fit = {.factor = 1.4, .points = std::vector<CalibrationPoint>(3)},
                      .num_rows = 4},
                     {.scope = {.cluster = "c", .stack = "t", .has_experts = true}, .num_rows = 2}};
   report.skipped = {{.id = "x", .group = "a", .reason = "no profile"},
@@ -79,7 +79,7 @@ ValidationReport made_up_report() {
 // tokens by two layers of 64 and 128 words SC21's eq. (3) has
 // 72 · 32 · 2 · 64² · (1 + 32/(6 · 64) + 128/(12 · 2 · 64)) = 22020096 FLOPs.
 TEST(ValidationTable, ShowsEachRowBesideItsInterval) {
-  const std::string text = to_table(made_up_report());
+  const std::string text = to_text(made_up_report());
   EXPECT_THAT(text, HasSubstr("\nr1                                 1.25          1  -20.0%"
                               "         0.7        1.3  1.762e-05 2.202e-05\n"
                               "r2                                    2        1.5  -25.0%"
@@ -104,23 +104,23 @@ TEST(ValidationTable, ShowsEachRowBesideItsInterval) {
 // that contradict themselves there is one set, and no pair that counts.
 TEST(ValidationTable, RanksByJobAndGroup) {
   EXPECT_THAT(
-      to_table(made_up_report()),
+      to_text(made_up_report()),
       HasSubstr("\ng: 4 x 64, 32, 8, 2                                  3      3       67    20.0"
                 "    10.0       2      0        -     5.0     0.0\n"
                 "g: 5 x 0, 0, 0, 0                                    2      1        0    40.0"
                 "     0.0\n"
                 "g: mean regret of 2                                  5      4       50    30.0"
                 "     5.0       2      0        -     5.0     0.0\ng: largest "));
-  EXPECT_THAT(to_table(made_up_report()),
+  EXPECT_THAT(to_text(made_up_report()),
               testing::ContainsRegex("\ng: largest +40.0 +10.0 +5.0 +0.0\n\n"));
   ValidationReport without = made_up_report();
   without.ranking.clear();
-  EXPECT_THAT(to_table(without), Not(HasSubstr("regret")));
+  EXPECT_THAT(to_text(without), Not(HasSubstr("regret")));
 }
 
 // 36 and 42 GiB for 40.
 TEST(ValidationTable, ShowsMemoryWithReserveAndWithConstant) {
-  const std::string text = to_table(made_up_report());
+  const std::string text = to_text(made_up_report());
   EXPECT_THAT(text, HasSubstr("\nm                                                40.0       36.0"
                               "  -10.0%     +5.0%\n\n"));
   EXPECT_THAT(text, HasSubstr("\na                            1    10.0    11.0   -12.0      5.0"
@@ -134,7 +134,7 @@ TEST(ValidationTable, SaysHowItWasCalibrated) {
   ValidationReport report = made_up_report();
   const auto title = [&](CalibrationKind kind) {
     report.calibration = kind;
-    const std::string text = to_table(report);
+    const std::string text = to_text(report);
     // Factors mean nothing where none was asked for.
     EXPECT_EQ(text.find("factors fitted") < text.size(), kind != CalibrationKind::kNone);
     return text.substr(0, text.find('\n'));

@@ -174,7 +174,7 @@ PlanningResult made_up_answer() {
   plan.predicted.mfu.value = 0.375;
   plan.predicted.hfu.value = 0.5;
   plan.predicted.tokens_per_second = {.value = 1e6, .low = 5e5, .high = 2e6};
-  plan.memory = {.heaviest_stage = 0, .stages = {{.weights = gibibytes(50.0)}}};
+  plan.memory = {.heaviest_rank = 0, .stages = {{.weights = gibibytes(50.0)}}};
   result.plans = {plan};
   result.search.best = {{planned, Seconds(10.0), gibibytes(50.0)}};
   result.search.pareto = {{planned, Seconds(10.0), gibibytes(50.0)}};

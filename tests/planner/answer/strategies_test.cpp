@@ -34,8 +34,8 @@ Scenario llama_on_h100() {
 TEST(CompareStrategies, FindsWhatASearchWithItsPinsFinds) {
   const Scenario scenario = llama_on_h100();
   const StrategyComparison comparison = compare(scenario, {.gpus = 64});
-  const auto best = [&](const Pins& pins) {
-    return search(scenario, {.gpus = 64, .pins = pins}).best.front();
+  const auto best = [&](const SearchSpace& space) {
+    return search(scenario, {.gpus = 64, .space = space}).best.front();
   };
   const IntegerRanges one(1);
   const auto expect = [&](Strategy strategy, const Candidate& candidate) {
@@ -62,7 +62,7 @@ TEST(CompareStrategies, CostsWhatTheStackDoesNotRunAndSaysSo) {
   EXPECT_TRUE(of(megatron, Strategy::kPtdP).is_run_by_stack);
   EXPECT_FALSE(of(megatron, Strategy::kZero3).is_run_by_stack);
   EXPECT_TRUE(of(megatron, Strategy::kZero3).plan.has_value());
-  EXPECT_THAT(summarize(megatron, {}), HasSubstr("zero=3 (not run by megatron-lm-2021)"));
+  EXPECT_THAT(to_text(megatron, {}), HasSubstr("zero=3 (not run by megatron-lm-2021)"));
 
   const StrategyComparison fsdp = compare(
       shipped_scenario("3.6B", "mosaicml-a100-80gb", "composer-fsdp-2023", 128), {.gpus = 64});
@@ -85,13 +85,13 @@ TEST(CompareStrategies, GathersLayersAheadInFsdp) {
 TEST(CompareStrategies, SaysWhyThereIsNone) {
   const Scenario scenario = llama_on_h100();
   const StrategyComparison pinned =
-      compare(scenario, {.gpus = 64, .pins = {.tp = IntegerRanges(8)}});
+      compare(scenario, {.gpus = 64, .space = {.tp = IntegerRanges(8)}});
   EXPECT_THAT(of(pinned, Strategy::kZero3).reason, HasSubstr("--tp 8 leaves out 1"));
   EXPECT_TRUE(of(pinned, Strategy::kZero3Tensor).plan.has_value());
   EXPECT_EQ(of(pinned, Strategy::kZero3Tensor).plan->config.tp, 8);
 
   const StrategyComparison staged =
-      compare(scenario, {.gpus = 64, .pins = {.zero_stage = IntegerRanges(1)}});
+      compare(scenario, {.gpus = 64, .space = {.zero_stage = IntegerRanges(1)}});
   EXPECT_THAT(of(staged, Strategy::kFsdp).reason, HasSubstr("--zero-stage 1"));
 
   // 8 GPUs of 80 GiB hold no 175 billion parameters of 20 bytes, however they are shared.
@@ -159,12 +159,12 @@ TEST(CompareStrategies, SaysWhereABatchIsTooSmallForAllGpus) {
   const StrategyComparison comparison =
       compare(shipped_scenario("llama-3-8b", "dgx-h100", "torchtitan-2024", 32), {.gpus = 64});
   EXPECT_LE(of(comparison, Strategy::kZero3).plan->config.world_size(), 32);
-  EXPECT_THAT(summarize(comparison, {}), HasSubstr("a batch of 32 keeps no more than 32 GPUs"));
+  EXPECT_THAT(to_text(comparison, {}), HasSubstr("a batch of 32 keeps no more than 32 GPUs"));
 }
 
 TEST(CompareStrategies, IsWrittenAsJsonAndCsv) {
   const StrategyComparison comparison =
-      compare(llama_on_h100(), {.gpus = 64, .pins = {.tp = IntegerRanges(8)}});
+      compare(llama_on_h100(), {.gpus = 64, .space = {.tp = IntegerRanges(8)}});
   const nlohmann::json json = nlohmann::json::parse(to_json(comparison));
   EXPECT_EQ(json["schema"], "ptdp.strategies/1");
   ASSERT_EQ(json["strategies"].size(), 4U);
@@ -197,7 +197,7 @@ TEST(CompareStrategies, DoublesQuotesOfReasonsInCsv) {
   scenario.cluster.host.reset();
   scenario.stack.can_run.offload = {Offload::kOptimizer};
   const std::string csv =
-      to_csv(compare(scenario, {.gpus = 64, .pins = {.offload = {Offload::kOptimizer}}}));
+      to_csv(compare(scenario, {.gpus = 64, .space = {.offload = {Offload::kOptimizer}}}));
   const CsvTable table = CsvTable::from_text(csv, "csv");
   ASSERT_EQ(table.num_rows(), 4U);
   EXPECT_THAT(table.text(0, "reason"), HasSubstr("give it a \"host\""));
@@ -214,7 +214,7 @@ TEST(StrategiesTable, HasTimesGpusAndLossesInTheirColumns) {
   for (const Objective objective : {Objective::kTime, Objective::kCost}) {
     const StrategyComparison comparison =
         compare(llama_on_h100(), {.gpus = 65, .objective = objective});
-    const std::string text = summarize(comparison, {"an assumption"});
+    const std::string text = to_text(comparison, {"an assumption"});
     const auto cost_of = [&](const StrategyResult& result) {
       const double time = result.plan->predicted.iteration_time.value.value();
       return objective == Objective::kTime
@@ -270,7 +270,7 @@ TEST(StrategiesTable, HasTimesGpusAndLossesInTheirColumns) {
 // As many fields as the header has, with or without a plan.
 TEST(StrategiesCsv, HasEachFigureInItsColumn) {
   const StrategyComparison comparison =
-      compare(llama_on_h100(), {.gpus = 65, .pins = {.tp = IntegerRanges(8)}});
+      compare(llama_on_h100(), {.gpus = 65, .space = {.tp = IntegerRanges(8)}});
   const CsvTable table = CsvTable::from_text(to_csv(comparison), "csv");
   ASSERT_EQ(table.num_rows(), 4U);
   int num_plans = 0;
@@ -301,7 +301,7 @@ TEST(StrategiesCsv, HasEachFigureInItsColumn) {
 // 24 heads: what would do is one line, without its end.
 TEST(CompareStrategies, GivesTheFirstReasonInOneLine) {
   const StrategyComparison comparison =
-      compare(selene_2021("1.7B", 512), {.gpus = 64, .pins = {.tp = IntegerRanges(7)}});
+      compare(selene_2021("1.7B", 512), {.gpus = 64, .space = {.tp = IntegerRanges(7)}});
   for (const Strategy strategy : {Strategy::kPtdP, Strategy::kZero3Tensor}) {
     EXPECT_THAT(
         of(comparison, strategy).reason,
@@ -310,7 +310,7 @@ TEST(CompareStrategies, GivesTheFirstReasonInOneLine) {
   }
   // Of several lines, as where the batch is in the way of some and the heads of others.
   const StrategyComparison batch =
-      compare(llama_on_h100(), {.gpus = 64, .pins = {.dp = IntegerRanges(7)}});
+      compare(llama_on_h100(), {.gpus = 64, .space = {.dp = IntegerRanges(7)}});
   for (const StrategyResult& result : batch.results) {
     EXPECT_FALSE(result.plan.has_value());
     EXPECT_THAT(result.reason, testing::Not(HasSubstr("\n")));

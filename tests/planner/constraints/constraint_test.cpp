@@ -162,8 +162,8 @@ TEST(FindViolation, NamesTheLastStageWhereTheLogitsAreTooMuch) {
   Scenario scenario = selene_2021("gpt2-124m", 64);
   scenario.job.model.vocab_size = 5'000'000;
   const ParallelConfig config{.pp = 2, .micro_batch_size = 4, .recompute = Recompute::kFull};
-  const Bytes first = stage_memory({scenario, config}, 0).total();
-  ASSERT_GT(stage_memory({scenario, config}, 1).total(), first);
+  const Bytes first = rank_memory({scenario, config}, 0).total();
+  ASSERT_GT(rank_memory({scenario, config}, 1).total(), first);
   EXPECT_EQ(find_violation({scenario, config}, first), Constraint::kMemoryLastStage);
   // Where neither fits, the first is named.
   EXPECT_EQ(find_violation({scenario, config}, first - Bytes(1.0)), Constraint::kMemoryFirstStage);

@@ -12,20 +12,20 @@ namespace {
 using testing::HasSubstr;
 
 TEST(ParsePartialConfig, ReadsEveryKey) {
-  const Pins pins = parse_partial_config(
+  const SearchSpace space = parse_partial_config(
       "tp=8,pp=64,dp=6,cp=4,vpp=2,b=1,schedule=interleaved,recompute=full,sequence_parallel=off,"
       "zero_stage=0",
       "--explain");
-  EXPECT_EQ(pins.tp, IntegerRanges(8));
-  EXPECT_EQ(pins.pp, IntegerRanges(64));
-  EXPECT_EQ(pins.dp, IntegerRanges(6));
-  EXPECT_EQ(pins.cp, IntegerRanges(4));
-  EXPECT_EQ(pins.vpp, IntegerRanges(2));
-  EXPECT_EQ(pins.micro_batch_size, IntegerRanges(1));
-  EXPECT_EQ(pins.zero_stage, IntegerRanges(0));
-  EXPECT_THAT(pins.schedules, testing::ElementsAre(ScheduleKind::kInterleaved));
-  EXPECT_THAT(pins.recompute, testing::ElementsAre(Recompute::kFull));
-  EXPECT_EQ(pins.sequence_parallel, false);
+  EXPECT_EQ(space.tp, IntegerRanges(8));
+  EXPECT_EQ(space.pp, IntegerRanges(64));
+  EXPECT_EQ(space.dp, IntegerRanges(6));
+  EXPECT_EQ(space.cp, IntegerRanges(4));
+  EXPECT_EQ(space.vpp, IntegerRanges(2));
+  EXPECT_EQ(space.micro_batch_size, IntegerRanges(1));
+  EXPECT_EQ(space.zero_stage, IntegerRanges(0));
+  EXPECT_THAT(space.schedules, testing::ElementsAre(ScheduleKind::kInterleaved));
+  EXPECT_THAT(space.recompute, testing::ElementsAre(Recompute::kFull));
+  EXPECT_EQ(space.sequence_parallel, false);
 }
 
 TEST(ParsePartialConfig, RefusesWhatItCannotRead) {
@@ -113,7 +113,7 @@ TEST(Explain, FindsTheBestCompletionOfWhatIsGiven) {
 
 TEST(Explain, KeepsToThePinsOfTheSearch) {
   const Scenario scenario = selene_2021("18B");
-  const SearchOptions options{.gpus = 256, .pins = {.recompute = {Recompute::kFull}}};
+  const SearchOptions options{.gpus = 256, .space = {.recompute = {Recompute::kFull}}};
   const Explanation explanation =
       explain(scenario, options, parse_partial_config("tp=8", "--explain"));
   EXPECT_EQ(explanation.matching.best.front().config.tp, 8);
@@ -134,25 +134,25 @@ TEST(ParsePartialConfig, ReadsAConfigurationAsItIsPrinted) {
                               .rank_order = RankOrder::kTpCpEpPpDp,
                               .offload = Offload::kBoth,
                               .offload_num_layers = 7};
-  const Pins pins = parse_partial_config(to_string(config), "--explain");
-  EXPECT_EQ(pins.tp, IntegerRanges(8));
-  EXPECT_EQ(pins.pp, IntegerRanges(64));
-  EXPECT_EQ(pins.dp, IntegerRanges(6));
-  EXPECT_EQ(pins.cp, IntegerRanges(4));
-  EXPECT_EQ(pins.vpp, IntegerRanges(2));
-  EXPECT_EQ(pins.micro_batch_size, IntegerRanges(1));
-  EXPECT_EQ(pins.schedules, std::vector<ScheduleKind>{ScheduleKind::kInterleaved});
-  EXPECT_EQ(pins.recompute, std::vector<Recompute>{Recompute::kSelective});
-  EXPECT_EQ(pins.sequence_parallel, true);
-  EXPECT_EQ(pins.zero_stage, IntegerRanges(1));
-  EXPECT_EQ(pins.rank_orders, std::vector(1, RankOrder::kTpCpEpPpDp));
-  EXPECT_EQ(pins.offload, std::vector(1, Offload::kBoth));
-  EXPECT_EQ(pins.offload_num_layers, 7);
+  const SearchSpace space = parse_partial_config(to_string(config), "--explain");
+  EXPECT_EQ(space.tp, IntegerRanges(8));
+  EXPECT_EQ(space.pp, IntegerRanges(64));
+  EXPECT_EQ(space.dp, IntegerRanges(6));
+  EXPECT_EQ(space.cp, IntegerRanges(4));
+  EXPECT_EQ(space.vpp, IntegerRanges(2));
+  EXPECT_EQ(space.micro_batch_size, IntegerRanges(1));
+  EXPECT_EQ(space.schedules, std::vector<ScheduleKind>{ScheduleKind::kInterleaved});
+  EXPECT_EQ(space.recompute, std::vector<Recompute>{Recompute::kSelective});
+  EXPECT_EQ(space.sequence_parallel, true);
+  EXPECT_EQ(space.zero_stage, IntegerRanges(1));
+  EXPECT_EQ(space.rank_orders, std::vector(1, RankOrder::kTpCpEpPpDp));
+  EXPECT_EQ(space.offload, std::vector(1, Offload::kBoth));
+  EXPECT_EQ(space.offload_num_layers, 7);
 }
 
 // What is not printed is as usual, and open where keys are given one by one.
 TEST(ParsePartialConfig, ReadsAPrintedConfigurationAsThatOneAlone) {
-  const Pins printed = parse_partial_config(to_string(ParallelConfig{.pp = 2}), "--explain");
+  const SearchSpace printed = parse_partial_config(to_string(ParallelConfig{.pp = 2}), "--explain");
   EXPECT_EQ(printed.cp, IntegerRanges(1));
   EXPECT_EQ(printed.vpp, IntegerRanges(1));
   EXPECT_EQ(printed.zero_stage, IntegerRanges(0));
@@ -160,7 +160,8 @@ TEST(ParsePartialConfig, ReadsAPrintedConfigurationAsThatOneAlone) {
   EXPECT_EQ(printed.sequence_parallel, false);
   EXPECT_EQ(printed.reshard_after_forward, true);
   EXPECT_EQ(printed.offload, std::vector(1, Offload::kNone));
-  const Pins partial = parse_partial_config("tp=1,pp=2,dp=1,b=1,recompute=none", "--explain");
+  const SearchSpace partial =
+      parse_partial_config("tp=1,pp=2,dp=1,b=1,recompute=none", "--explain");
   EXPECT_TRUE(partial.cp.is_any());
   EXPECT_TRUE(partial.zero_stage.is_any());
   EXPECT_FALSE(partial.sequence_parallel.has_value());
@@ -171,11 +172,11 @@ TEST(ParsePartialConfig, ReadsLayersAndTheLimitOfASearchedSchedule) {
                               .schedule = ScheduleKind::kZbAuto,
                               .layers_per_stage = {3, 5, 5, 4},
                               .memory_limit = 7};
-  const Pins pins = parse_partial_config(to_string(config), "--explain");
-  EXPECT_EQ(pins.memory_limit, 7);
-  EXPECT_EQ(pins.layers_per_stage, config.layers_per_stage);
+  const SearchSpace space = parse_partial_config(to_string(config), "--explain");
+  EXPECT_EQ(space.memory_limit, 7);
+  EXPECT_EQ(space.layers_per_stage, config.layers_per_stage);
   // Between other keys, too, and behind a comma.
-  const Pins between = parse_partial_config("tp=8,layers=0,2x1,0,b=2", "--explain");
+  const SearchSpace between = parse_partial_config("tp=8,layers=0,2x1,0,b=2", "--explain");
   EXPECT_EQ(between.layers_per_stage, (std::vector<int>{0, 1, 1, 0}));
   EXPECT_EQ(between.tp, IntegerRanges(8));
   EXPECT_EQ(between.micro_batch_size, IntegerRanges(2));
@@ -197,7 +198,7 @@ TEST(Explain, KeepsToTheLayersThatAreGiven) {
 }
 
 TEST(Explain, RefusesToOffloadLayersOfNothing) {
-  const Pins partial = parse_partial_config("offload_num_layers=7", "--explain");
+  const SearchSpace partial = parse_partial_config("offload_num_layers=7", "--explain");
   EXPECT_THAT(message_of([&] { return explain(selene_2021("1T"), {.gpus = 3072}, partial); }),
               testing::HasSubstr("offload_num_layers: expected offload=activations beside it"));
 }
@@ -211,16 +212,16 @@ TEST(ParsePartialConfig, ReadsWhatRecomputationIsOf) {
   const ParallelConfig layers{.recompute = Recompute::kFull,
                               .recompute_method = RecomputeMethod::kUniform,
                               .recompute_num_layers = 3};
-  const Pins pins = parse_partial_config(to_string(layers), "--explain");
-  EXPECT_EQ(pins.recompute_method, RecomputeMethod::kUniform);
-  EXPECT_EQ(pins.recompute_num_layers, 3);
+  const SearchSpace space = parse_partial_config(to_string(layers), "--explain");
+  EXPECT_EQ(space.recompute_method, RecomputeMethod::kUniform);
+  EXPECT_EQ(space.recompute_num_layers, 3);
 }
 
 // Of 48 layers of one stage 33 recompute; the search alone knows all or none.
 TEST(Explain, ComparesWithPlansThatRecomputeSomeLayers) {
   const Scenario scenario =
       shipped_scenario("39B", "mosaicml-a100-40gb", "megatron-core-2024", 2440);
-  const SearchOptions options{.gpus = 2440, .pins = {.tp = IntegerRanges(8)}};
+  const SearchOptions options{.gpus = 2440, .space = {.tp = IntegerRanges(8)}};
   const Explanation explanation =
       explain(scenario, options, parse_partial_config("pp=2", "--explain"));
   const Candidate& best = explanation.all.best.front();
@@ -235,7 +236,7 @@ void expect_in_place_of(const ParallelConfig& pinned, const ParallelConfig& aske
                         const Scenario& scenario, std::int64_t gpus) {
   SCOPED_TRACE(to_string(asked) + " in place of " + to_string(pinned));
   const SearchOptions options{.gpus = gpus,
-                              .pins = parse_partial_config(to_string(pinned), "flags")};
+                              .space = parse_partial_config(to_string(pinned), "flags")};
   const Explanation explanation =
       explain(scenario, options, parse_partial_config(to_string(asked), "--explain"));
   ASSERT_EQ(explanation.matching.best.size(), 1U);
@@ -324,7 +325,7 @@ TEST(Explain, ForgetsTheLayersOfWhatIsOffloadedInstead) {
   const auto asked = [](const std::string& flags, const std::string& text) {
     const SearchOptions options{
         .gpus = 16,
-        .pins = parse_partial_config(
+        .space = parse_partial_config(
             "tp=1,pp=1,dp=16,cp=1,ep=8,b=1,recompute=none,zero_stage=1," + flags, "flags")};
     return explain(few_experts(), options, parse_partial_config(text, "--explain"));
   };

@@ -11,8 +11,8 @@ using testing::HasSubstr;
 
 TEST(WhyNothingFits, SaysWhichValuesWouldDo) {
   const Scenario scenario = selene_2021("1.7B", 512);  // 24 heads, 24 layers
-  const auto why = [&](const Pins& pins, std::int64_t gpus) {
-    const SearchOptions options{.gpus = gpus, .pins = pins};
+  const auto why = [&](const SearchSpace& space, std::int64_t gpus) {
+    const SearchOptions options{.gpus = gpus, .space = space};
     const SearchResult result = search(scenario, options);
     EXPECT_TRUE(result.best.empty());
     return why_nothing_fits(scenario, options, result);
@@ -33,8 +33,8 @@ TEST(WhyNothingFits, SaysHowSequencesCanBeShared) {
   Scenario scenario = selene_2021("1.7B", 512);  // 24 heads
   scenario.job.model.seq_length = 24;
   scenario.stack.can_run.context_parallel = true;
-  const auto why = [&](const Pins& pins) {
-    const SearchOptions options{.gpus = 64, .pins = pins};
+  const auto why = [&](const SearchSpace& space) {
+    const SearchOptions options{.gpus = 64, .space = space};
     return why_nothing_fits(scenario, options, search(scenario, options));
   };
   EXPECT_THAT(why({.cp = IntegerRanges(5)}), HasSubstr("cp can be 1, 2, 3, 4, 6, 12\n"));
@@ -57,7 +57,7 @@ TEST(WhyNothingFits, SaysHowSequencesCanBeShared) {
 
 TEST(WhyNothingFits, SaysWhatTheStackRuns) {
   const Scenario scenario = selene_2021("1.7B", 512);
-  const SearchOptions options{.gpus = 8, .pins = {.sequence_parallel = true}};
+  const SearchOptions options{.gpus = 8, .space = {.sequence_parallel = true}};
   EXPECT_THAT(why_nothing_fits(scenario, options, search(scenario, options)),
               HasSubstr("stack megatron-lm-2021 runs 1f1b or interleaved, recompute none or full, "
                         "ZeRO 0, ranks as tp-cp-ep-dp-pp, no offload, no sequence parallelism"));
@@ -65,8 +65,8 @@ TEST(WhyNothingFits, SaysWhatTheStackRuns) {
 
 TEST(WhyNothingFits, NamesPinsThatContradictEachOther) {
   const Scenario scenario = selene_2021("1.7B", 512);
-  const auto why = [&](const Pins& pins) {
-    const SearchOptions options{.gpus = 64, .pins = pins};
+  const auto why = [&](const SearchSpace& space) {
+    const SearchOptions options{.gpus = 64, .space = space};
     return why_nothing_fits(scenario, options, search(scenario, options));
   };
   EXPECT_THAT(why({.vpp = IntegerRanges(2), .schedules = {ScheduleKind::kOneFOneB}}),
@@ -91,7 +91,7 @@ TEST(GpusThatWouldDo, AreTheFirstMultipleThatFits) {
 TEST(GpusThatWouldDo, AreNoneWhereMoreDoNotHelp) {
   // 7 does not divide 160 heads on any number of GPUs.
   EXPECT_FALSE(
-      gpus_that_would_do(selene_2021("1T"), {.gpus = 8, .pins = {.tp = IntegerRanges(7)}}));
+      gpus_that_would_do(selene_2021("1T"), {.gpus = 8, .space = {.tp = IntegerRanges(7)}}));
 }
 
 TEST(GpusThatWouldDo, AreNoMoreThanTheClusterHas) {
@@ -151,7 +151,7 @@ TEST(WhyNothingFits, GivesForEachConstraintTheNumbersThatWouldDo) {
   EXPECT_EQ(of(C::kHostMemory), "cluster dgx-h100 says nothing of its hosts: give it a \"host\"");
   scenario.stack.can_run.context_parallel = false;
   EXPECT_EQ(of(C::kSequenceByTp), "tp must divide 4096");
-  EXPECT_EQ(advice(C::kSequenceByTp, scenario, {.gpus = 64, .pins = {.cp = IntegerRanges(2)}}),
+  EXPECT_EQ(advice(C::kSequenceByTp, scenario, {.gpus = 64, .space = {.cp = IntegerRanges(2)}}),
             "tp * cp must divide 4096");
 }
 
@@ -212,12 +212,12 @@ TEST(WhyNothingFits, SuggestsTheNearestBatchOfAllThatIsAskedFor) {
   const Scenario scenario = selene_2021("1.7B", 100);
   EXPECT_THAT(advice(Constraint::kBatchByDp, scenario,
                      {.gpus = 64,
-                      .pins = {.dp = IntegerRanges::parse("7,9", 1, 64, ""),
-                               .micro_batch_size = IntegerRanges(4)}}),
+                      .space = {.dp = IntegerRanges::parse("7,9", 1, 64, ""),
+                                .micro_batch_size = IntegerRanges(4)}}),
               HasSubstr("50, 100; the nearest batch that would do is 108"));
   // 128 replicas have no smaller batch than 128.
   EXPECT_THAT(advice(Constraint::kDpBeyondBatch, scenario,
-                     {.gpus = 128, .pins = {.dp = IntegerRanges(128)}}),
+                     {.gpus = 128, .space = {.dp = IntegerRanges(128)}}),
               HasSubstr("the nearest batch that would do is 128"));
 }
 
@@ -248,8 +248,8 @@ TEST(WhyNothingFits, SaysAllThatAStackRuns) {
 
 TEST(WhyNothingFits, NamesEachContradictionButNoneWhereThereIsAWay) {
   const Scenario scenario = selene_2021("1.7B", 512);
-  const auto why = [&](const Pins& pins, std::int64_t gpus = 64) {
-    return why_nothing_fits(scenario, {.gpus = gpus, .pins = pins}, {});
+  const auto why = [&](const SearchSpace& space, std::int64_t gpus = 64) {
+    return why_nothing_fits(scenario, {.gpus = gpus, .space = space}, {});
   };
   const std::string none = why({});
   const auto one_or_two = IntegerRanges::parse("1:2", 1, 8, "");
@@ -269,7 +269,7 @@ TEST(WhyNothingFits, NamesEachContradictionButNoneWhereThereIsAWay) {
   EXPECT_EQ(why({.schedules = {Kind::kPipeDream, Kind::kOneFOneB}}), none);
   EXPECT_EQ(why({.schedules = {Kind::kPipeDream}, .allow_stale_weights = true}), none);
   // The smallest of each: 2 * 4 * 8 = 64 GPUs.
-  const Pins most{
+  const SearchSpace most{
       .tp = IntegerRanges::parse("2,4", 1, 8, ""), .pp = IntegerRanges(4), .dp = IntegerRanges(8)};
   EXPECT_EQ(why(most, 64), none);
   EXPECT_EQ(why(most, 63), "  tp=2 pp=4 dp=8, the smallest asked for, need more than 63 GPUs\n");

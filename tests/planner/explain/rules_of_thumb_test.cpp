@@ -63,7 +63,7 @@ TEST(RulesOfThumb, ShareSequencesOnlyWhereThatIsAskedFor) {
     EXPECT_EQ(baseline.choice->config.cp, 1) << baseline.name;
   }
   for (const Baseline& baseline :
-       rules_of_thumb(scenario, {.gpus = 64, .pins = {.cp = IntegerRanges(4)}})) {
+       rules_of_thumb(scenario, {.gpus = 64, .space = {.cp = IntegerRanges(4)}})) {
     ASSERT_TRUE(baseline.choice.has_value()) << baseline.name;
     EXPECT_EQ(baseline.choice->config.cp, 4) << baseline.name;
     EXPECT_EQ(baseline.choice->config.world_size(), 64) << baseline.name;
@@ -73,7 +73,7 @@ TEST(RulesOfThumb, ShareSequencesOnlyWhereThatIsAskedFor) {
 TEST(RulesOfThumb, KeepToThePins) {
   const Scenario scenario = selene_2021("7.5B");
   for (const Baseline& baseline :
-       rules_of_thumb(scenario, {.gpus = 128, .pins = {.tp = IntegerRanges(8)}})) {
+       rules_of_thumb(scenario, {.gpus = 128, .space = {.tp = IntegerRanges(8)}})) {
     ASSERT_TRUE(baseline.choice.has_value()) << baseline.name;
     EXPECT_EQ(baseline.choice->config.tp, 8) << baseline.name;
   }
@@ -103,8 +103,8 @@ TEST(RulesOfThumb, BeginWithOneGpuOrWithTheWholeNode) {
 // to.
 TEST(RulesOfThumb, SplitSequencesWithTheLayersUnlessThatIsPinned) {
   const Scenario scenario = shipped_scenario("76B", "selene-a100", "megatron-lm-2022");
-  const auto second = [&](const Pins& pins) {
-    return rules_of_thumb(scenario, {.gpus = 1024, .pins = pins}).at(1).choice->config;
+  const auto second = [&](const SearchSpace& space) {
+    return rules_of_thumb(scenario, {.gpus = 1024, .space = space}).at(1).choice->config;
   };
   const ParallelConfig free = second({});
   EXPECT_GT(free.tp, 1);

@@ -8,7 +8,7 @@
 
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/memory/memory.h"
-#include "planner/partition_report/partition_report.h"
+#include "planner/partition_report/partition_output.h"
 #include "tests/support/scenarios.h"
 #include "tests/support/thrown.h"
 
@@ -52,7 +52,7 @@ TEST(PartitionList, HasNoEvenSplitWithFewerLayersThanStages) {
   EXPECT_EQ(partition.layers_per_stage(), (Sizes{0, 1, 1, 1, 1, 1, 1, 0}));
   EXPECT_EQ(partition.stages[7].layers, "out");
   EXPECT_FALSE(partition.even.has_value());
-  EXPECT_NE(summarize(partition).find("no even split"), std::string::npos);
+  EXPECT_NE(to_text(partition).find("no even split"), std::string::npos);
 }
 
 TEST(PartitionList, OfMoreStagesThanLayersFitsNowhere) {
@@ -123,7 +123,7 @@ TEST(PartitionModel, AgreesWithTheCostModel) {
   EXPECT_NEAR(pipeline_time(partition, partition.ranks).value(),
               (64.0 * pipeline.slowest.total() + 6.0 * pipeline.mean).value(), 1e-9);
   for (int rank = 0; rank < config.pp; ++rank) {
-    EXPECT_EQ(partition.ranks[rank].memory, stage_memory({scenario, config}, rank).total());
+    EXPECT_EQ(partition.ranks[rank].memory, rank_memory({scenario, config}, rank).total());
   }
 }
 
@@ -168,7 +168,7 @@ TEST(PartitionList, FillsAPipelineOfChunksInLessTime) {
   EXPECT_EQ(v.stages[3].rank, 0);
   EXPECT_EQ(looped.stages[3].rank, 1);
   const auto headline = [](const PipelinePartition& partition) {
-    const std::string text = summarize(partition);
+    const std::string text = to_text(partition);
     return text.substr(0, text.find('\n'));
   };
   EXPECT_EQ(headline(looped), "small: pp=2 vpp=2");
@@ -198,7 +198,7 @@ TEST(PartitionReport, HoldsTimesAndMemoryOfEveryStageAndRank) {
   EXPECT_NEAR(json["slowest_gain_pct"], 100.0 / 6.0, 1e-9);
   EXPECT_NEAR(json["pipeline_gain_pct"], 100.0 * 10.0 / (60.0 + 32.0 / 3.0), 1e-9);
   EXPECT_FALSE(json.contains("memory_GiB"));
-  const std::string text = summarize(partition);
+  const std::string text = to_text(partition);
   EXPECT_NE(text.find("     1      1       3         6000  3 x block\n"), std::string::npos)
       << text;
   EXPECT_NE(text.find("     2      2       1         5000  block, out\n\n"), std::string::npos);
@@ -216,15 +216,15 @@ TEST(PartitionReport, HoldsTimesAndMemoryOfEveryStageAndRank) {
   partition.has_memory = false;
   EXPECT_NE(to_csv(partition).find("\n1,1,3,6,6,\n"), std::string::npos);
   EXPECT_FALSE(nlohmann::json::parse(to_json(partition))["ranks"][1].contains("memory_GiB"));
-  EXPECT_NE(summarize(partition).find("     1         6000            -  1  (slowest)\n"),
+  EXPECT_NE(to_text(partition).find("     1         6000            -  1  (slowest)\n"),
             std::string::npos);
   // 6.5 GiB for each rank would not hold the even split's 7, and 7 would.
   partition.request.memory = gibibytes(6.5);
-  EXPECT_NE(summarize(partition).find("the even split does not fit: 7 GiB on its fullest GPU\n"),
+  EXPECT_NE(to_text(partition).find("the even split does not fit: 7 GiB on its fullest GPU\n"),
             std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(to_json(partition))["even"]["fits"], false);
   partition.request.memory = gibibytes(7.0);
-  EXPECT_EQ(summarize(partition).find("does not fit"), std::string::npos);
+  EXPECT_EQ(to_text(partition).find("does not fit"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(to_json(partition))["memory_GiB"], 7.0);
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "cost_model/iteration/step_terms.h"
+#include "cost_model/iteration/reduction_and_optimizer.h"
 #include "planner/plan/plan_simulation.h"
 #include "tests/planner/fake_machine.h"
 

@@ -4,7 +4,7 @@
 
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/validator/validator.h"
-#include "cost_model/simulation/shared_cores.h"
+#include "cost_model/simulation/core_scheduler.h"
 #include "planner/plan/plan_simulation.h"
 #include "tests/planner/fake_machine.h"
 
@@ -223,7 +223,8 @@ TEST(Compose, HasRanksTakeTurnsOnTheirCores) {
   const Seconds passes = time_on_shared_cores(complete_schedule(plan), each, 1, 2);
   EXPECT_NEAR(composition.step.value() / (passes.value() + 1.0), 1.0, kOfMessages);
   // Beyond (16 + 3)·3 s and the optimizer.
-  EXPECT_NEAR(composition.core_sharing.value() / (passes.value() + 1.0 - 57.5), 1.0, kOfMessages);
+  EXPECT_NEAR(composition.core_contention.value() / (passes.value() + 1.0 - 57.5), 1.0,
+              kOfMessages);
 }
 
 // And so do replicas, whose reductions keep no core busy.

@@ -35,11 +35,11 @@ RehearsalReport report() {
           .predicted_time = {.value = Seconds(2.0), .low = Seconds(1.0), .high = Seconds(2.5)},
           .simulated_time = Seconds(2.1),
           .composed_time = Seconds(2.5),
-          .core_sharing = Seconds(0.25),
+          .core_contention = Seconds(0.25),
           .model_flops = Flops(1e12),
           .hardware_flops = Flops(2e12),
           .peak = FlopsPerSecond(4e12),
-          .terms_stage = 3,
+          .terms_rank = 3,
           .terms = {{.name = "matmul", .predicted = Seconds(1.0), .composed = Seconds(1.25)}},
           .ranks = {{.pipeline_rank = 1,
                      .rank = 1,
@@ -81,7 +81,7 @@ TEST(RehearsalReport, RefusesAnotherSchemaAndValuesThatCannotBe) {
 }
 
 TEST(RehearsalReport, SaysWhatWasPredictedAndWhatFollows) {
-  const std::string text = rehearsal_text(report());
+  const std::string text = to_text(report());
   for (const char* part :
        {"1 of 4 ranks of the pipeline", "Rates of NVIDIA H200, on which this ran", "a note",
         "time per iteration", "2 s", "2.5 s", "-20.0 %",  // 2 / 2.5 − 1
@@ -96,13 +96,13 @@ TEST(RehearsalReport, SaysWhatWasPredictedAndWhatFollows) {
 TEST(RehearsalReport, HasNoMfuWhereTheRatesAreAnotherDevices) {
   RehearsalReport other = report();
   other.peak = FlopsPerSecond(0.0);
-  EXPECT_THAT(rehearsal_text(other), Not(HasSubstr("10.0 %")));
+  EXPECT_THAT(to_text(other), Not(HasSubstr("10.0 %")));
 }
 
 // 2e12 FLOP on four devices take 2 and 2.5 s; of the model's 1e12 the peak would take 0.25 s.
 TEST(RehearsalText, SetsWhatIsComposedBesideThePrediction) {
   RehearsalReport made = report();
-  const std::string text = rehearsal_text(made);
+  const std::string text = to_text(made);
   EXPECT_THAT(text, HasSubstr("\n\n"
                               "                                   predicted        composed"
                               "  pred/comp\n"
@@ -121,10 +121,10 @@ TEST(RehearsalText, SetsWhatIsComposedBesideThePrediction) {
   EXPECT_THAT(text,
               HasSubstr("\na note\nRanks take turns on cores: while one waited for a message, "
                         "3 MB of other memory were used"));
-  made.core_sharing = Seconds(0.0);
+  made.core_contention = Seconds(0.0);
   made.planned_time = Seconds(2.0);
   made.execution.memory_of_others = Bytes(0.0);
-  const std::string shorter = rehearsal_text(made);
+  const std::string shorter = to_text(made);
   EXPECT_THAT(shorter, Not(HasSubstr("of it sharing cores")));
   EXPECT_THAT(shorter, HasSubstr("predicted 1 s to 2.5 s\n"));
   EXPECT_THAT(shorter, Not(HasSubstr("Ranks take turns")));
@@ -140,7 +140,7 @@ TEST(RehearsalText, ListsTermsActionsAndMemoryOfEachRank) {
       {.kind = "OPTIMIZER", .stage = 1, .count = 1, .time = {.measured = Seconds(0.002)}});
   rank.memory.insert(rank.memory.begin(),
                      {.category = "weights", .size = {Bytes(0.0), Bytes(5e8)}});
-  const std::string text = rehearsal_text(made);
+  const std::string text = to_text(made);
   EXPECT_THAT(text, HasSubstr("Where the time goes, on rank 3 of the pipeline, which computes "
                               "longest\n"
                               "  matmul                                 1 s          1.25 s"
@@ -162,7 +162,7 @@ TEST(RehearsalText, SaysWhichRanksHaveTheTimesOfAnother) {
     RehearsalReport made = report();
     made.ranks.front().pipeline_rank = rank;
     made.sources = sources;
-    const std::string text = rehearsal_text(made);
+    const std::string text = to_text(made);
     const std::size_t begin = text.find(" in flight") + 10;
     return text.substr(begin, text.find('\n', begin) - begin);
   };

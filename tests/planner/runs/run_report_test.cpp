@@ -32,7 +32,7 @@ RunReport made_up() {
                       .basis = "Predicted for host",
                       .is_reproducible = true,
                       .straggler = {.rank = 3, .factor = 2.5, .lost = Seconds(0.75)},
-                      .terms_stage = 1,
+                      .terms_rank = 1,
                       .model = small_model(64, 32),
                       .global_batch_size = 8,
                       .dp = 2};
@@ -72,7 +72,7 @@ std::string paragraph(const std::string& text, const std::string& first) {
 
 // 48 GFLOP over 4 ranks in 1.5 and 2 s; 8 * 32 tokens; of 12 steps 2 warm up.
 TEST(RunText, SetsTheIterationBesideItsPrediction) {
-  const std::string text = run_text(made_up());
+  const std::string text = to_text(made_up());
   EXPECT_EQ(paragraph(text, "                             "),
             "                                   predicted        measured  pred/meas\n"
             "  time per iteration                   1.5 s             2 s    -25.0 %\n"
@@ -81,7 +81,7 @@ TEST(RunText, SetsTheIterationBesideItsPrediction) {
             "  measured from 1.9 s to 2.2 s over 10 steps; predicted 1.25 s to 1.75 s\n");
   RunReport unpredicted = made_up();
   unpredicted.predicted_time = {};
-  EXPECT_EQ(paragraph(run_text(unpredicted), "                             "),
+  EXPECT_EQ(paragraph(to_text(unpredicted), "                             "),
             "                                   predicted        measured  pred/meas\n"
             "  time per iteration                       -             2 s\n"
             "  per rank                                 -       6 GFLOP/s\n"
@@ -91,7 +91,7 @@ TEST(RunText, SetsTheIterationBesideItsPrediction) {
 
 // Of F over both stages: (8 * 10 + 24 * 30) / 32 = 25 ms and (8 * 20 + 24 * 40) / 32 = 35 ms.
 TEST(RunText, AddsUpTermsActionsMemoryAndBytes) {
-  const std::string text = run_text(made_up());
+  const std::string text = to_text(made_up());
   EXPECT_EQ(paragraph(text, "Where the time goes"),
             "Where the time goes, on the rank that computes longest; collectives include waiting\n"
             "  matmul                                 1 s          1.25 s    -20.0 %\n"
@@ -119,7 +119,7 @@ TEST(RunText, ShowsTheEndsOfLongPipelinesOnly) {
   RunReport report = made_up();
   const auto shown = [&](std::size_t ranks) {
     report.memory.assign(ranks, {Bytes(1e9), Bytes(1e9), 1, 1});
-    const std::string text = run_text(report);
+    const std::string text = to_text(report);
     int lines = 0;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const bool is_shown = text.find("\n  rank " + std::to_string(rank) + ",") < text.size();
@@ -135,21 +135,21 @@ TEST(RunText, ShowsTheEndsOfLongPipelinesOnly) {
 TEST(RunText, BeginsWithWhatRanAndHow) {
   RunReport report = made_up();
   EXPECT_THAT(
-      run_text(report),
+      to_text(report),
       StartsWith("small on 4 processes of alpha, beta over tcp with tp=1 pp=2 dp=2 b=1 1f1b "
                  "recompute=none: 12 steps of 8 sequences in fp32, data tokens.bin\n"
                  "Ended after 112 of 120 steps.\n"
                  "Straggler: rank 3 computes 2.5 times as long as the others, which loses "
                  "up to 750 ms of 2 s per step;"));
-  EXPECT_THAT(run_text(report), HasSubstr("\nPredicted for host\nLoss 6.9300 -> 5.1235; 2 steps "
-                                          "skipped, their gradients overflowed\n\n"));
+  EXPECT_THAT(to_text(report), HasSubstr("\nPredicted for host\nLoss 6.9300 -> 5.1235; 2 steps "
+                                         "skipped, their gradients overflowed\n\n"));
   report.execution.hosts.clear();
   report.execution.transport = "threads";
   report.execution.device = "cuda: GPU";
   report.execution.requested_steps = 12;
   report.execution.straggler = {};
   report.skipped_steps = 0;
-  std::string text = run_text(report);
+  std::string text = to_text(report);
   EXPECT_THAT(text, StartsWith("small on 4 threads (cuda: GPU) with "));
   EXPECT_THAT(text, Not(HasSubstr("Ended after")));
   EXPECT_THAT(text, Not(HasSubstr("Straggler")));
@@ -159,7 +159,7 @@ TEST(RunText, BeginsWithWhatRanAndHow) {
   report.execution.global_batch_size = 3;
   report.losses.clear();
   report.differences.clear();
-  text = run_text(report);
+  text = to_text(report);
   EXPECT_THAT(text, HasSubstr("Straggler: rank 0 "));
   // 8 sequences over two replicas are 4 microbatches.
   EXPECT_THAT(text, HasSubstr("Shrunk to hidden 64, 2 heads, sequence 32, 4 layers, dp 1, 3 of 4 "
@@ -172,15 +172,14 @@ TEST(RunText, BeginsWithWhatRanAndHow) {
 TEST(RunText, SaysWhereTheStackKeepsSmallerGradients) {
   RunReport report = made_up();
   report.plan.scenario.stack.gradient_bytes = 2.0;
-  EXPECT_THAT(run_text(report),
-              HasSubstr("kept and reduced in 4 bytes a parameter here, in 2 and 4 "
-                        "by ptdp-cpu: "));
+  EXPECT_THAT(to_text(report), HasSubstr("kept and reduced in 4 bytes a parameter here, in 2 and 4 "
+                                         "by ptdp-cpu: "));
   report.execution.precision = Precision::kBf16;  // nobody expects the plan's bytes of another
-  EXPECT_THAT(run_text(report), Not(HasSubstr("Gradients")));
+  EXPECT_THAT(to_text(report), Not(HasSubstr("Gradients")));
   report = made_up();
   report.plan.scenario.stack.reduced_gradient_bytes = 2.0;
-  EXPECT_THAT(run_text(report), HasSubstr("in 4 and 2 by ptdp-cpu"));
-  EXPECT_THAT(run_text(made_up()), Not(HasSubstr("Gradients")));
+  EXPECT_THAT(to_text(report), HasSubstr("in 4 and 2 by ptdp-cpu"));
+  EXPECT_THAT(to_text(made_up()), Not(HasSubstr("Gradients")));
 }
 
 // Every value but the plan, which has its own test.

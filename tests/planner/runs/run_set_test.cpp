@@ -79,7 +79,7 @@ TEST(RunReport, KeepsWhatTheTransportExpectsOfCalls) {
   EXPECT_EQ(again.calls[0].predicted, Seconds(2e-3));
   EXPECT_EQ(again.calls[0].estimated, Seconds(3e-3));
   EXPECT_EQ(again.calls[0].measured, Seconds(4e-3));
-  EXPECT_THAT(run_text(report),
+  EXPECT_THAT(to_text(report),
               ContainsRegex("tensor all-reduce, 0.0041 MB +2 ms +3 ms +4 ms +-50.0 %"));
 }
 
@@ -97,7 +97,7 @@ TEST(CompareRuns, NamesThoseOfWhichNothingIsPredicted) {
   runs[1].report.execution.basis = "Not predicted: the layers are shrunk";
   const RunSet set = compare_runs(runs);
   EXPECT_EQ(set.runs.size(), 1U);
-  EXPECT_THAT(to_table(set), HasSubstr("not compared: run1.json: Not predicted"));
+  EXPECT_THAT(to_text(set), HasSubstr("not compared: run1.json: Not predicted"));
   const nlohmann::json json = nlohmann::json::parse(to_json(set));
   EXPECT_EQ(json["schema"], "ptdp.runs/1");
   EXPECT_EQ(json["runs"].size(), 1U);
@@ -143,7 +143,7 @@ TEST(CompareRuns, TellsSharesAndErrorsOfTermsInPercentOfTheIteration) {
   EXPECT_EQ(json["orders"][0]["ordered"], 0);
   EXPECT_NEAR(json["orders"][0]["regret_pct"], 25.0, 1e-9);  // 10 s in place of 8
   EXPECT_EQ(
-      to_table(set),
+      to_text(set),
       "run                            predicted    measured     error  plan\n"
       "run0.json                            8 s        10 s   -20.0 %  small tp=1 pp=1 dp=1 b=1 "
       "1f1b recompute=none\n"

@@ -16,8 +16,8 @@ Scenario crowded(const std::string& model = "llama-3-70b") {
   return shipped_scenario(model, "dgx-h100", "megatron-core-2025", 256);
 }
 
-SearchOptions options_of(const Pins& pins) {
-  return {.gpus = 64, .pins = pins, .num_best = 4};
+SearchOptions options_of(const SearchSpace& space) {
+  return {.gpus = 64, .space = space, .num_best = 4};
 }
 
 /// The best of all that recomputes as `base` but modules and layers, one by one.
@@ -60,22 +60,22 @@ TEST(DerivedPlans, AreThoseThatBruteForceFinds) {
     int num_gains = 0;
     for (const int pp : {2, 4, 8}) {
       for (const int micro_batch_size : {1, 2, 4}) {
-        const Pins pins{.tp = IntegerRanges(4),
-                        .pp = IntegerRanges(pp),
-                        .dp = IntegerRanges(16 / pp),
-                        .cp = IntegerRanges(1),
-                        .ep = IntegerRanges(model == std::string("mixtral-8x7b") ? 2 : 1),
-                        .etp = IntegerRanges(1),
-                        .vpp = IntegerRanges(1),
-                        .micro_batch_size = IntegerRanges(micro_batch_size),
-                        .zero_stage = IntegerRanges(1),
-                        .sequence_parallel = true};
-        SearchResult found = search(scenario, options_of(pins));
+        const SearchSpace space{.tp = IntegerRanges(4),
+                                .pp = IntegerRanges(pp),
+                                .dp = IntegerRanges(16 / pp),
+                                .cp = IntegerRanges(1),
+                                .ep = IntegerRanges(model == std::string("mixtral-8x7b") ? 2 : 1),
+                                .etp = IntegerRanges(1),
+                                .vpp = IntegerRanges(1),
+                                .micro_batch_size = IntegerRanges(micro_batch_size),
+                                .zero_stage = IntegerRanges(1),
+                                .sequence_parallel = true};
+        SearchResult found = search(scenario, options_of(space));
         if (found.best.empty()) {
           continue;
         }
         const Candidate searched = found.best.front();
-        add_derived_plans(scenario, options_of(pins), found);
+        add_derived_plans(scenario, options_of(space), found);
         const Candidate expected = brute_force(scenario, searched.config);
         EXPECT_NEAR(found.best.front().time / expected.time, 1.0, 1e-12)
             << model << ' ' << to_string(found.best.front().config) << " / "
@@ -109,8 +109,8 @@ TEST(DerivedPlans, FitAndKeepTheOrderOfTheBest) {
 TEST(DerivedPlans, AreOfDegreesThatNothingElseMakesTheBest) {
   const Scenario scenario =
       shipped_scenario("39B", "mosaicml-a100-40gb", "megatron-core-2024", 2440);
-  const auto best_of = [&](const Pins& pins) {
-    const SearchOptions options{.gpus = 2440, .pins = pins};
+  const auto best_of = [&](const SearchSpace& space) {
+    const SearchOptions options{.gpus = 2440, .space = space};
     SearchResult found = search(scenario, options);
     add_derived_plans(scenario, options, found);
     return found.best.front();
@@ -122,10 +122,10 @@ TEST(DerivedPlans, AreOfDegreesThatNothingElseMakesTheBest) {
 }
 
 TEST(DerivedPlans, AreNoneWhereRecomputationIsPinnedOrTheStackHasNoModules) {
-  const auto adds_none = [](const Scenario& scenario, const Pins& pins) {
-    SearchResult found = search(scenario, options_of(pins));
+  const auto adds_none = [](const Scenario& scenario, const SearchSpace& space) {
+    SearchResult found = search(scenario, options_of(space));
     const std::vector<Candidate> searched = found.best;
-    add_derived_plans(scenario, options_of(pins), found);
+    add_derived_plans(scenario, options_of(space), found);
     return std::equal(found.best.begin(), found.best.end(), searched.begin(), searched.end(),
                       [](const Candidate& a, const Candidate& b) { return a.config == b.config; });
   };
@@ -141,14 +141,14 @@ TEST(DerivedPlans, RecomputeOneOfTwoLayersWhereThatIsEnough) {
   scenario.job.model.vocab_size = 1024;
   scenario.stack.reserve_fraction = 0.0;
   scenario.stack.can_run.recompute = {Recompute::kNone, Recompute::kFull};
-  const Pins pins{.tp = IntegerRanges(8),
-                  .pp = IntegerRanges(2),
-                  .dp = IntegerRanges(4),
-                  .cp = IntegerRanges(1),
-                  .vpp = IntegerRanges(1),
-                  .micro_batch_size = IntegerRanges(1),
-                  .schedules = {ScheduleKind::kOneFOneB},
-                  .sequence_parallel = true};
+  const SearchSpace space{.tp = IntegerRanges(8),
+                          .pp = IntegerRanges(2),
+                          .dp = IntegerRanges(4),
+                          .cp = IntegerRanges(1),
+                          .vpp = IntegerRanges(1),
+                          .micro_batch_size = IntegerRanges(1),
+                          .schedules = {ScheduleKind::kOneFOneB},
+                          .sequence_parallel = true};
   ParallelConfig config{.tp = 8,
                         .pp = 2,
                         .dp = 4,
@@ -162,10 +162,10 @@ TEST(DerivedPlans, RecomputeOneOfTwoLayersWhereThatIsEnough) {
   none.recompute = Recompute::kNone;
   none.recompute_num_layers = 0;
   ASSERT_GT(peak_memory({scenario, none}), scenario.cluster.gpu.memory);
-  SearchResult found = search(scenario, options_of(pins));
+  SearchResult found = search(scenario, options_of(space));
   ASSERT_FALSE(found.best.empty());
   const Candidate all = found.best.front();
-  add_derived_plans(scenario, options_of(pins), found);
+  add_derived_plans(scenario, options_of(space), found);
   EXPECT_LT(time_alone(scenario, config), time_alone(scenario, all.config));
   EXPECT_EQ(to_string(found.best.front().config), to_string(config));
 }

@@ -15,14 +15,15 @@ using testing::IsEmpty;
 
 TEST(EnumerateSplits, HaveRoomForOneReplica) {
   const Scenario scenario = selene_2021("530B");  // 105 layers
-  EXPECT_EQ(enumerate_splits(scenario, 10'000, {}, 8).size(), 105U);
-  EXPECT_EQ(enumerate_splits(scenario, 64, {}, 8).size(), 8U);
-  EXPECT_EQ(enumerate_splits(scenario, 64, {.pp = IntegerRanges(9)}, 8).size(), 0U);
+  EXPECT_EQ(enumerate_degrees(scenario, 10'000, {}, 8).size(), 105U);
+  EXPECT_EQ(enumerate_degrees(scenario, 64, {}, 8).size(), 8U);
+  EXPECT_EQ(enumerate_degrees(scenario, 64, {.pp = IntegerRanges(9)}, 8).size(), 0U);
 }
 
-std::vector<int> context_sizes_of(const Scenario& scenario, std::int64_t gpus, const Pins& pins) {
+std::vector<int> context_sizes_of(const Scenario& scenario, std::int64_t gpus,
+                                  const SearchSpace& space) {
   std::vector<int> sizes;
-  for (const ModelSplit& split : enumerate_splits(scenario, gpus, pins, 1)) {
+  for (const Degrees& split : enumerate_degrees(scenario, gpus, space, 1)) {
     if (split.pp == 1) {
       sizes.push_back(split.cp);
     }
@@ -44,9 +45,10 @@ TEST(EnumerateSplits, ShareSequencesWhereTheStackDoes) {
   EXPECT_THAT(context_sizes_of(scenario, 100, {}), ElementsAre(1));
 }
 
-std::vector<int> replicas_of(const Scenario& scenario, std::int64_t gpus, const Pins& pins) {
+std::vector<int> replicas_of(const Scenario& scenario, std::int64_t gpus,
+                             const SearchSpace& space) {
   std::vector<int> degrees;
-  for (const Replicas& replicas : enumerate_replicas(scenario, gpus, pins)) {
+  for (const Replicas& replicas : enumerate_replicas(scenario, gpus, space)) {
     degrees.push_back(replicas.dp);
   }
   return degrees;
@@ -141,7 +143,7 @@ TEST(EnumerateVariants, LeaveTheEndsOfTheModelChunksOfTheirOwn) {
 
 TEST(EnumerateVariants, HaveTheOrdersOfRanksThatArePinnedWhereThereAreStages) {
   const Scenario scenario = shipped_scenario("18B", "dgx-h100", "megatron-core-2025");
-  const Pins both{.rank_orders = {RankOrder::kTpCpEpDpPp, RankOrder::kTpCpEpPpDp}};
+  const SearchSpace both{.rank_orders = {RankOrder::kTpCpEpDpPp, RankOrder::kTpCpEpPpDp}};
   const std::size_t one = enumerate_variants(scenario, {}, {.tp = 2, .pp = 4}).size();
   EXPECT_EQ(enumerate_variants(scenario, both, {.tp = 2, .pp = 4}).size(), 2 * one);
   EXPECT_EQ(enumerate_variants(scenario, both, {.tp = 2}).size(),
@@ -153,8 +155,8 @@ TEST(EnumerateVariants, OffloadWhatIsPinnedAndElseNothing) {
   for (const ParallelConfig& config : enumerate_variants(scenario, {}, {.tp = 2})) {
     EXPECT_EQ(config.offload, Offload::kNone);
   }
-  const Pins pins{.offload = {Offload::kOptimizer}};
-  for (const ParallelConfig& config : enumerate_variants(scenario, pins, {.tp = 2})) {
+  const SearchSpace space{.offload = {Offload::kOptimizer}};
+  for (const ParallelConfig& config : enumerate_variants(scenario, space, {.tp = 2})) {
     EXPECT_EQ(config.offload, Offload::kOptimizer);
   }
   std::set<int> numbers;  // each eighth of 40 layers, and all but the last
@@ -163,7 +165,7 @@ TEST(EnumerateVariants, OffloadWhatIsPinnedAndElseNothing) {
     numbers.insert(config.offload_num_layers);
   }
   EXPECT_EQ(numbers, (std::set<int>{0, 5, 10, 15, 20, 25, 30, 35}));
-  const Pins layers{.offload = {Offload::kNone, Offload::kBoth}, .offload_num_layers = 7};
+  const SearchSpace layers{.offload = {Offload::kNone, Offload::kBoth}, .offload_num_layers = 7};
   for (const ParallelConfig& config : enumerate_variants(scenario, layers, {.tp = 2})) {
     EXPECT_EQ(config.offload_num_layers, config.offload == Offload::kBoth ? 7 : 0);
   }
@@ -173,20 +175,20 @@ TEST(EnumerateVariants, OffloadWhatIsPinnedAndElseNothing) {
 TEST(EnumerateVariants, RecomputeWhatIsPinned) {
   const Scenario scenario = shipped_scenario("18B", "dgx-h100", "megatron-core-2025");
   const RecomputeModules modules{RecomputeModule::kCoreAttention, RecomputeModule::kMlp};
-  const Pins both{.recompute_modules = modules, .recompute_num_layers = 2};
+  const SearchSpace both{.recompute_modules = modules, .recompute_num_layers = 2};
   for (const Recompute kind : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-    Pins pins = both;
-    pins.recompute = {kind};
-    for (const ParallelConfig& config : enumerate_variants(scenario, pins, {.tp = 2, .pp = 4})) {
+    SearchSpace space = both;
+    space.recompute = {kind};
+    for (const ParallelConfig& config : enumerate_variants(scenario, space, {.tp = 2, .pp = 4})) {
       EXPECT_EQ(config.recompute_modules,
                 kind == Recompute::kSelective ? modules : kCoreAttentionAlone);
       EXPECT_EQ(config.recompute_num_layers, kind == Recompute::kFull ? 2 : 0);
     }
   }
-  for (const auto& [pins, kind] :
-       {std::pair{Pins{.recompute_modules = modules}, Recompute::kSelective},
-        std::pair{Pins{.recompute_num_layers = 2}, Recompute::kFull}}) {
-    const auto variants = enumerate_variants(scenario, pins, {.tp = 2, .pp = 4});
+  for (const auto& [space, kind] :
+       {std::pair{SearchSpace{.recompute_modules = modules}, Recompute::kSelective},
+        std::pair{SearchSpace{.recompute_num_layers = 2}, Recompute::kFull}}) {
+    const auto variants = enumerate_variants(scenario, space, {.tp = 2, .pp = 4});
     EXPECT_EQ(variants.size(), enumerate_variants(scenario, {}, {.tp = 2, .pp = 4}).size() / 3);
     EXPECT_EQ(variants.front().recompute, kind);
   }
@@ -207,12 +209,12 @@ TEST(EnumerateVariants, DoNotSplitTheSequenceOverOneGpu) {
 
 TEST(EnumerateVariants, KeepToThePins) {
   const Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022");
-  const Pins pins{.vpp = IntegerRanges(5),
-                  .zero_stage = IntegerRanges(1),
-                  .recompute = {Recompute::kFull},
-                  .sequence_parallel = false};
+  const SearchSpace space{.vpp = IntegerRanges(5),
+                          .zero_stage = IntegerRanges(1),
+                          .recompute = {Recompute::kFull},
+                          .sequence_parallel = false};
   const std::vector<ParallelConfig> variants =
-      enumerate_variants(scenario, pins, {.tp = 8, .pp = 4, .dp = 4});
+      enumerate_variants(scenario, space, {.tp = 8, .pp = 4, .dp = 4});
   ASSERT_EQ(variants.size(), 1U);
   EXPECT_EQ(variants.front(), (ParallelConfig{.tp = 8,
                                               .pp = 4,

@@ -41,12 +41,12 @@ std::vector<Job> small_jobs() {
              scenario.job.model.num_layers = 8;
              scenario.stack.can_run.schedules = {ScheduleKind::kOneFOneB, ScheduleKind::kZbH1,
                                                  ScheduleKind::kGPipe};
-             options.pins.schedules = {ScheduleKind::kZbH1, ScheduleKind::kGPipe};
+             options.space.schedules = {ScheduleKind::kZbH1, ScheduleKind::kGPipe};
            }},
           {"full sharding", "llama-3-8b", "dgx-h100", "torchtitan-2024", 16, 16, leave_as_it_is},
           {"offloading", "gpt2-1.5b", "dgx-h100", "megatron-core-2025", 8, 4,
            [](Scenario& /*scenario*/, SearchOptions& options) {
-             options.pins.offload = {Offload::kNone, Offload::kOptimizer, Offload::kActivations};
+             options.space.offload = {Offload::kNone, Offload::kOptimizer, Offload::kActivations};
            }}};
 }
 

@@ -13,15 +13,15 @@
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/iteration/least_step.h"
 #include "cost_model/memory/memory.h"
+#include "cost_model/partition/balance_equal_layers.h"
 #include "cost_model/partition/partition.h"
-#include "cost_model/partition/spread.h"
-#include "cost_model/stage/stage.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 #include "planner/constraints/constraint.h"
-#include "planner/search/any_split.h"
 #include "planner/search/enumerate.h"
 #include "planner/search/family_memory.h"
 #include "planner/search/memory_fit.h"
 #include "planner/search/search.h"
+#include "planner/search/split_lower_bound.h"
 #include "tests/planner/costed_alone.h"
 #include "tests/support/scenarios.h"
 
@@ -59,8 +59,8 @@ template <class Visit>
 void for_each_candidate(const Scenario& scenario, std::int64_t gpus, const Visit& visit) {
   const std::vector<Replicas> all_replicas = enumerate_replicas(scenario, gpus, {});
   for (const int tp : enumerate_tp(scenario, gpus, {})) {
-    for (const ModelSplit& degrees : enumerate_splits(scenario, gpus, {}, tp)) {
-      const ParallelConfig split = split_config(scenario, {}, degrees);
+    for (const Degrees& degrees : enumerate_degrees(scenario, gpus, {}, tp)) {
+      const ParallelConfig split = config_of_degrees(scenario, {}, degrees);
       if (find_split_violation({scenario, split})) {
         continue;
       }
@@ -75,9 +75,10 @@ void for_each_candidate(const Scenario& scenario, std::int64_t gpus, const Visit
             if (is_candidate(scenario, config, gpus, {}) &&
                 !find_batch_violation({scenario, config})) {
               if (!config.layers_per_stage.empty()) {
-                config.layers_per_stage = balanced_layers({scenario, config})
-                                              .value_or(even_split(scenario.job.model.num_layers,
-                                                                   config.pp * config.vpp));
+                config.layers_per_stage =
+                    balanced_layers({scenario, config})
+                        .value_or(
+                            even_partition(scenario.job.model.num_layers, config.pp * config.vpp));
               }
               visit(config);
             }
@@ -165,11 +166,11 @@ TEST(FamilySearch, PassesOverNothingThatIsHardlyFaster) {
       const auto size_of = [](const Candidate& candidate) {
         return std::to_string(candidate.config.micro_batch_size);
       };
-      const Pins pins{.micro_batch_size = IntegerRanges::parse(
-                          size_of(*fast) + ',' + size_of(*slow), 1, 96, "sizes"),
-                      .recompute = {Recompute::kFull}};
+      const SearchSpace space{.micro_batch_size = IntegerRanges::parse(
+                                  size_of(*fast) + ',' + size_of(*slow), 1, 96, "sizes"),
+                              .recompute = {Recompute::kFull}};
       const SearchResult found =
-          search(scenario, {.gpus = 1, .pins = pins, .num_best = 1, .wants_front = false});
+          search(scenario, {.gpus = 1, .space = space, .num_best = 1, .wants_front = false});
       expect_same_candidates(found.best, {*fast});
       hardly_faster += fast->config.micro_batch_size > slow->config.micro_batch_size &&
                                slow->time < 1.005 * fast->time
@@ -192,7 +193,7 @@ TEST(FamilySearch, HasBoundsThatAreNeverAboveAStep) {
           static_cast<double>(num_microbatches(space.scenario.job.global_batch_size, config));
       const LeastPasses passes({space.scenario, config, &costs});
       const Seconds step = rounding * candidate.time;
-      EXPECT_LE(microbatches * mean_stage_time({space.scenario, config, &costs}), step)
+      EXPECT_LE(microbatches * mean_rank_time({space.scenario, config, &costs}), step)
           << to_string(config);
       EXPECT_LE(passes.time(microbatches), step) << to_string(config);
       EXPECT_LE(least_iteration_time({space.scenario, config, &costs}, passes), step)
@@ -213,7 +214,7 @@ TEST(FamilySearch, CountsWhatDoesNotFit) {
     for_each_candidate(space.scenario, space.gpus, [&](const ParallelConfig& config) {
       if (const auto violation = find_violation({space.scenario, config}, capacity)) {
         ++misfits;
-        const AnySplit any({space.scenario, config});
+        const SplitLowerBound any({space.scenario, config});
         const bool has_no_split =
             any.least_memory(config) > capacity ||
             (!config.layers_per_stage.empty() && any.fits_none(config, capacity));
@@ -226,8 +227,8 @@ TEST(FamilySearch, CountsWhatDoesNotFit) {
     std::int64_t counted = 0;
     for (const Constraint stage : {Constraint::kMemoryFirstStage, Constraint::kMemoryLastStage,
                                    Constraint::kMemoryMiddleStage}) {
-      const auto of_stage = found.violations.find(stage);
-      counted += of_stage == found.violations.end() ? 0 : of_stage->second;
+      const auto of_rank = found.violations.find(stage);
+      counted += of_rank == found.violations.end() ? 0 : of_rank->second;
     }
     EXPECT_GT(misfits, 50);
     EXPECT_EQ(counted, misfits);
@@ -266,7 +267,7 @@ TEST(FamilyMemory, JudgesAsIfEachConfigurationWereTheOnlyOne) {
 }
 
 // No split that the search makes fits where none may: in particular not the balanced one.
-TEST(AnySplit, SaysOfNoSplitThatFitsThatNoneDoes) {
+TEST(SplitLowerBound, SaysOfNoSplitThatFitsThatNoneDoes) {
   for (const Space& space : small_spaces()) {
     SCOPED_TRACE(space.name);
     const Bytes capacity = usable_memory(space.scenario.cluster.gpu, 0.0);
@@ -274,7 +275,7 @@ TEST(AnySplit, SaysOfNoSplitThatFitsThatNoneDoes) {
     for_each_candidate(space.scenario, space.gpus, [&](const ParallelConfig& config) {
       if (!config.layers_per_stage.empty()) {
         const Bytes held = peak_memory({space.scenario, config});
-        const AnySplit any({space.scenario, config});
+        const SplitLowerBound any({space.scenario, config});
         EXPECT_FALSE(any.fits_none(config, held)) << to_string(config);
         EXPECT_LE(any.least_memory(config), held * (1.0 + 1e-12)) << to_string(config);
         excluded += any.fits_none(config, capacity) ? 1 : 0;

@@ -28,7 +28,7 @@ std::vector<ScheduleKind> all_schedules() {
 
 SearchOptions options_of(std::int64_t gpus, int num_best) {
   return {.gpus = gpus,
-          .pins = {.schedules = all_schedules(), .any_stack = true},
+          .space = {.schedules = all_schedules(), .ignores_stack_support = true},
           .num_best = num_best};
 }
 
@@ -134,8 +134,8 @@ TEST(Finalists, AreWhatSimulatingEverythingFinds) {
     for (const int num_best : {1, 5, 40}) {
       SearchOptions options = options_of(row.gpus, num_best);
       options.objective = row.objective;
-      options.pins.tp = IntegerRanges::parse("1,2,4,8,16", 1, 64, "tp");
-      options.pins.recompute = {Recompute::kNone, Recompute::kFull};
+      options.space.tp = IntegerRanges::parse("1,2,4,8,16", 1, 64, "tp");
+      options.space.recompute = {Recompute::kNone, Recompute::kFull};
       const SearchResult found = search(scenario, options);
       EXPECT_EQ(found.feasible, std::ssize(expected)) << row.model;
       expect_equal(found.best, expected, static_cast<std::size_t>(num_best), row.model);
@@ -163,8 +163,8 @@ TEST(Finalists, OfTheSearchedScheduleAreWhatSimulatingEverythingFinds) {
   Scenario scenario = shipped_scenario("7.5B", "roce-a100", "zero-bubble-2023", 12);
   scenario.job.model.num_layers = 8;
   SearchOptions options = options_of(8, 20);
-  options.pins.schedules = {ScheduleKind::kZbAuto};
-  options.pins.zero_stage = IntegerRanges(0);
+  options.space.schedules = {ScheduleKind::kZbAuto};
+  options.space.zero_stage = IntegerRanges(0);
   std::vector<Candidate> expected = brute_force(scenario, 8, Objective::kTime);
   std::erase_if(expected, [](const Candidate& candidate) {
     return candidate.config.schedule != ScheduleKind::kZbAuto;
@@ -208,13 +208,13 @@ TEST(StaleWeights, AreACandidateOnlyWhereTheyAreAllowed) {
     });
   };
   EXPECT_FALSE(has_stale(search(scenario, options)));
-  options.pins.any_stack = true;
-  options.pins.schedules.clear();
+  options.space.ignores_stack_support = true;
+  options.space.schedules.clear();
   for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
-    options.pins.schedules.push_back(schedule.value);
+    options.space.schedules.push_back(schedule.value);
   }
   EXPECT_FALSE(has_stale(search(scenario, options)));
-  options.pins = {.allow_stale_weights = true};
+  options.space = {.allow_stale_weights = true};
   EXPECT_TRUE(has_stale(search(scenario, options)));
 }
 
@@ -224,15 +224,15 @@ TEST(StaleWeights, HaveNoBubbleAndMoreVersionsOfTheirWeights) {
   const Scenario scenario = selene_2021("7.5B", 64);
   ParallelConfig config{.tp = 4, .pp = 4, .dp = 2};
   const CostBreakdown flushed = iteration_cost({scenario, config});
-  const MemoryBreakdown one_version = stage_memory({scenario, config}, 0);
+  const MemoryBreakdown one_version = rank_memory({scenario, config}, 0);
   config.schedule = ScheduleKind::kPipeDream2Bw;
   const CostBreakdown two_versions = iteration_cost({scenario, config});
   EXPECT_GT(flushed.bubble, Seconds(0.0));
   EXPECT_EQ(two_versions.bubble, Seconds(0.0));
   EXPECT_EQ(two_versions.optimizer, flushed.optimizer);
-  EXPECT_EQ(stage_memory({scenario, config}, 0).weights, 2.0 * one_version.weights);
+  EXPECT_EQ(rank_memory({scenario, config}, 0).weights, 2.0 * one_version.weights);
   config.schedule = ScheduleKind::kPipeDream;
-  EXPECT_EQ(stage_memory({scenario, config}, 0).weights, 4.0 * one_version.weights);
+  EXPECT_EQ(rank_memory({scenario, config}, 0).weights, 4.0 * one_version.weights);
   EXPECT_NEAR(iteration_cost({scenario, config}).optimizer / flushed.optimizer, 32.0, 1e-9);
 }
 

@@ -8,7 +8,7 @@
 #include "cost_model/inputs/rank_grid.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/memory/memory.h"
-#include "planner/answer/summary.h"
+#include "planner/answer/planning_output.h"
 #include "planner/explain/explain.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
@@ -32,11 +32,11 @@ Scenario torch_fsdp(std::int64_t batch) {
 TEST(HybridSharding, HasEveryReplicaThatLeavesItANode) {
   const Scenario scenario = torch_fsdp(96);
   const auto replicas_on = [&](const Scenario& of, int pp) {
-    const Pins pins;
+    const SearchSpace space;
     std::set<int> replicas;
-    for (ParallelConfig config : enumerate_variants(of, pins, {.pp = pp})) {
+    for (ParallelConfig config : enumerate_variants(of, space, {.pp = pp})) {
       config.dp = 32;
-      if (is_candidate(of, config, std::int64_t{32} * pp, pins)) {
+      if (is_candidate(of, config, std::int64_t{32} * pp, space)) {
         replicas.insert(config.dp_replicate);
         EXPECT_TRUE(config.reshard_after_forward || config.zero_stage == 3);
       }
@@ -51,8 +51,8 @@ TEST(HybridSharding, HasEveryReplicaThatLeavesItANode) {
 
 // Who pins it hears of every candidate that gathers no weights.
 TEST(HybridSharding, KeepsWeightsWhereverThatIsPinned) {
-  const Pins pins{.reshard_after_forward = false};
-  const std::vector<ParallelConfig> variants = enumerate_variants(torch_fsdp(64), pins, {.pp = 2});
+  const SearchSpace space{.reshard_after_forward = false};
+  const std::vector<ParallelConfig> variants = enumerate_variants(torch_fsdp(64), space, {.pp = 2});
   ASSERT_FALSE(variants.empty());
   for (const ParallelConfig& config : variants) {
     EXPECT_FALSE(config.reshard_after_forward) << to_string(config);
@@ -134,10 +134,10 @@ TEST(HybridSharding, IsSearchedAsByBruteForce) {
     return std::tie(a.time, a.config) < std::tie(b.time, b.config);
   });
   const IntegerRanges one(1);
-  const SearchResult found =
-      search(scenario, {.gpus = 32,
-                        .pins = {.tp = IntegerRanges::parse("1:8", 1, 8, ""), .pp = one, .cp = one},
-                        .num_best = 100'000});
+  const SearchResult found = search(
+      scenario, {.gpus = 32,
+                 .space = {.tp = IntegerRanges::parse("1:8", 1, 8, ""), .pp = one, .cp = one},
+                 .num_best = 100'000});
   ASSERT_EQ(found.best.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     ASSERT_EQ(found.best[i].config, expected[i].config) << i;
@@ -158,7 +158,7 @@ TEST(HybridSharding, WinsWhereNodesAreFarApart) {
   const SearchResult found = search(
       scenario,
       {.gpus = 64,
-       .pins = {
+       .space = {
            .tp = one, .pp = one, .dp = IntegerRanges(64), .cp = one, .micro_batch_size = one}});
   EXPECT_EQ(found.best.front().config.dp_replicate, 8);
 }
@@ -179,10 +179,10 @@ TEST(HybridSharding, IsKeptByPlansAndReadFromText) {
   EXPECT_EQ(to_string(config),
             "tp=1 pp=1 dp=32 b=1 1f1b recompute=full zero=3 dp_replicate=4 "
             "reshard_after_forward=off");
-  EXPECT_THAT(summarize(plan, {}), HasSubstr("replicas of shards"));
-  const Pins pins = parse_partial_config(to_string(config), "--explain");
-  EXPECT_EQ(pins.dp_replicate, IntegerRanges(4));
-  EXPECT_EQ(pins.reshard_after_forward, false);
+  EXPECT_THAT(to_text(plan, {}), HasSubstr("replicas of shards"));
+  const SearchSpace space = parse_partial_config(to_string(config), "--explain");
+  EXPECT_EQ(space.dp_replicate, IntegerRanges(4));
+  EXPECT_EQ(space.reshard_after_forward, false);
 }
 
 }  // namespace

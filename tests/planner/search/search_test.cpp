@@ -7,7 +7,7 @@
 
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/memory/memory.h"
-#include "cost_model/partition/spread.h"
+#include "cost_model/partition/balance_equal_layers.h"
 #include "planner/answer/planning.h"
 #include "tests/cost_model/partition/partitions.h"
 #include "tests/planner/costed_alone.h"
@@ -101,8 +101,8 @@ TEST(Search, SplitsLayersThatDoNotDivideAsWellAsAnySplit) {
   const Scenario scenario = seven_layers();
   for (const auto& [pp, vpp] : {std::pair{2, 1}, std::pair{4, 1}, std::pair{2, 2}}) {
     SearchOptions options{.gpus = 8, .num_best = 1000};
-    options.pins.pp = IntegerRanges::parse(std::to_string(pp), 1, 8, "pp");
-    options.pins.vpp = IntegerRanges::parse(std::to_string(vpp), 1, 8, "vpp");
+    options.space.pp = IntegerRanges::parse(std::to_string(pp), 1, 8, "pp");
+    options.space.vpp = IntegerRanges::parse(std::to_string(vpp), 1, 8, "vpp");
     const SearchResult found = search(scenario, options);
     ASSERT_FALSE(found.best.empty());
     for (const Candidate& candidate : found.best) {
@@ -124,7 +124,7 @@ TEST(Search, SplitsLayersThatDoNotDivideAsWellAsAnySplit) {
 TEST(Search, CountsLayersThatDoNotDivideWhereTheStackRunsEqualStagesOnly) {
   Scenario scenario = seven_layers();
   SearchOptions options{.gpus = 8};
-  options.pins.pp = IntegerRanges::parse("3", 1, 8, "pp");
+  options.space.pp = IntegerRanges::parse("3", 1, 8, "pp");
   EXPECT_EQ(search(scenario, options).violations.count(Constraint::kLayersByPp), 0U);
   EXPECT_GT(search(scenario, options).feasible, 0);
   scenario.stack.can_run.uneven_layers = false;
@@ -188,7 +188,7 @@ TEST(Search, FindsWhatBruteForceFindsOfSharedSequences) {
     scenario.stack.context_parallel_kind = kind;
     SearchOptions options{.gpus = 12, .num_best = 1'000'000};
     for (const std::vector<int>& sizes : {std::vector<int>{1, 2, 4}, {2, 3, 4, 5, 6, 7, 8}}) {
-      options.pins.cp =
+      options.space.cp =
           sizes.front() == 1 ? IntegerRanges() : IntegerRanges::parse("2:8", 1, 8, "");
       const std::vector<Candidate> expected = brute_force(scenario, options.gpus, sizes);
       const SearchResult found = search(scenario, options);
@@ -226,19 +226,20 @@ TEST(Search, BalancesLayersForEachContextSize) {
 // The tally counts what find_violation finds, one candidate at a time.
 TEST(Search, TalliesMemoryByTheStageThatIsOutOfIt) {
   const Scenario scenario = shipped_scenario("gpt2-1.5b", "selene-a100", "megatron-lm-2022", 64);
-  const SearchOptions options{
-      .gpus = 8, .pins = {.pp = IntegerRanges(2), .vpp = IntegerRanges(1)}, .memory_headroom = 0.6};
+  const SearchOptions options{.gpus = 8,
+                              .space = {.pp = IntegerRanges(2), .vpp = IntegerRanges(1)},
+                              .memory_headroom = 0.6};
   const Bytes capacity = usable_memory(scenario.cluster.gpu, options.memory_headroom);
   std::map<Constraint, std::int64_t> expected;
-  for (const int tp : enumerate_tp(scenario, options.gpus, options.pins)) {
-    for (const Replicas& replicas : enumerate_replicas(scenario, options.gpus, options.pins)) {
+  for (const int tp : enumerate_tp(scenario, options.gpus, options.space)) {
+    for (const Replicas& replicas : enumerate_replicas(scenario, options.gpus, options.space)) {
       for (ParallelConfig config :
-           enumerate_variants(scenario, options.pins, {.tp = tp, .pp = 2})) {
+           enumerate_variants(scenario, options.space, {.tp = tp, .pp = 2})) {
         config.dp = replicas.dp;
         for (const int size : replicas.micro_batch_sizes) {
           config.micro_batch_size = size;
           const auto violation = find_violation({scenario, config}, capacity);
-          if (is_candidate(scenario, config, options.gpus, options.pins) &&
+          if (is_candidate(scenario, config, options.gpus, options.space) &&
               (violation == Constraint::kMemoryFirstStage ||
                violation == Constraint::kMemoryLastStage)) {
             ++expected[*violation];
@@ -326,14 +327,14 @@ TEST(Search, IsNeverSlowerOnMoreGpus) {
   }
 }
 
-// Pins only take candidates away.
+// SearchSpace only take candidates away.
 TEST(Search, IsNeverFasterUnderPins) {
   const Scenario scenario = selene_2021("39B");
   for (const std::int64_t gpus : {472, 509, 1008}) {
     const Seconds free = search(scenario, {.gpus = gpus, .num_best = 1}).best.front().time;
     for (const char* range : {"1:1008", "2:64", "16", "32"}) {
-      const Pins pins{.dp = IntegerRanges::parse(range, 1, 2000, "dp")};
-      const SearchResult pinned = search(scenario, {.gpus = gpus, .pins = pins, .num_best = 1});
+      const SearchSpace space{.dp = IntegerRanges::parse(range, 1, 2000, "dp")};
+      const SearchResult pinned = search(scenario, {.gpus = gpus, .space = space, .num_best = 1});
       if (!pinned.best.empty()) {
         EXPECT_LE(free, pinned.best.front().time) << gpus << " GPUs, dp " << range;
       }
@@ -438,8 +439,8 @@ TEST(Search, TalliesExpertsAsTheyAreFoundOneByOne) {
       violation ? ++expected[*violation] : ++feasible;
     };
     for (const int tp : enumerate_tp(scenario, options.gpus, {})) {
-      for (const ModelSplit& degrees : enumerate_splits(scenario, options.gpus, {}, tp)) {
-        const ParallelConfig split = split_config(scenario, {}, degrees);
+      for (const Degrees& degrees : enumerate_degrees(scenario, options.gpus, {}, tp)) {
+        const ParallelConfig split = config_of_degrees(scenario, {}, degrees);
         if (const auto violation = find_split_violation({scenario, split})) {
           count(violation);
           continue;
@@ -474,8 +475,9 @@ TEST(Search, CostsExpertsWhereverTheirGroupsLie) {
   Scenario scenario = small_experts(/*dense_layers=*/0);
   scenario.job.global_batch_size = 24;
   scenario.job.model.moe_ffn_hidden_size = 3 * 4096;
-  const SearchOptions options{
-      .gpus = 24, .pins = {.tp = IntegerRanges(1), .etp = IntegerRanges(3)}, .num_best = 1'000'000};
+  const SearchOptions options{.gpus = 24,
+                              .space = {.tp = IntegerRanges(1), .etp = IntegerRanges(3)},
+                              .num_best = 1'000'000};
   const SearchResult found = search(scenario, options);
   ASSERT_FALSE(found.best.empty());
   for (const Candidate& candidate : found.best) {

@@ -13,7 +13,7 @@
 #include "cost_model/iteration/iteration.h"
 #include "planner/answer/planning.h"
 #include "planner/answer/strategies.h"
-#include "planner/search/split_order.h"
+#include "planner/search/degrees_order.h"
 #include "tests/planner/costed_alone.h"
 #include "tests/support/scenarios.h"
 
@@ -39,7 +39,7 @@ std::vector<LimitedSearch> spaces() {
       all.push_back(schedule.value);
     }
   }
-  const Pins every_schedule = {.schedules = all, .any_stack = true};
+  const SearchSpace every_schedule = {.schedules = all, .ignores_stack_support = true};
   return {
       {"closed form", shipped_scenario("1T", "selene-a100", "megatron-lm-2021"), {.gpus = 3072}},
       {"cost",
@@ -50,7 +50,7 @@ std::vector<LimitedSearch> spaces() {
        {.gpus = 64}},
       {"finalists",
        shipped_scenario("7.5B", "selene-a100", "megatron-lm-2022", 64),
-       {.gpus = 32, .pins = every_schedule}},
+       {.gpus = 32, .space = every_schedule}},
       {"orders walked through", shipped_scenario("gpt2-124m", "host", "ptdp-cpu", 8), {.gpus = 4}},
   };
 }
@@ -117,9 +117,9 @@ TEST(SearchLimit, GivesTheBestSoFarAndABoundOfWhatIsLeft) {
 TEST(SearchLimit, LeavesTimeForOneFinalistWheneverSomethingFits) {
   const Scenario scenario = shipped_scenario("7.5B", "selene-a100", "megatron-lm-2022", 64);
   SearchOptions options{.gpus = 32,
-                        .pins = {.pp = IntegerRanges::parse("2:32", 1, 32, "pp"),
-                                 .schedules = {ScheduleKind::kZbH1},
-                                 .any_stack = true}};
+                        .space = {.pp = IntegerRanges::parse("2:32", 1, 32, "pp"),
+                                  .schedules = {ScheduleKind::kZbH1},
+                                  .ignores_stack_support = true}};
   int alone = 0;
   for (int questions = 1; questions < 100; ++questions) {
     options.limit = after_questions(questions);
@@ -178,7 +178,7 @@ TEST(ComputeFloor, IsBelowTheFastestCandidatesOfItsSplit) {
     SearchOptions options = space.options;
     options.num_best = 2'000;
     const std::vector<Replicas> replicas =
-        enumerate_replicas(space.scenario, options.gpus, options.pins);
+        enumerate_replicas(space.scenario, options.gpus, options.space);
     const ComputeFloor floor(space.scenario, options.gpus, replicas);
     double tightest = 0.0;
     for (const Candidate& candidate : search(space.scenario, options).best) {

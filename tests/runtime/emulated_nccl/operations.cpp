@@ -31,7 +31,7 @@ bool is_whole(const Clique::Pair& pair, std::size_t number) {
 }  // namespace
 
 /// What a group of calls launches.
-class Kernel final : public emulated_gpu::Meeting {
+class Kernel final : public emulated_gpu::Rendezvous {
  public:
   explicit Kernel(std::shared_ptr<ncclComm> end) : end_(std::move(end)) {}
 

@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "cost_model/inputs/catalog/catalog.h"
-#include "cost_model/iteration/volumes.h"
+#include "cost_model/iteration/communication_volume.h"
 #include "cost_model/memory/memory.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/validator/validator.h"
-#include "cost_model/stage/stage.h"
 #include "tests/runtime/layout_sets.h"
 #include "tests/runtime/training_harness.h"
 
@@ -121,7 +121,7 @@ TEST(Layouts, SendAndHoldWhatIsPredictedWhereGradientsAndWeightsAreSharded) {
     EXPECT_EQ(sent.data, predicted.data) << to_string(layout);
     EXPECT_EQ(sent.tensor.all_reduce, predicted.tensor.all_reduce) << to_string(layout);
 
-    const MemoryBreakdown memory = memory_by_stage({scenario_of(job), layout.config()}).front();
+    const MemoryBreakdown memory = memory_by_rank({scenario_of(job), layout.config()}).front();
     const auto held = static_cast<double>(trained.ranks.front().peak_bytes);
     EXPECT_GE(memory.total().value(), 0.99 * held) << to_string(layout);
     // Weight gradients that may be put off are taken for put off.

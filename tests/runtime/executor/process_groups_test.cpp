@@ -180,9 +180,9 @@ TEST(ProcessGroups, HoldSeveralStagesWhereThereAreNoReplicasToShardAmong) {
                                                      {.vpp = 2, .num_microbatches = 2});
     EXPECT_EQ(groups.shards, nullptr);
     ASSERT_EQ(groups.stage_data.size(), 2U);
-    for (const std::unique_ptr<Communicator>& of_stage : groups.stage_data) {
-      ASSERT_NE(of_stage, nullptr);
-      EXPECT_EQ(of_stage->size(), 1);
+    for (const std::unique_ptr<Communicator>& of_rank : groups.stage_data) {
+      ASSERT_NE(of_rank, nullptr);
+      EXPECT_EQ(of_rank->size(), 1);
     }
   }
 }

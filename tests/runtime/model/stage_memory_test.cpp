@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/stage/stage.h"
+#include "cost_model/pipeline_rank/rank_costs.h"
 #include "runtime/transport/solo_communicator.h"
 #include "tests/runtime/model/idle_backend.h"
 #include "tests/runtime/model/stage_run.h"

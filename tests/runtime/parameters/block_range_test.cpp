@@ -65,7 +65,7 @@ TEST(SharedRuns, AreWhatBothRangesHoldElementByElement) {
       }
     }
     std::map<std::int64_t, std::int64_t> found;
-    for (const SharedRun& run : shared_runs(a, b)) {
+    for (const OverlapRange& run : shared_runs(a, b)) {
       EXPECT_GT(run.count, 0);
       for (std::int64_t i = 0; i < run.count; ++i) {
         EXPECT_TRUE(found.emplace(run.first_in_a + i, run.first_in_b + i).second);

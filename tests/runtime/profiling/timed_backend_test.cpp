@@ -52,9 +52,9 @@ TEST(TimeLayers, FindsEveryOperationThatALayerHas) {
                                          .vocab_size = 128,
                                          .seq_length = 8},
                                .dropout = 0.1};
-  LayerRun run{.ranks = 2, .seconds = 0.0, .least_passes = 2, .make_backend = [] {
-                 return std::make_unique<CpuBackend>();
-               }};
+  LayerMeasurement run{.ranks = 2, .seconds = 0.0, .least_passes = 2, .make_backend = [] {
+                         return std::make_unique<CpuBackend>();
+                       }};
   const LayerTimes times = time_layers(profiled, run);
   EXPECT_EQ(times.passes.size(), 4U) << "two of each rank";
   EXPECT_GE(times.skew, 0.0);

@@ -209,7 +209,7 @@ double deviation_of(const std::vector<float>& values) {
 
 TEST(RehearsalCommunicator, ReceivesActivationsAndGradients) {
   CpuBackend backend;
-  MemoryOfOthers others(0);
+  CacheEvictor others(0);
   RehearsalCommunicator world(backend, others, 1, 4);
   const std::array ranks = {0, 1, 2, 3};
   // Longer than what is drawn, and no multiple of it.
@@ -228,7 +228,7 @@ TEST(RehearsalCommunicator, ReceivesActivationsAndGradients) {
 // What is sent is on its way at once; others compute where a message is waited for.
 TEST(RehearsalCommunicator, LetsOthersComputeWhereAMessageIsAwaitedAlone) {
   CpuBackend backend;
-  MemoryOfOthers others(1000);
+  CacheEvictor others(1000);
   RehearsalCommunicator world(backend, others, 1, 2);
   const std::array ranks = {0, 1};
   const std::unique_ptr<Communicator> group = world.group(ranks, kForwardTag);
@@ -251,7 +251,7 @@ TEST(RehearsalCommunicator, LetsOthersComputeWhereAMessageIsAwaitedAlone) {
 
 TEST(RehearsalCommunicator, GathersItsOwnPartInThePlaceOfTheOthers) {
   CpuBackend backend;
-  MemoryOfOthers others(0);
+  CacheEvictor others(0);
   RehearsalCommunicator world(backend, others, 2, 3);
   const std::array ranks = {0, 1, 2};
   Tensor whole(backend, DataType::kFloat32, 8);  // parts of 2, 3 and 3
@@ -268,7 +268,7 @@ TEST(RehearsalCommunicator, GathersItsOwnPartInThePlaceOfTheOthers) {
 
 TEST(RehearsalCommunicator, FillsALongerPartWithZeros) {
   CpuBackend backend;
-  MemoryOfOthers others(0);
+  CacheEvictor others(0);
   RehearsalCommunicator world(backend, others, 0, 3);
   const std::array ranks = {0, 1, 2};
   Tensor whole(backend, DataType::kFloat32, 8);

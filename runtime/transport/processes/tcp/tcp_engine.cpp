@@ -33,15 +33,15 @@ void allow_many_connections() {
 
 TcpEngine::TcpEngine(const TcpJobOptions& options) {
   allow_many_connections();
-  meeting_ = meet(options, pool());
+  rendezvous_ = rendezvous(options, pool());
   complete_since_ = Clock::now();
   events_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
   if (!events_.is_open()) {
     throw Error(std::string("cannot watch connections: ") + std::strerror(errno),
                 ExitStatus::kRuntimeFault);
   }
-  watch(meeting_.listening.socket.get(), nullptr);
-  for (auto& [rank, connection] : meeting_.connections) {
+  watch(rendezvous_.listening.socket.get(), nullptr);
+  for (auto& [rank, connection] : rendezvous_.connections) {
     inlets_.push_back(std::make_unique<Inlet>(
         Inlet{.connection = std::move(connection), .rank = rank, .is_of_meeting = true}));
     Inlet& inlet = *inlets_.back();
@@ -51,8 +51,8 @@ TcpEngine::TcpEngine(const TcpJobOptions& options) {
       busy_inlets_.insert(&inlet);
     }
   }
-  meeting_.connections.clear();
-  set_place(place_in(meeting_, options.rank));
+  rendezvous_.connections.clear();
+  set_place(place_in(rendezvous_, options.rank));
   start_courier("tcp courier");
 }
 
@@ -79,7 +79,7 @@ void TcpEngine::watch(int descriptor, void* what) const {
 
 std::string TcpEngine::described(int rank) const {
   return fmt::format("rank {} on host {}", rank,
-                     meeting_.processes[static_cast<std::size_t>(rank)].host);
+                     rendezvous_.processes[static_cast<std::size_t>(rank)].host);
 }
 
 void TcpEngine::start_send(Packet packet, int to) {
@@ -106,11 +106,11 @@ TcpRoute& TcpEngine::route_to(int rank) {
   if (found != routes_.end()) {
     return found->second;
   }
-  const MetProcess& to = meeting_.processes[static_cast<std::size_t>(rank)];
-  const MetProcess& own = meeting_.processes[static_cast<std::size_t>(place().rank)];
+  const MetProcess& to = rendezvous_.processes[static_cast<std::size_t>(rank)];
+  const MetProcess& own = rendezvous_.processes[static_cast<std::size_t>(place().rank)];
   return routes_
       .try_emplace(rank, ways_to(to, own), to.port,
-                   own_greeting(meeting_.secret, place().rank, rank), pool())
+                   own_greeting(rendezvous_.secret, place().rank, rank), pool())
       .first->second;
 }
 
@@ -159,7 +159,7 @@ void TcpEngine::progress() {
 }
 
 void TcpEngine::accept_all() {
-  while (std::optional<Descriptor> socket = accept_next(meeting_.listening.socket)) {
+  while (std::optional<Descriptor> socket = accept_next(rendezvous_.listening.socket)) {
     inlets_.push_back(
         std::make_unique<Inlet>(Inlet{.connection = TcpConnection(std::move(*socket), pool())}));
     ++num_strangers_;
@@ -231,10 +231,11 @@ void TcpEngine::take(Inlet& inlet, Packet packet) {
 /// Somebody connected and says who he is.
 void TcpEngine::greet(Inlet& inlet, const std::string& text) {
   const std::optional<TcpGreeting> greeting = parse_greeting_text(text);
-  if (greeting && greeting->opens(meeting_.secret, place().rank) && greeting->from < place().size) {
+  if (greeting && greeting->opens(rendezvous_.secret, place().rank) &&
+      greeting->from < place().size) {
     inlet.rank = greeting->from;
     inlet.connection.send_text(
-        to_text(own_greeting(meeting_.secret, place().rank, greeting->from)));
+        to_text(own_greeting(rendezvous_.secret, place().rank, greeting->from)));
     return;
   }
   if (const std::optional<TcpHello> hello = parse_hello_text(text)) {
@@ -325,7 +326,7 @@ int TcpEngine::finish(int status) noexcept {
     inlet->connection.close();
   }
   routes_.clear();
-  meeting_.listening.socket.close();
+  rendezvous_.listening.socket.close();
   return is_aborted() ? abort_status() : status;
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/transport/processes/process_engine.h"
-#include "runtime/transport/processes/tcp/tcp_meeting.h"
+#include "runtime/transport/processes/tcp/tcp_rendezvous.h"
 #include "runtime/transport/processes/tcp/tcp_route.h"
 
 namespace ptdp {
@@ -71,7 +71,7 @@ class TcpEngine final : public ProcessEngine {
   [[nodiscard]] TcpRoute& route_to(int rank);
   [[nodiscard]] std::string described(int rank) const;
 
-  Meeting meeting_;
+  Rendezvous rendezvous_;
   Clock::time_point complete_since_;
   Descriptor events_;  ///< An epoll of the listening socket and of all inlets.
   std::vector<std::unique_ptr<Inlet>> inlets_;

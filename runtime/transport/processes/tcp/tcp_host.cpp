@@ -12,7 +12,7 @@
 
 #include "cost_model/error.h"
 #include "runtime/transport/processes/tcp/keyed_digest.h"
-#include "runtime/transport/processes/tcp/meeting_parts.h"
+#include "runtime/transport/processes/tcp/rendezvous_parts.h"
 
 namespace ptdp {
 namespace {
@@ -42,7 +42,7 @@ std::string ranks_in_words(const std::vector<int>& ranks) {
 
 Listening listen_at_port(const TcpJobOptions& options, Patience& patience) {
   const std::string address = own_address_of(options.address);
-  Retries retries(std::min(patience.end(), MeetingClock::now() + kPortPatience));
+  Retries retries(std::min(patience.end(), RendezvousClock::now() + kPortPatience));
   while (true) {
     try {
       return listen_on(options.port, address);
@@ -59,7 +59,7 @@ Listening listen_at_port(const TcpJobOptions& options, Patience& patience) {
 /// Somebody who connected to rank 0.
 struct Guest {
   TcpConnection connection;
-  MeetingClock::time_point since = MeetingClock::now();
+  RendezvousClock::time_point since = RendezvousClock::now();
   std::optional<TcpHello> claim = {};  ///< Of one who was asked for the job's secret,
   TcpProof proof = {};                 ///< with this.
   std::optional<TcpHello> hello = {};  ///< Of one who joined.
@@ -78,7 +78,7 @@ class Host {
         patience_(options),
         listening_(listen_at_port(options, patience_)) {}
 
-  [[nodiscard]] Meeting gather() {
+  [[nodiscard]] Rendezvous gather() {
     while (true) {
       wait_for_guests();
       const bool has_room = let_in();
@@ -126,7 +126,7 @@ class Host {
       judge(guest, *text);
       return;
     }
-    const bool is_silent = !guest.hello && MeetingClock::now() - guest.since > kHelloPatience;
+    const bool is_silent = !guest.hello && RendezvousClock::now() - guest.since > kHelloPatience;
     if (text || is_silent) {  // who joined has nothing to say yet
       connection.close();
     }
@@ -278,23 +278,23 @@ class Host {
     return missing;
   }
 
-  [[nodiscard]] Meeting complete() {
-    Meeting meeting{.secret = random_digits()};
-    meeting.processes.resize(static_cast<std::size_t>(options_->size));
-    meeting.processes[0] = own_process(listening_);
+  [[nodiscard]] Rendezvous complete() {
+    Rendezvous rendezvous{.secret = random_digits()};
+    rendezvous.processes.resize(static_cast<std::size_t>(options_->size));
+    rendezvous.processes[0] = own_process(listening_);
     for (Guest& guest : guests_) {
       if (guest.hello) {
-        meeting.processes[static_cast<std::size_t>(guest.hello->rank)] = guest.hello->self;
-        meeting.connections.emplace(guest.hello->rank, std::move(guest.connection));
+        rendezvous.processes[static_cast<std::size_t>(guest.hello->rank)] = guest.hello->self;
+        rendezvous.connections.emplace(guest.hello->rank, std::move(guest.connection));
       }
     }
     const std::string table =
-        to_text(TcpTable{.secret = meeting.secret, .processes = meeting.processes});
-    for (auto& [rank, connection] : meeting.connections) {
+        to_text(TcpTable{.secret = rendezvous.secret, .processes = rendezvous.processes});
+    for (auto& [rank, connection] : rendezvous.connections) {
       connection.send_text(table);
     }
-    meeting.listening = std::move(listening_);
-    return meeting;
+    rendezvous.listening = std::move(listening_);
+    return rendezvous;
   }
 
   const TcpJobOptions* options_;
@@ -308,7 +308,7 @@ class Host {
 
 }  // namespace
 
-Meeting host_meeting(const TcpJobOptions& options, PacketPool& pool) {
+Rendezvous host_rendezvous(const TcpJobOptions& options, PacketPool& pool) {
   return Host(options, pool).gather();
 }
 

@@ -11,7 +11,7 @@
 
 #include "cost_model/error.h"
 #include "runtime/transport/processes/tcp/keyed_digest.h"
-#include "runtime/transport/processes/tcp/meeting_parts.h"
+#include "runtime/transport/processes/tcp/rendezvous_parts.h"
 
 namespace ptdp {
 namespace {
@@ -27,12 +27,12 @@ class Joiner {
         patience_(options),
         place_(fmt::format("{}:{}", options.address, options.port)) {}
 
-  [[nodiscard]] Meeting join() {
+  [[nodiscard]] Rendezvous join() {
     Retries retries(patience_.end());
     while (true) {
       for (const SocketAddress& address : find_host()) {
-        if (std::optional<Meeting> meeting = try_at(address)) {
-          return std::move(*meeting);
+        if (std::optional<Rendezvous> rendezvous = try_at(address)) {
+          return std::move(*rendezvous);
         }
       }
       if (!retries.wait()) {
@@ -61,7 +61,7 @@ class Joiner {
     }
   }
 
-  [[nodiscard]] std::optional<Meeting> try_at(const SocketAddress& address) {
+  [[nodiscard]] std::optional<Rendezvous> try_at(const SocketAddress& address) {
     Attempt attempt = try_to_connect(address, patience_.end());
     if (!attempt.socket.is_open()) {
       note_fault(attempt.fault);
@@ -115,14 +115,15 @@ class Joiner {
   [[nodiscard]] std::optional<std::string> ask(TcpConnection& connection,
                                                const std::string& text) const {
     connection.send_text(text);
-    return next_text(connection, std::min(patience_.end(), MeetingClock::now() + kHelloPatience));
+    return next_text(connection,
+                     std::min(patience_.end(), RendezvousClock::now() + kHelloPatience));
   }
 
   /// Rank 0 knows this process, and its patience began before this: it is the one to give up.
-  [[nodiscard]] std::optional<Meeting> wait_for_table(TcpConnection connection) {
-    const auto end = options_->timeout
-                         ? MeetingClock::now() + steady_duration(*options_->timeout) + kTableMargin
-                         : MeetingClock::time_point::max();
+  [[nodiscard]] std::optional<Rendezvous> wait_for_table(TcpConnection connection) {
+    const auto end = options_->timeout ? RendezvousClock::now() +
+                                             steady_duration(*options_->timeout) + kTableMargin
+                                       : RendezvousClock::time_point::max();
     const std::optional<std::string> answer = next_text(connection, end);
     end_where_told(answer);
     std::optional<TcpTable> table = answer ? parse_table_text(*answer) : std::nullopt;
@@ -135,10 +136,11 @@ class Joiner {
       fail_to_meet(fmt::format("rank 0 sent where {} processes are; expected {}",
                                table->processes.size(), options_->size));
     }
-    Meeting meeting{.secret = std::move(table->secret), .processes = std::move(table->processes)};
-    meeting.connections.emplace(0, std::move(connection));
-    meeting.listening = std::move(listening_);
-    return meeting;
+    Rendezvous rendezvous{.secret = std::move(table->secret),
+                          .processes = std::move(table->processes)};
+    rendezvous.connections.emplace(0, std::move(connection));
+    rendezvous.listening = std::move(listening_);
+    return rendezvous;
   }
 
   void end_where_told(const std::optional<std::string>& answer) {
@@ -154,8 +156,8 @@ class Joiner {
 
   /// None where the connection ended, or the time.
   [[nodiscard]] static std::optional<std::string> next_text(TcpConnection& connection,
-                                                            MeetingClock::time_point end) {
-    while (connection.is_open() && MeetingClock::now() < end) {
+                                                            RendezvousClock::time_point end) {
+    while (connection.is_open() && RendezvousClock::now() < end) {
       connection.flush();
       if (std::optional<std::string> text = connection.receive_text(TcpConnection::kMost)) {
         return text;
@@ -176,7 +178,7 @@ class Joiner {
 
 }  // namespace
 
-Meeting join_meeting(const TcpJobOptions& options, PacketPool& pool) {
+Rendezvous join_rendezvous(const TcpJobOptions& options, PacketPool& pool) {
   return Joiner(options, pool).join();
 }
 

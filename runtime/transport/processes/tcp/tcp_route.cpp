@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/transport/processes/tcp/tcp_meeting.h"
+#include "runtime/transport/processes/tcp/tcp_rendezvous.h"
 
 namespace ptdp {
 namespace {

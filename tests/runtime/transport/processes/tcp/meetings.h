@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "cost_model/error.h"
-#include "runtime/transport/processes/tcp/tcp_meeting.h"
+#include "runtime/transport/processes/tcp/tcp_rendezvous.h"
 #include "tests/runtime/transport/processes/tcp/tcp_processes.h"
 
 namespace ptdp {

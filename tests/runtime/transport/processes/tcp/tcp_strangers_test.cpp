@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-TEST(Meeting, TurnsAwayAProcessOfAnotherSizeAndGoesOn) {
+TEST(Rendezvous, TurnsAwayAProcessOfAnotherSizeAndGoesOn) {
   const std::uint16_t port = free_port();
   auto zero = joining(tcp_options(0, 2, port));
   EXPECT_THAT(joining(tcp_options(1, 4, port)).get(),
@@ -32,7 +32,7 @@ TEST(Meeting, TurnsAwayAProcessOfAnotherSizeAndGoesOn) {
   EXPECT_EQ(zero.get(), "");
 }
 
-TEST(Meeting, TurnsAwayAProcessOfAnotherVersionAndNamesItWhereItMisses) {
+TEST(Rendezvous, TurnsAwayAProcessOfAnotherVersionAndNamesItWhereItMisses) {
   const std::uint16_t port = free_port();
   auto zero = joining(with_timeout(tcp_options(0, 2, port), 0.8));
   PacketPool pool;
@@ -47,7 +47,7 @@ TEST(Meeting, TurnsAwayAProcessOfAnotherVersionAndNamesItWhereItMisses) {
 }
 
 // Ranks of three processes are 0 to 2.
-TEST(Meeting, HangsUpOnARankThatItsJobDoesNotHaveAndGoesOn) {
+TEST(Rendezvous, HangsUpOnARankThatItsJobDoesNotHaveAndGoesOn) {
   const std::uint16_t port = free_port();
   auto zero = joining(tcp_options(0, 3, port));
   for (const int rank : {-1, 3, 4}) {
@@ -61,7 +61,7 @@ TEST(Meeting, HangsUpOnARankThatItsJobDoesNotHaveAndGoesOn) {
   EXPECT_EQ(zero.get(), "");
 }
 
-TEST(Meeting, TurnsAwayASecondProcessOfOneRank) {
+TEST(Rendezvous, TurnsAwayASecondProcessOfOneRank) {
   const std::uint16_t port = free_port();
   auto zero = joining(with_timeout(tcp_options(0, 3, port), 1.0));
   PacketPool pool;
@@ -101,7 +101,7 @@ class RankZero {
 
 // Rank 0 is stopped for longer than rank 1 waits for an answer: its first connection is dead when
 // rank 0 reads what was said over it.
-TEST(Meeting, TakesAProcessThatHungUpAndCameAgain) {
+TEST(Rendezvous, TakesAProcessThatHungUpAndCameAgain) {
   const std::uint16_t port = free_port();
   const RankZero zero(port, 256);
   PacketPool pool;
@@ -114,7 +114,7 @@ TEST(Meeting, TakesAProcessThatHungUpAndCameAgain) {
 }
 
 // As above, and the first connection is one whose end was not seen, as of a host that lost power.
-TEST(Meeting, TakesTheLastConnectionOfAProcess) {
+TEST(Rendezvous, TakesTheLastConnectionOfAProcess) {
   const std::uint16_t port = free_port();
   const RankZero zero(port, 256);
   PacketPool pool;
@@ -128,7 +128,7 @@ TEST(Meeting, TakesTheLastConnectionOfAProcess) {
   EXPECT_EQ(next_word(former), "");
 }
 
-TEST(Meeting, HasRoomForItsProcessesAmongIdleStrangers) {
+TEST(Rendezvous, HasRoomForItsProcessesAmongIdleStrangers) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "without a descriptor to spare the sanitizer takes objects for invalid ones";
 #endif
@@ -142,7 +142,7 @@ TEST(Meeting, HasRoomForItsProcessesAmongIdleStrangers) {
   EXPECT_EQ(joining(with_timeout(tcp_options(1, 2, port), 60.0)).get(), "");
 }
 
-TEST(Meeting, IsOnlyWhereTheAddressPoints) {
+TEST(Rendezvous, IsOnlyWhereTheAddressPoints) {
   const std::uint16_t port = free_port();
   auto zero = joining(with_timeout(tcp_options(0, 2, port), 1.0));
   { const Descriptor listens = connected_to(port); }
@@ -156,7 +156,7 @@ TcpJobOptions with_secret(TcpJobOptions options, const std::string& secret) {
   return options;
 }
 
-TEST(Meeting, BringsTogetherWhoKnowsTheSecret) {
+TEST(Rendezvous, BringsTogetherWhoKnowsTheSecret) {
   const std::uint16_t port = free_port();
   auto zero = joining(with_secret(tcp_options(0, 3, port), "xyzzy"));
   EXPECT_THAT(joining(with_secret(tcp_options(1, 3, port), "plugh")).get(),
@@ -170,7 +170,7 @@ TEST(Meeting, BringsTogetherWhoKnowsTheSecret) {
 }
 
 // What one process proved opens nothing a second time.
-TEST(Meeting, TakesAProofOnce) {
+TEST(Rendezvous, TakesAProofOnce) {
   const std::uint16_t port = free_port();
   auto zero = joining(with_timeout(with_secret(tcp_options(0, 3, port), "xyzzy"), 1.0));
   PacketPool pool;
@@ -188,7 +188,7 @@ TEST(Meeting, TakesAProofOnce) {
   EXPECT_NE(zero.get(), "");
 }
 
-TEST(Meeting, IsNotJoinedWhereRankZeroAloneLacksTheSecret) {
+TEST(Rendezvous, IsNotJoinedWhereRankZeroAloneLacksTheSecret) {
   const std::uint16_t port = free_port();
   auto zero = joining(with_timeout(tcp_options(0, 3, port), 1.0));
   const std::string why = "it has a PTDP_JOB_SECRET, rank 0 has none";
@@ -197,7 +197,7 @@ TEST(Meeting, IsNotJoinedWhereRankZeroAloneLacksTheSecret) {
   EXPECT_THAT(zero.get(), AllOf(HasSubstr("turned away rank 1 (process "), HasSubstr(why)));
 }
 
-TEST(Meeting, NamesAProcessThatLacksTheSecretWhereItMisses) {
+TEST(Rendezvous, NamesAProcessThatLacksTheSecretWhereItMisses) {
   const std::uint16_t port = free_port();
   auto zero = joining(with_timeout(with_secret(tcp_options(0, 2, port), "xyzzy"), 1.0));
   EXPECT_NE(joining(tcp_options(1, 2, port)).get(), "");
@@ -206,7 +206,7 @@ TEST(Meeting, NamesAProcessThatLacksTheSecretWhereItMisses) {
 }
 
 // A stranger that listens in rank 0's place.
-TEST(Meeting, IsNotJoinedWhereRankZeroDoesNotProveToKnowTheSecret) {
+TEST(Rendezvous, IsNotJoinedWhereRankZeroDoesNotProveToKnowTheSecret) {
   const Listening stranger = listen_on(0, "127.0.0.1");
   auto one = joining(with_secret(tcp_options(1, 3, stranger.port), "xyzzy"));
   PacketPool pool;
@@ -221,7 +221,7 @@ TEST(Meeting, IsNotJoinedWhereRankZeroDoesNotProveToKnowTheSecret) {
   EXPECT_THAT(one.get(), HasSubstr("does not prove to know PTDP_JOB_SECRET"));
 }
 
-TEST(Meeting, RefusesProcessesOfAnotherJobAndGoesOn) {
+TEST(Rendezvous, RefusesProcessesOfAnotherJobAndGoesOn) {
   const std::uint16_t port = free_port();
   auto zero = joining(tcp_options(0, 2, port));
   TcpJobOptions other = tcp_options(1, 2, port);
@@ -233,7 +233,7 @@ TEST(Meeting, RefusesProcessesOfAnotherJobAndGoesOn) {
 }
 
 // One talks nonsense, one much of it, one says nothing, one hangs up, one goes after its hello.
-TEST(Meeting, SurvivesStrangers) {
+TEST(Rendezvous, SurvivesStrangers) {
   const std::uint16_t port = free_port();
   auto zero = joining(tcp_options(0, 3, port));
   const Descriptor browser = connected_to(port);

@@ -1,0 +1,178 @@
+// Times the linear layers of a layer, and counts its kernels.
+#include "cost_model/layer/layer_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cost_model/inputs/rank_sizes.h"
+#include "cost_model/layer/element_wise.h"
+#include "cost_model/operations/core_contention.h"
+
+namespace ptdp {
+namespace {
+
+/// Times the linear layers of one configuration on one rank.
+class LinearLayersOf {
+ public:
+  /// Keeps references to `scenario` and `config`. Each product is formed in `chunks` chunks of the
+  /// tokens, side by side.
+  LinearLayersOf(const Scenario& scenario, const ParallelConfig& config, std::int64_t chunks = 1)
+      : scenario_(scenario),
+        model_(scenario.job.model),
+        config_(config),
+        chunks_(chunks),
+        factor_(compute_factors(config, scenario.cluster).matmul),
+        tokens_(tokens_of_rank(model_, config)),
+        own_tokens_(config.sequence_parallel ? tokens_ / config.tp : tokens_) {}
+
+  [[nodiscard]] LinearLayers of_kind(LayerKind kind) const {
+    const std::int64_t h = model_.hidden_size;
+    const std::int64_t context = context_width(model_) / config_.tp;
+    LinearLayers layers{.projection = linear(tokens_, h, context)};
+    if (has_latent_attention(model_)) {
+      add_latent_attention(layers);
+    } else {
+      const std::int64_t heads = query_width(model_) + 2 * key_width(model_);
+      layers.qkv = linear(tokens_, heads / config_.tp, h);
+    }
+    if (const std::int64_t width = dense_mlp_width(model_, kind); width > 0) {
+      const std::int64_t up = (model_.gated_linear_unit ? 2 : 1) * width;
+      layers.up = linear(tokens_, up / config_.tp, h);
+      layers.down = linear(tokens_, h, width / config_.tp);
+    }
+    return layers;
+  }
+
+ private:
+  [[nodiscard]] LinearTime linear(std::int64_t tokens, std::int64_t outputs,
+                                  std::int64_t inputs) const {
+    const GpuSpec& gpu = scenario_.cluster.gpu;
+    const std::int64_t of_chunk = std::max(tokens / chunks_, std::int64_t{1});
+    return (chunks_ == 1
+                ? linear_time(tokens, outputs, inputs, gpu, scenario_.stack, Fp8Use::kByRecipe)
+                : grouped_linear_time(chunks_, of_chunk, outputs, inputs, gpu, scenario_.stack)) *
+           factor_;
+  }
+
+  void add_latent_attention(LinearLayers& layers) const {
+    const std::int64_t h = model_.hidden_size;
+    const std::int64_t queries = query_width(model_) / config_.tp;
+    const std::int64_t keys_and_values = std::int64_t{1} * model_.num_attention_heads *
+                                         (model_.qk_head_dim + model_.v_head_dim) / config_.tp;
+    layers.whole = linear(own_tokens_, model_.kv_lora_rank + model_.qk_pos_emb_head_dim, h);
+    layers.qkv = linear(tokens_, keys_and_values, model_.kv_lora_rank);
+    if (model_.q_lora_rank > 0) {
+      layers.whole = layers.whole + linear(own_tokens_, model_.q_lora_rank, h);
+      layers.qkv = layers.qkv + linear(tokens_, queries, model_.q_lora_rank);
+    } else {
+      layers.qkv = layers.qkv + linear(tokens_, queries, h);
+    }
+  }
+
+  const Scenario& scenario_;
+  const TransformerConfig& model_;
+  const ParallelConfig& config_;
+  std::int64_t chunks_;
+  double factor_;
+  std::int64_t tokens_;
+  /// Tokens of the part of the sequence that falls to this rank, where it is split over tp.
+  std::int64_t own_tokens_;
+};
+
+/// Kernels that experts add in place of an MLP in a forward pass, without their products.
+constexpr double kRoutingForward = 28.0;
+/// Kernels that experts add in place of an MLP in a backward pass, without their products.
+constexpr double kRoutingBackward = 46.0;
+constexpr double kExpertProducts = 2.0;  // per forward pass, and per kind of gradient
+constexpr double kProductStreams = 4.0;
+/// The part of kRoutingForward that chooses experts and counts tokens.
+constexpr double kGraphedForward = 16.0;
+/// The part of kRoutingBackward that chooses experts and counts tokens.
+constexpr double kGraphedBackward = 12.0;
+
+/// Returns the number of experts of a rank that have products of their own: all, or 1 for all
+/// together where the stack fuses them.
+double separate_experts(const Scenario& scenario, const ParallelConfig& config) {
+  return fuses_expert_activation(scenario) ? 1.0 : 1.0 * scenario.job.model.num_experts / config.ep;
+}
+
+/// Adds the products of all experts of a rank to `pass`, `kinds` for each. On the device several
+/// streams run them side by side.
+void add_products(PassKernels& pass, double kinds, double experts) {
+  pass.on_device += kinds * std::ceil(experts / kProductStreams);
+  pass.by_host += kinds * experts;
+}
+
+}  // namespace
+
+int dense_mlp_width(const TransformerConfig& model, LayerKind kind) {
+  return kind.has_experts ? model.moe_shared_expert_intermediate_size : model.ffn_hidden_size;
+}
+
+double attention_input_width(const TransformerConfig& model) {
+  if (!has_latent_attention(model)) {
+    return model.hidden_size;
+  }
+  return 1.0 * (model.q_lora_rank > 0 ? model.q_lora_rank : model.hidden_size) +
+         model.kv_lora_rank + model.qk_pos_emb_head_dim;
+}
+
+LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& config, LayerKind kind,
+                           std::int64_t chunks) {
+  return LinearLayersOf(scenario, config, chunks).of_kind(kind);
+}
+
+LayerKernels kernels_without_experts(const Scenario& scenario) {
+  const bool is_measured = has_measured_operations(scenario);
+  LayerKernels kernels{.weight_gradient = is_measured ? 12.0 : 4.0};  // sums over rows take two
+  kernels.forward.launch(is_measured ? 11.0 : 30.0);
+  kernels.backward.launch(is_measured ? 28.0 : 60.0);
+  return kernels;
+}
+
+LayerKernels expert_kernels(const Scenario& scenario, const ParallelConfig& config) {
+  const double experts = separate_experts(scenario, config);
+  LayerKernels kernels{.weight_gradient =
+                           1.0 + kExpertProducts * std::ceil(experts / kProductStreams)};
+  kernels.forward.launch(kRoutingForward);
+  kernels.backward.launch(kRoutingBackward);
+  add_products(kernels.forward, kExpertProducts, experts);
+  add_products(kernels.backward, 2.0 * kExpertProducts, experts);
+  if (scenario.stack.cuda_graphs >= CudaGraphs::kRouter) {
+    kernels.forward.by_host -= kGraphedForward;
+    kernels.backward.by_host -= kGraphedBackward;
+  }
+  return kernels;
+}
+
+LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& config, LayerKind kind,
+                           const LayerCasts& casts) {
+  const CudaGraphs graphs = scenario.stack.cuda_graphs;
+  LayerKernels kernels = kernels_without_experts(scenario);
+  if (kind.has_experts) {
+    if (graphs >= CudaGraphs::kAttentionAndRouter) {
+      kernels.forward.by_host = kernels.backward.by_host = 0.0;
+    }
+    const LayerKernels of_experts = expert_kernels(scenario, config);
+    kernels.forward += of_experts.forward;
+    kernels.backward += of_experts.backward;
+    kernels.weight_gradient += of_experts.weight_gradient;
+  }
+  kernels.forward.launch(casts.forward_kernels);
+  kernels.backward.launch(casts.backward_kernels);
+  if (graphs == CudaGraphs::kStep) {
+    kernels.forward.by_host = kernels.backward.by_host = 0.0;
+  }
+  return kernels;
+}
+
+bool fuses_expert_activation(const Scenario& scenario) {
+  return scenario.stack.fused_expert_activation && scenario.stack.fp8 == Fp8Scaling::kMx &&
+         scenario.job.model.gated_linear_unit;
+}
+
+Seconds host_time_per_kernel(const Scenario& scenario) {
+  return scenario.stack.host_time_per_kernel * scenario.cluster.launch_slowdown;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,39 @@
+#include "kernels/cpu/kernel_table.h"
+
+namespace ptdp {
+
+// kernels/cpu/fill_loops.h, for each instruction set that the build has.
+namespace baseline {
+const KernelTable& loops();
+}
+#ifdef PTDP_X86_LOOPS
+namespace avx2 {
+const KernelTable& loops();
+}
+namespace avx512 {
+const KernelTable& loops();
+}
+#endif
+
+std::vector<const KernelTable*> runnable_kernels() {
+  std::vector<const KernelTable*> runnable = {&baseline::loops()};
+#ifdef PTDP_X86_LOOPS
+  // The flags of kernels/cpu/CMakeLists.txt.
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (has_avx2) {
+    runnable.push_back(&avx2::loops());
+  }
+  if (has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    runnable.push_back(&avx512::loops());
+  }
+#endif
+  return runnable;
+}
+
+const KernelTable& best_kernels() {
+  static const KernelTable& best = *runnable_kernels().back();
+  return best;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,46 @@
+// Fits new factors to measured runs, beside what the shipped calibration makes of the runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cost_model/text/files.h"
+#include "planner/accuracy/calibration_file.h"
+#include "planner/accuracy/costed_runs.h"
+
+namespace ptdp {
+
+/// The refitted calibration of one cluster, stack and kind of model.
+struct StackFit {
+  StackCalibration calibration;
+  CalibrationFit shipped;       ///< Fit of all published runs of the scope.
+  ErrorSummary shipped_errors;  ///< Errors when published runs of other jobs calibrate each run.
+  ErrorSummary in_sample;       ///< Errors when all runs of the scope calibrate each run.
+  ErrorSummary leave_one_out;   ///< Errors when the other runs of the scope calibrate each run.
+
+  /// Returns whether there are enough runs for a factor (kFewestCalibrationRuns).
+  [[nodiscard]] bool is_fitted() const { return calibration.fit().is_calibrated(); }
+};
+
+/// Fits a factor for each cluster, stack and kind of model. `source` names the files of the runs.
+/// Throws Error when two profiles of one name differ, or a scope has more than kMostCalibrationRuns
+/// runs.
+[[nodiscard]] std::vector<StackFit> refit(const std::vector<CostedRun>& runs,
+                                          const std::string& source);
+
+/// Returns the refits as a table, with a tally of the runs that were not costed.
+[[nodiscard]] std::string to_text(const std::vector<StackFit>& refits,
+                                  const std::vector<SkippedRun>& skipped);
+
+/// Returns the files to write below `directory`: one for each refit that has a factor. Throws Error
+/// when none has one or the directory lies in the shipped profiles.
+[[nodiscard]] std::vector<FileContent> calibration_files(const std::filesystem::path& directory,
+                                                         const std::vector<StackFit>& refits);
+
+/// Writes calibration_files() into `directory`, which is made if needed. All files are written
+/// beside their places first, then renamed one after another. Throws Error as calibration_files()
+/// does, and Error(kOutputFailed) when something cannot be written.
+void write_calibrations(const std::filesystem::path& directory,
+                        const std::vector<StackFit>& refits);
+
+}  // namespace ptdp

@@ -1,0 +1,344 @@
+// Writes the page of errors, section by section, as Markdown.
+#include "planner/accuracy/published_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cost_model/error.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/measured/contradictions.h"
+#include "cost_model/measured/quantile.h"
+#include "cost_model/text/files.h"
+#include "cost_model/text/in_quotes.h"
+#include "planner/accuracy/interval_fit.h"
+#include "planner/accuracy/partial_report.h"
+#include "planner/accuracy/validation_report.h"
+
+namespace ptdp {
+namespace {
+
+/// Reports of the same rows under each calibration that the page compares.
+struct Reports {
+  ValidationReport none;
+  ValidationReport leave_one_out;
+  ValidationReport scale;
+};
+
+/// Returns a text as one cell of a Markdown table.
+std::string cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
+    text.insert(at, 1, '\\');
+  }
+  return text.empty() ? "(none)" : text;
+}
+
+std::string in_percent(double fraction) {
+  return fmt::format("{:.1f}", 100.0 * fraction);
+}
+
+std::string error_cells(const ErrorSummary& errors) {
+  return fmt::format(" {} | {} | {} | {} | {:+.1f} |", in_percent(errors.mean_absolute),
+                     in_percent(errors.median_absolute), in_percent(errors.p90_absolute),
+                     in_percent(errors.max_absolute), 100.0 * errors.bias);
+}
+
+std::string errors_section(const Reports& reports) {
+  std::string text =
+      "\n## Errors by group\n\n"
+      "predicted/measured − 1 of the time of an iteration [%]. *As it is*: the cost model, not\n"
+      "calibrated. *Leave-one-out*: times the factor of the other rows of that cluster, "
+      "stack\nand kind of model, dense or with experts.\n\n"
+      "| group | rows | as it is: MAPE | median | p90 | max | bias | leave-one-out: MAPE | median "
+      "| "
+      "p90 | max | bias |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+  const auto add = [&](const GroupErrors& none, const GroupErrors& leave_one_out,
+                       const std::string& name) {
+    text += fmt::format("| {} | {} |{}{}\n", name, none.errors.count, error_cells(none.errors),
+                        error_cells(leave_one_out.errors));
+  };
+  for (std::size_t i = 0; i < reports.none.groups.size(); ++i) {
+    add(reports.none.groups[i], reports.leave_one_out.groups[i],
+        cell(reports.none.groups[i].group));
+  }
+  add(reports.none.total, reports.leave_one_out.total, "**all**");
+  return text;
+}
+
+std::string half_width_of(std::vector<double> half_widths) {
+  return half_widths.empty() ? "" : "± " + in_percent(median(std::move(half_widths)));
+}
+
+std::string intervals_section(const Reports& reports, const std::vector<CostedRun>& runs) {
+  std::string text =
+      "\n## Intervals\n\n"
+      "Rows inside the 90 % interval of their prediction, and the median half-width [%]. *Group "
+      "held\n"
+      "out*: neither the factor nor the constants of the interval rest on the group; it is not\n"
+      "calibrated where no other group of its kind of model ran on its cluster and stack.\n\n"
+      "| group | rows | as it is: inside | ± | leave-one-out: inside | ± | group held out: "
+      "calibrated rows | inside | ± |\n"
+      "|---|---|---|---|---|---|---|---|---|\n";
+  const std::vector<HeldOutCoverage> coverages = held_out_coverage(runs);
+  for (std::size_t i = 0; i < coverages.size(); ++i) {
+    const HeldOutCoverage& held_out = coverages[i];
+    const GroupErrors& none = reports.none.groups[i];
+    const GroupErrors& leave_one_out = reports.leave_one_out.groups[i];
+    std::vector<double> half_widths = held_out.calibrated_half_widths;
+    half_widths.insert(half_widths.end(), held_out.uncalibrated_half_widths.begin(),
+                       held_out.uncalibrated_half_widths.end());
+    text += fmt::format("| {} | {} | {:.0f} | {} | {:.0f} | {} | {} | {:.0f} | {} |\n",
+                        cell(none.group), held_out.num_runs, 100.0 * none.inside_interval,
+                        in_percent(none.median_half_width), 100.0 * leave_one_out.inside_interval,
+                        in_percent(leave_one_out.median_half_width), held_out.num_calibrated,
+                        100.0 * held_out.inside_interval, in_percent(median(half_widths)));
+  }
+  const CoverageSummary all = to_text(coverages);
+  const std::vector<double>& calibrated = all.calibrated_half_widths;
+  const std::vector<double>& uncalibrated = all.uncalibrated_half_widths;
+  text += fmt::format(
+      "\nGroups held out: {:.0f} % inside on average over groups; median half-width{}{}.\n",
+      100.0 * all.inside_interval,
+      calibrated.empty() ? "" : " calibrated " + half_width_of(calibrated) + " %",
+      uncalibrated.empty() ? "" : " not calibrated " + half_width_of(uncalibrated) + " %");
+  const IntervalModel& model = kIntervalModel;
+  return text +
+         fmt::format(
+             "Constants (`ptdp-calibrate --intervals`): near {:.2f}, per distance {:.3f}, not "
+             "calibrated × {:.2f} … × {:.2f}.\n",
+             model.near, model.per_distance, model.uncalibrated.low, model.uncalibrated.high);
+}
+
+ErrorSummary errors_at(const ValidationReport& report, const std::vector<std::size_t>& indices) {
+  std::vector<double> errors;
+  errors.reserve(indices.size());
+  for (const std::size_t i : indices) {
+    errors.push_back(report.rows[i].error());
+  }
+  return to_text(errors);
+}
+
+std::string factors_section(const Reports& reports, const std::vector<CostedRun>& runs) {
+  std::string text = fmt::format(
+      "\n## Factors\n\nMedian of measured/predicted by cluster, stack and kind of model, from {} "
+      "rows on; MAPE [%].\n\n"
+      "| cluster | stack | model | rows | factor | as it is | in-sample | leave-one-out |\n"
+      "|---|---|---|---|---|---|---|---|\n",
+      kFewestCalibrationRuns);
+  const auto indices_of = by_scope(runs);
+  for (const FittedFactor& factor : reports.scale.factors) {
+    const std::vector<std::size_t>& indices = indices_of.at(factor.scope);
+    text += fmt::format(
+        "| {} | {} | {} | {} | {} | {} | {} | {} |\n", cell(factor.scope.cluster),
+        cell(factor.scope.stack), factor.scope.has_experts ? "experts" : "dense", factor.num_rows,
+        factor.fit.is_calibrated() ? fmt::format("{:.3f}", factor.fit.factor) : "too few rows",
+        in_percent(errors_at(reports.none, indices).mean_absolute),
+        in_percent(errors_at(reports.scale, indices).mean_absolute),
+        in_percent(errors_at(reports.leave_one_out, indices).mean_absolute));
+  }
+  return text;
+}
+
+std::string memory_section(const MemoryReport& memory) {
+  if (memory.rows.empty()) {
+    return "";
+  }
+  std::string text =
+      "\n## Memory\n\n"
+      "predicted/measured − 1 of the GPU that has most in use [%]. *As it is*: formulas and the "
+      "stack's\n"
+      "reserve. *One constant*: formulas and the median of what the other rows of the stack "
+      "measure\n"
+      "beyond them.\n\n"
+      "| group | rows | as it is: MAPE | max | bias | one constant: MAPE | max | bias |\n"
+      "|---|---|---|---|---|---|---|---|\n";
+  const auto cells = [](const ErrorSummary& errors) {
+    return fmt::format(" {} | {} | {:+.1f} |", in_percent(errors.mean_absolute),
+                       in_percent(errors.max_absolute), 100.0 * errors.bias);
+  };
+  const auto add = [&](const MemoryErrors& group, const std::string& name) {
+    text += fmt::format("| {} | {} |{}{}\n", name, group.as_it_is.count, cells(group.as_it_is),
+                        cells(group.with_constant));
+  };
+  for (const MemoryErrors& group : memory.groups) {
+    add(group, cell(group.group));
+  }
+  add(memory.total, "**all**");
+  text += "\n| stack | rows | beyond the formulas [GiB] |\n|---|---|---|\n";
+  for (const MemoryConstant& constant : memory.constants) {
+    text += fmt::format("| {} | {} | {:+.1f} |\n", cell(constant.stack), constant.num_rows,
+                        constant.constant.value() / kGibi);
+  }
+  return text;
+}
+
+std::string ranking_cells(const RankingTotals& totals) {
+  const auto accuracy = totals.pair_accuracy();
+  return fmt::format(" {} | {} | {} | {} | {} | {} |", totals.rows, totals.pairs,
+                     accuracy.has_value() ? fmt::format("{:.0f}", 100.0 * *accuracy) : "",
+                     in_percent(totals.mean_regret), in_percent(totals.max_regret),
+                     in_percent(totals.max_regret_of_three));
+}
+
+std::string ranking_section(const ValidationReport& none) {
+  std::string text = fmt::format(
+      "\n## Ranking\n\n"
+      "Rows of one model, batch, sequence, number of GPUs and cluster, within a group, ordered by\n"
+      "the cost model as it is. Ordered: pairs in the measured order, but for those within {:.0f} "
+      "%.\n"
+      "Regret: how much longer than the fastest row the one predicted fastest took; top 3: the "
+      "best\n"
+      "of the three predicted fastest [%]. On the right without rows that contradict "
+      "themselves.\n\n"
+      "| group | sets | rows | pairs | ordered | mean regret | max | max of top 3 | rows | pairs | "
+      "ordered | mean regret | max | max of top 3 |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+      100.0 * kMeasuredTie);
+  for (const GroupRanking& group : ranking_by_group(rank_rows(none))) {
+    text += fmt::format("| {} | {} |{}{}\n", cell(group.group), group.all.sets,
+                        ranking_cells(group.all), ranking_cells(group.without_contradicted));
+  }
+  return text;
+}
+
+std::string contradictions_section(const ValidationReport& none) {
+  std::string text = fmt::format(
+      "\n## Rows that contradict themselves\n\n"
+      "Found without any model. In a series of rows that differ in the microbatch size b only, "
+      "the\n"
+      "time per sequence and slot of the pipeline, q = T/((m + p − 1)·b), falls slowly as b grows. "
+      "A row\n"
+      "contradicts itself whose q is more than {} times that of a row with a larger b, or more "
+      "than "
+      "{}\n"
+      "times that of one with a smaller b.\n\n",
+      kMostOverLarger, kMostOverSmaller);
+  std::map<std::string, std::string> by_group;
+  for (const ValidatedRun& row : none.rows) {
+    if (row.is_contradicted) {
+      std::string& ids = by_group[row.costed.run.group];
+      ids += (ids.empty() ? "" : ", ") + row.costed.run.id;
+    }
+  }
+  if (by_group.empty()) {
+    return text + "None.\n";
+  }
+  text += "| group | rows |\n|---|---|\n";
+  for (const auto& [group, ids] : by_group) {
+    text += fmt::format("| {} | {} |\n", cell(group), cell(ids));
+  }
+  return text;
+}
+
+std::string skipped_section(const ValidationReport& none) {
+  std::string text = fmt::format("\n## Not modelled\n\n{} of {} rows.\n", none.skipped.size(),
+                                 none.skipped.size() + none.partial.size() + none.rows.size());
+  if (none.skipped.empty()) {
+    return text;
+  }
+  struct Reason {
+    int rows = 0;
+    std::set<std::string> groups = {};
+  };
+  std::map<std::string, Reason> reasons;
+  for (const SkippedRun& run : none.skipped) {
+    ++reasons[run.reason].rows;
+    reasons[run.reason].groups.insert(run.group);
+  }
+  text += "\n| reason | rows | groups |\n|---|---|---|\n";
+  for (const auto& [reason, found] : reasons) {
+    text += fmt::format("| {} | {} | {} |\n", cell(reason), found.rows,
+                        cell(fmt::format("{}", fmt::join(found.groups, ", "))));
+  }
+  return text;
+}
+
+std::string explanations_section(const ValidationReport& none, const GroupNotes& notes) {
+  std::string text = fmt::format(
+      "\n## Why the worst groups are bad\n\nGroups whose median error as it is exceeds {:.0f} %, "
+      "worst first; "
+      "the texts stand in\n[notes.md](notes.md).\n",
+      100.0 * kNeedsExplanation);
+  std::vector<GroupErrors> groups = none.groups;
+  std::stable_sort(groups.begin(), groups.end(), [](const GroupErrors& a, const GroupErrors& b) {
+    return a.errors.median_absolute > b.errors.median_absolute;
+  });
+  for (const GroupErrors& group : groups) {
+    const auto note = notes.find(group.group);
+    const bool needs_one = group.errors.median_absolute > kNeedsExplanation;
+    if (needs_one || note != notes.end()) {
+      text += fmt::format("\n### {}: median {} %\n\n{}\n", cell(group.group),
+                          in_percent(group.errors.median_absolute),
+                          note != notes.end() ? note->second : "Not explained.");
+    }
+  }
+  for (const PartialGroup& group : partial_groups(none.partial)) {
+    const auto note = notes.find(group.group);
+    const bool is_above = std::any_of(groups.begin(), groups.end(), [&](const GroupErrors& errors) {
+      return errors.group == group.group;
+    });
+    if (note != notes.end() && !is_above) {
+      text += fmt::format("\n### {}: partial rows\n\n{}\n", cell(group.group), note->second);
+    }
+  }
+  return text;
+}
+
+/// Returns `text` without white space at either end.
+std::string trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \n");
+  return begin == std::string_view::npos
+             ? ""
+             : std::string(text.substr(begin, text.find_last_not_of(" \n") - begin + 1));
+}
+
+constexpr std::string_view kHeading = "## ";
+
+}  // namespace
+
+GroupNotes parse_notes(std::string_view text, const std::string& place) {
+  GroupNotes notes;
+  std::string* note = nullptr;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (line.starts_with(kHeading)) {
+      const auto [added, is_new] = notes.try_emplace(std::string(line.substr(kHeading.size())));
+      if (!is_new) {
+        throw Error(place + ": heading " + in_quotes(added->first) + " is there twice");
+      }
+      note = &added->second;
+    } else if (note != nullptr) {
+      *note += std::string(line) + '\n';
+    }
+  }
+  for (auto& [group, body] : notes) {
+    body = trimmed(body);
+  }
+  return notes;
+}
+
+GroupNotes read_notes() {
+  const std::filesystem::path file = profiles_directory() / "published" / "notes.md";
+  return parse_notes(read_file(file), file.string());
+}
+
+std::string to_markdown(const CostedRuns& runs, const GroupNotes& notes) {
+  const Reports reports{
+      .none = make_validation_report(runs, CalibrationKind::kNone),
+      .leave_one_out = make_validation_report(runs, CalibrationKind::kLeaveOneOut),
+      .scale = make_validation_report(runs, CalibrationKind::kScale)};
+  return "# Predicted against measured: the published runs\n\n"
+         "Written by `ptdp-validate --format markdown`; a test holds this page against what the\n"
+         "command writes. The rows are those of the CSV files beside it, described in\n"
+         "[../README.md](../README.md#published--csv).\n" +
+         errors_section(reports) + intervals_section(reports, runs.costed) +
+         factors_section(reports, runs.costed) + memory_section(reports.none.memory) +
+         ranking_section(reports.none) + contradictions_section(reports.none) +
+         partial_section(reports.none.partial, reports.scale.partial) +
+         skipped_section(reports.none) + explanations_section(reports.none, notes);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,106 @@
+// Prints the answer to "why not X" as text and as JSON.
+#include "planner/answer/explanation_output.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "cost_model/text/object_writer.h"
+#include "planner/answer/planning.h"
+#include "planner/explain/nothing_fits.h"
+
+namespace ptdp {
+namespace {
+
+/// Returns the terms by which the best configuration that matches differs from the best of all, in
+/// what the objective counts.
+std::vector<TermDifference> lost_terms(const Explanation& explanation, const Scenario& scenario,
+                                       const CalibrationFit& calibration) {
+  const auto cost = [&](const ParallelConfig& config) {
+    return counted(
+        predict({scenario, config}, calibration.at(run_point(scenario.job.model, config)))
+            .breakdown,
+        config, explanation.matching_options.objective);
+  };
+  return differences(cost(explanation.matching.best.front().config),
+                     cost(explanation.all.best.front().config));
+}
+
+}  // namespace
+
+std::string to_text(const Explanation& explanation, const Scenario& scenario,
+                    const CalibrationFit& calibration) {
+  if (explanation.matching.best.empty()) {
+    return "No configuration that matches can run.\n" +
+           why_nothing_fits(scenario, explanation.matching_options, explanation.matching);
+  }
+  const Objective objective = explanation.matching_options.objective;
+  const auto show = [&](const Candidate& candidate) {
+    return fmt::format("{}{}: {:.4g} s, {:.1f} GiB", to_string(candidate.config),
+                       stack_remark(scenario.stack, candidate.config),
+                       candidate.time.value() * calibration.factor,
+                       candidate.memory.value() / kGibi);
+  };
+  const Candidate& compared = explanation.matching.best.front();
+  std::string text = fmt::format("Best that matches: {}\n", show(compared));
+  if (explanation.all.best.empty()) {
+    return text + "Without it, nothing that the other flags allow can run.\n";
+  }
+  if (explanation.all.best.front().config == compared.config) {
+    return text + "It is the best that the other flags allow.\n";
+  }
+  const Candidate& best = explanation.all.best.front();
+  const double lost = loss(compared, best, objective);
+  text += fmt::format("Best without it:   {}\n", show(best));
+  text += fmt::format("It {} {:.1f} %{}:\n", lost < 0.0 ? "gains" : "loses", 100.0 * std::abs(lost),
+                      objective == Objective::kCost ? " cost" : "");
+  for (const TermDifference& term : lost_terms(explanation, scenario, calibration)) {
+    if (term.difference.value() != 0.0) {
+      text += fmt::format("  {:<22} {:>+9.4g} {}\n", term.term, term.difference.value(),
+                          unit_of(objective));
+    }
+  }
+  const RelativeInterval interval =
+      calibration.at(run_point(scenario.job.model, best.config)).interval;
+  if (std::abs(lost) <= interval.high - 1.0) {
+    text += "The difference lies within the interval of the prediction: a tie.\n";
+  }
+  return text;
+}
+
+std::string to_json(const Explanation& explanation, const Scenario& scenario,
+                    const CalibrationFit& calibration) {
+  ObjectWriter json;
+  json.text("schema", "ptdp.explanation/1");
+  json.text("tool_version", PTDP_VERSION);
+  json.child("candidates", candidates_json(explanation.matching, calibration.factor));
+  const std::vector<Candidate>& matching = explanation.matching.best;
+  const std::vector<Candidate>& all = explanation.all.best;
+  if (!matching.empty()) {
+    json.child("matching", candidate_json(matching.front(), calibration.factor));
+  }
+  if (!all.empty()) {
+    json.child("best", candidate_json(all.front(), calibration.factor));
+  }
+  if (!matching.empty() && !all.empty()) {
+    const Objective objective = explanation.matching_options.objective;
+    ObjectWriter terms;
+    for (const TermDifference& term : lost_terms(explanation, scenario, calibration)) {
+      terms.number(std::string(term.term), term.difference.value());
+    }
+    json.number("loss", loss(matching.front(), all.front(), objective));
+    json.child(objective == Objective::kCost ? "differences_gpu_s" : "differences_s",
+               std::move(terms));
+  }
+  return json.dump();
+}
+
+std::string in_format(AnswerFormat format, const Explanation& explanation, const Scenario& scenario,
+                      const CalibrationFit& calibration, const SearchOptions& options) {
+  return format == AnswerFormat::kJson
+             ? to_json(explanation, scenario, calibration)
+             : to_text(explanation, scenario, calibration) +
+                   unproven_remark(explanation.all, options, calibration.factor);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,343 @@
+// Prints the answer of a search, section by section, as text for people.
+#include "planner/answer/planning_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cost_model/inputs/config_fields.h"
+#include "cost_model/pipeline_rank/rank_parameters.h"
+#include "planner/accuracy/costed_runs.h"
+#include "planner/explain/nothing_fits.h"
+#include "planner/formatting.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kShownShare = 0.0005;
+
+template <class Value, class Show>
+std::string with_interval(const Estimate<Value>& estimate, Show show) {
+  return fmt::format("{:<18} {} .. {}", show(estimate.value), show(estimate.low),
+                     show(estimate.high));
+}
+
+std::string lines(std::string_view title, const std::vector<std::string>& items) {
+  if (items.empty()) {
+    return "";
+  }
+  std::string text = fmt::format("\n{}\n", title);
+  for (const std::string& item : items) {
+    text += "  " + item + "\n";
+  }
+  return text;
+}
+
+std::string headline(const Plan& plan) {
+  const Scenario& scenario = plan.scenario;
+  const Prediction& predicted = plan.predicted;
+  return fmt::format(
+      "Train {} on {} GPUs ({} with {}) with {}{}: {} per iteration of {} sequences, {:.4g} "
+      "TFLOP/s per GPU, {} of peak.\n",
+      scenario.job.model_name, plan.gpus, scenario.cluster.name, scenario.stack.name,
+      to_string(plan.config), stack_remark(scenario.stack, plan.config),
+      duration(predicted.iteration_time.value), scenario.job.global_batch_size,
+      predicted.per_gpu.value.value() / kTera, percent(predicted.hfu.value));
+}
+
+std::string fp8_row(const StackSpec& stack) {
+  return stack.fp8 ? row("linear layers", fmt::format("{}, the rest {}", name_of(*stack.fp8),
+                                                      name_of(stack.precision)))
+                   : "";
+}
+
+/// Returns what is recomputed: ": core_attn+mlp", ": block 2". Empty when the kind of recomputation
+/// says all.
+std::string recomputed(const ParallelConfig& config) {
+  if (repeats(config.recompute) == Repeats::kModules &&
+      config.recompute_modules != kCoreAttentionAlone) {
+    return ": " + to_string(config.recompute_modules);
+  }
+  return config.recomputes_by_layers()
+             ? fmt::format(": {} {}", name_of(config.recompute_method), config.recompute_num_layers)
+             : "";
+}
+
+/// Returns what follows the value of a field on its row: details that have no row of their own.
+std::string remark(std::string_view key, const Plan& plan) {
+  const ParallelConfig& config = plan.config;
+  return key == "pp" && config.vpp > 1 ? fmt::format(", {} chunks each", config.vpp)
+         : key == "micro_batch_size"
+             ? fmt::format(", {} per replica and iteration", plan.schedule.num_microbatches)
+         : key == "schedule"   ? stack_remark(plan.scenario.stack, config)
+         : key == "recompute"  ? recomputed(config)
+         : key == "zero_stage" ? zero_remark(config)
+         : key == "offload" && config.offload_num_layers > 0
+             ? fmt::format(": first {} layers", config.offload_num_layers)
+             : "";
+}
+
+std::string configuration(const Plan& plan) {
+  const ParallelConfig& config = plan.config;
+  std::string text = "\nConfiguration\n";
+  for_each_config_field([&](const auto& field) {
+    const bool is_always_shown = field.traits.is_always_printed || field.key == "zero_stage" ||
+                                 field.key == "sequence_parallel";
+    if (!field.traits.label.empty() && (is_always_shown || !field.is_usual(config))) {
+      const std::string value = field.key == "reshard_after_forward" ? "kept after forward passes"
+                                : field.key == "sequence_parallel"
+                                    ? (config.sequence_parallel ? "yes" : "no")
+                                    : spelled(config.*field.member);
+      text += row(field.traits.label, value + remark(field.key, plan));
+      text += field.key == "schedule" ? fp8_row(plan.scenario.stack) : "";
+    }
+  });
+  return text + row("GPUs", fmt::format("{} used, {} idle", config.world_size(),
+                                        plan.gpus - config.world_size()));
+}
+
+std::string budget_rows(const Plan& plan, const RunBudget& budget) {
+  if (!budget.tokens.has_value()) {
+    return "";
+  }
+  const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens,
+                                       budget.price_per_gpu_hour);
+  const auto plain = [](double value) { return fmt::format("{:.4g}", value); };
+  std::string text = row(fmt::format("{:.4g} B tokens", *budget.tokens / kGiga),
+                         with_interval(run.time, duration)) +
+                     row("GPU-hours", with_interval(run.gpu_hours, plain));
+  if (run.cost.has_value()) {
+    text += row(fmt::format("cost at {:.4g} per GPU-hour", *budget.price_per_gpu_hour),
+                with_interval(*run.cost, plain));
+  }
+  return text;
+}
+
+/// Returns to which peak MFU and HFU refer, when the plan uses several peaks of a GPU.
+std::string peak_remark(const Scenario& scenario) {
+  return scenario.stack.fp8
+             ? fmt::format(
+                   " Both are of fp8's peak, {:.4g} TFLOP/s; of {}'s they are {:.3g} times "
+                   "as much.",
+                   matmul_peak(scenario).value() / kTera, name_of(scenario.stack.precision),
+                   matmul_peak(scenario) / scenario.cluster.gpu.peak(scenario.stack.precision))
+             : "";
+}
+
+std::string predictions(const Plan& plan, const RunBudget& budget) {
+  const Prediction& predicted = plan.predicted;
+  const auto gpus = static_cast<double>(plan.config.world_size());
+  const auto tera = [](FlopsPerSecond rate) {
+    return fmt::format("{:.4g} TFLOP/s", rate.value() / kTera);
+  };
+  const auto peta = [gpus](FlopsPerSecond rate) {
+    return fmt::format("{:.4g} PFLOP/s", rate.value() * gpus / kPeta);
+  };
+  const auto plain = [](double rate) { return fmt::format("{:.5g}", rate); };
+  return fmt::format("\nPredicted (90 % interval; {})\n", predicted.basis(plan.scenario)) +
+         row("time per iteration", with_interval(predicted.iteration_time, duration)) +
+         row("per GPU", with_interval(predicted.per_gpu, tera)) +
+         row("all GPUs", with_interval(predicted.per_gpu, peta)) +
+         row("of peak (HFU)", with_interval(predicted.hfu, percent)) +
+         row("MFU", with_interval(predicted.mfu, percent)) +
+         row("tokens/s", with_interval(predicted.tokens_per_second, plain)) +
+         budget_rows(plan, budget) +
+         "  FLOP/s and HFU count what the hardware executes, recomputation included (SC21 eq. 3);\n"
+         "  MFU counts the model's FLOPs only." +
+         peak_remark(plan.scenario) + "\n";
+}
+
+std::string time_breakdown(const Plan& plan) {
+  const CostBreakdown& cost = plan.predicted.breakdown;
+  const Seconds total = cost.total();
+  std::vector<CostTerm> terms(kCostTerms.begin(), kCostTerms.end());
+  std::stable_sort(terms.begin(), terms.end(), [&](const CostTerm& a, const CostTerm& b) {
+    return cost.*a.time > cost.*b.time;
+  });
+  std::string text = "\nWhere the time goes\n";
+  for (const CostTerm& term : terms) {
+    if (cost.*term.time / total >= kShownShare) {
+      text += share_row(term.name, cost.*term.time, total);
+    }
+  }
+  return text;
+}
+
+std::string memory_breakdown(const Plan& plan) {
+  const int heaviest = plan.memory.heaviest_rank;
+  const MemoryBreakdown& memory = plan.memory.stages[static_cast<std::size_t>(heaviest)];
+  const double capacity = plan.scenario.cluster.gpu.memory.value() / kGibi;
+  std::string text =
+      fmt::format("\nMemory of the heaviest stage, {} of {}: {:.2f} of {:.2f} GiB{}\n",
+                  heaviest + 1, plan.config.pp, memory.total().value() / kGibi, capacity,
+                  plan.memory_headroom == 0.0
+                      ? ""
+                      : fmt::format(", {:.2f} of them left free", plan.memory_headroom * capacity));
+  for (const MemoryTerm& term : kMemoryTerms) {
+    text += row(term.name, fmt::format("{:>6.2f} GiB", (memory.*term.size).value() / kGibi));
+  }
+  return text;
+}
+
+std::string traffic(const Plan& plan) {
+  const Traffic& sent = plan.predicted.traffic;
+  const auto rate = [](BytesPerSecond value) { return bytes(Bytes(value.value())) + "/s"; };
+  std::string text = "\nSent by each GPU per iteration\n";
+  if (plan.config.tp > 1) {
+    text += row("tensor parallel", bytes(sent.tensor_parallel));
+  }
+  if (plan.config.cp > 1) {
+    text += row("context parallel", bytes(sent.context_parallel));
+  }
+  if (plan.config.pp > 1) {
+    text += row("pipeline", fmt::format("{}; {} through the pipeline's bisection, on average",
+                                        bytes(sent.pipeline), rate(sent.pipeline_bisection)));
+  }
+  if (has_replicas(plan.scenario.job.model, plan.config)) {
+    text += row("data parallel",
+                fmt::format("{}; {} over all GPUs, on average", bytes(sent.data_parallel),
+                            rate(sent.data_parallel_total)));
+  }
+  if (sent.expert_parallel > Bytes(0.0)) {
+    text += row("expert parallel", bytes(sent.expert_parallel));
+  }
+  return plan.config.world_size() > 1 ? text : "";
+}
+
+/// Returns the plan's breakdown in what the objective counts: seconds, or GPU-seconds.
+CostBreakdown cost_of(const Plan& plan, Objective objective) {
+  return counted(plan.predicted.breakdown, plan.config, objective);
+}
+
+std::string runners_up(const PlanningResult& result) {
+  if (result.plans.size() < 2) {
+    return "";
+  }
+  const Objective objective = result.options.objective;
+  const Plan& best = result.plans.front();
+  const double widest = best.predicted.iteration_time.high / best.predicted.iteration_time.value;
+  std::string text = "\nRunners-up\n";
+  for (std::size_t i = 1; i < result.plans.size(); ++i) {
+    const Plan& plan = result.plans[i];
+    const Seconds time = plan.predicted.iteration_time.value;
+    const double loss = score(time, plan.config, objective) /
+                            score(best.predicted.iteration_time.value, best.config, objective) -
+                        1.0;
+    text += fmt::format("  {}. {}{}: {} ({:+.1f} %{}{}), {:.1f} GiB; {}\n", i + 1,
+                        to_string(plan.config), stack_remark(plan.scenario.stack, plan.config),
+                        duration(time), 100.0 * loss, objective == Objective::kCost ? " cost" : "",
+                        1.0 + loss <= widest ? ", a tie within the interval" : "",
+                        plan.memory.peak().value() / kGibi,
+                        describe_differences(cost_of(plan, objective), cost_of(best, objective),
+                                             unit_of(objective)));
+  }
+  return text;
+}
+
+/// Returns the Pareto front as far as a person would follow it: up to twice the best time.
+std::string pareto(const PlanningResult& result) {
+  const std::vector<Candidate>& front = result.search.pareto;
+  std::string text;
+  for (const Candidate& candidate : front) {
+    if (candidate.time <= 2.0 * front.front().time) {
+      text += fmt::format("  {:>6.1f} GiB  {:>10}  {}{}\n", candidate.memory.value() / kGibi,
+                          duration(candidate.time * result.calibration.factor),
+                          to_string(candidate.config),
+                          stack_remark(result.scenario.stack, candidate.config));
+    }
+  }
+  return front.size() < 2 ? "" : "\nLess memory for more time (Pareto front)\n" + text;
+}
+
+std::string baselines(const PlanningResult& result) {
+  std::string text = "\nRules of thumb\n";
+  if (result.baselines.empty()) {
+    return text + "  not looked at: the search was ended\n";
+  }
+  for (const Baseline& baseline : result.baselines) {
+    if (!baseline.choice.has_value()) {
+      text += fmt::format("  {}: nothing that follows it fits\n", baseline.name);
+      continue;
+    }
+    text += fmt::format(
+        "  {}: {}{}: {:+.1f} %{}\n", baseline.name, to_string(baseline.choice->config),
+        stack_remark(result.scenario.stack, baseline.choice->config),
+        100.0 * loss(*baseline.choice, result.search.best.front(), result.options.objective),
+        result.options.objective == Objective::kCost ? " cost" : "");
+  }
+  return text;
+}
+
+std::string published(const PlanningResult& result) {
+  if (result.published.empty()) {
+    return "\nPublished\n  no run of this model, batch and number of GPUs is known to us\n";
+  }
+  const Plan& best = result.plans.front();
+  std::string text = result.leaves_out_published_runs
+                         ? "\nPublished (left out of the calibration)\n"
+                         : "\nPublished\n";
+  for (const PublishedComparison& comparison : result.published) {
+    const MeasuredRun& run = comparison.run;
+    const Prediction& predicted = comparison.predicted;
+    text += fmt::format(
+        "  {} ({}, {}): {}: measured {}, {:.4g} TFLOP/s per GPU; predicted {} ({:+.1f} %)\n",
+        run.id, run.source, run.stack, to_string(run.config), duration(run.iteration_time),
+        tflops_per_gpu(run, run.iteration_time), duration(predicted.iteration_time.value),
+        100.0 * (predicted.iteration_time.value / run.iteration_time - 1.0));
+    if (!comparison.is_same_stack) {
+      text += "    on another cluster or stack than planned for here\n";
+    } else if (run.config == best.config) {
+      text += "    the same configuration as ours\n";
+    } else {
+      text += fmt::format("    ours differs: the published one spends {}\n",
+                          describe_differences(predicted.breakdown, best.predicted.breakdown));
+    }
+  }
+  return text;
+}
+
+std::string tally(const SearchResult& result) {
+  std::string text =
+      fmt::format("\nCandidates: {} enumerated, {} fit\n", result.enumerated, result.feasible);
+  for (const ConstraintText& constraint : kConstraints) {
+    const auto found = result.violations.find(constraint.constraint);
+    if (found != result.violations.end()) {
+      text += fmt::format("  {:>9}  {}\n", found->second, constraint.description);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Plan& plan, const RunBudget& budget) {
+  return headline(plan) + configuration(plan) + predictions(plan, budget) + time_breakdown(plan) +
+         memory_breakdown(plan) + traffic(plan) +
+         lines("Extrapolated", plan.predicted.extrapolations);
+}
+
+std::string to_text(const PlanningResult& result, const RunBudget& budget,
+                    const std::vector<std::string>& assumptions, const std::string& next) {
+  return to_text(result.plans.front(), budget) +
+         unproven_remark(result.search, result.options, result.calibration.factor) +
+         runners_up(result) + pareto(result) + baselines(result) + published(result) +
+         tally(result.search) + lines("Assumed", assumptions) + lines("Next", {next});
+}
+
+std::string failure_text(const PlanningResult& result) {
+  std::string text = fmt::format(
+      "nothing fits: {} on {} GPUs of {} with {} and batch {}: {} candidates, none can run\n",
+      result.scenario.job.model_name, result.options.gpus, result.scenario.cluster.name,
+      result.scenario.stack.name, result.scenario.job.global_batch_size, result.search.enumerated);
+  text += why_nothing_fits(result.scenario, result.options, result.search);
+  if (const auto larger = gpus_that_would_do(result.scenario, result.options)) {
+    text += fmt::format("  {} GPUs would do: {}\n", larger->gpus, to_string(larger->config));
+  }
+  return text;
+}
+
+std::string in_format(AnswerFormat format, const Plan& plan, const RunBudget& budget) {
+  return format == AnswerFormat::kJson ? to_json(plan) : to_text(plan, budget);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,48 @@
+// Computes the floor of a split's time, and sorts splits by it.
+#include "planner/search/degrees_order.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include "cost_model/iteration/flops.h"
+
+namespace ptdp {
+namespace {
+
+// Makes a bound lower by more than rounding: sums in another order are off by less.
+constexpr double kBelowRounding = 1.0 - 1e-9;
+
+Seconds gpu_seconds_of(const Scenario& scenario) {
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  if (!gpu.measured_operations.empty()) {
+    return Seconds(0.0);
+  }
+  const double peak =
+      std::max(gpu.peak(scenario.stack.precision).value(),
+               fp8_recipe(scenario.stack) != nullptr ? gpu.fp8_rate().value() : 0.0);
+  const Flops flops = linear_flops(scenario.job.model, scenario.job.global_batch_size);
+  return kBelowRounding * (flops / FlopsPerSecond(peak * gpu.matmul_efficiency));
+}
+
+}  // namespace
+
+ComputeFloor::ComputeFloor(const Scenario& scenario, std::int64_t gpus,
+                           const std::vector<Replicas>& replicas)
+    : gpu_seconds_(gpu_seconds_of(scenario)), gpus_(gpus), replicas_(replicas) {}
+
+Seconds ComputeFloor::of(const Degrees& degrees) const {
+  const auto beyond =
+      std::ranges::upper_bound(replicas_, gpus_ / degrees.gpus(), {}, &Replicas::dp);
+  const std::int64_t dp = beyond == replicas_.begin() ? 1 : std::prev(beyond)->dp;
+  return gpu_seconds_ / static_cast<double>(degrees.gpus() * dp);
+}
+
+void order_degrees(std::vector<Degrees>& all, const ComputeFloor& floor) {
+  std::ranges::sort(all, [&](const Degrees& a, const Degrees& b) {
+    return std::tuple(floor.of(a), a.gpus(), a.tp, a.pp) <
+           std::tuple(floor.of(b), b.gpus(), b.tp, b.pp);
+  });
+}
+
+}  // namespace ptdp
