@@ -1,3 +1,4 @@
+// What all backends share: counted memory, and tensors.
 #include "kernels/backend.h"
 
 #include <algorithm>
@@ -46,8 +47,8 @@ Tensor::Tensor(Backend& backend, DataType type, std::int64_t size)
   buffer_.data = backend.allocate(buffer_.bytes());
 }
 
-// The destructor is not inline, so that loops of larger instruction sets have no copy of it which
-// the linker may give to others.
+// The destructor is not inline. KernelTable of larger instruction sets thus have no copy of it that
+// the linker could give to others.
 Tensor::~Tensor() {
   reset();
 }

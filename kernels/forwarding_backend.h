@@ -1,5 +1,5 @@
-// All operations of a device through one function, and tables with a function for each, so that a
-// class which treats operations alike need not spell them out.
+// Passes all operations of a device through one function, and provides tables with a function for
+// each operation. A class that treats operations alike thus need not spell them out.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,24 @@ namespace ptdp {
 template <auto kOperation>
 struct Operation {};
 
-/// The type of a function that takes `Context`, then the arguments of an operation. It has no body.
+/// Gives the type of a function that takes `Context`, then the arguments of an operation. It has no
+/// body.
 template <class Context, class... Arguments>
 auto function_of(void (Backend::*operation)(Arguments...)) -> void (*)(Context, Arguments...);
 
-/// A table's place for one operation.
+/// The place of one operation in a table of functions.
 template <class Context, auto kOperation>
 struct OperationEntry {
-  /// Null where the backend carries the operation out by itself.
+  /// The function; null when the backend carries the operation out by itself.
   decltype(function_of<Context>(kOperation)) function = nullptr;
 };
 
-/// A table of functions, read and filled through its bases, of which each operation has one.
+/// A table of functions, read and filled through its base classes, one for each operation.
 template <class Context, auto... kOperations>
 struct TableOfOperations : OperationEntry<Context, kOperations>... {};
 
-/// The table of all operations. The compiler refuses a backend with one that is not listed here.
+/// The table of all operations. A backend with an operation that is not listed here does not
+/// compile.
 template <class Context>
 using OperationTable = TableOfOperations<
     Context, &Backend::copy, &Backend::copy_in, &Backend::copy_out, &Backend::convert,
@@ -41,14 +43,14 @@ using OperationTable = TableOfOperations<
     &Backend::cross_entropy_backward, &Backend::add_squares, &Backend::adamw,
     &Backend::fill_normal>;
 
-/// The base of backends that treat operations alike. It passes each on to a function template of
-/// the class that derives from it, `Self`, which may be private to both:
+/// The base of backends that treat operations alike. It passes each operation on to a function
+/// template of the derived class `Self`, which may be private to both:
 ///
 ///   template <auto kOperation, class... Arguments>
 ///   void run(const Arguments&... arguments);  // kOperation is &Backend::add, say
 ///
-/// `Self` overrides the operations that differ. Memory, lanes and events are its own. What pointers
-/// and spans refer to lives until the call returns, and no longer.
+/// `Self` overrides the operations that differ. It has its own memory, lanes and events. What
+/// pointers and spans refer to lives until the call returns, and no longer.
 template <class Self>
 class ForwardingBackend : public Backend {
  public:

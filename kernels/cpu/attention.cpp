@@ -14,8 +14,8 @@
 namespace ptdp::PTDP_CPU_VARIANT {
 namespace {
 
-/// Parts of the scratch. Scores are kept as [key, query]: what is summed over keys then lies in one
-/// lane of vectors, and the tile is already in the order of a left operand.
+/// Offsets of the parts of the scratch. Scores are kept as [key, query]. What is summed over keys
+/// thus lies in one lane of vectors, and the tile is already in the order of a left operand.
 template <class Sum>
 struct Parts {
   explicit Parts(const Attention& shape) {
@@ -37,18 +37,18 @@ struct Parts {
   std::int64_t keys, queries, values, scores, packed, sums, most, total, shrink, mask, size;
 };
 
-/// A tile of queries.
+/// The running results of a tile of queries.
 template <class Sum>
 struct Queries {
   std::int64_t first = 0;
   std::int64_t count = 0;
-  Sum* sums;    ///< [count, d]: Σ e^(score − most)·value
-  Sum* most;    ///< [count]: of the scores so far
-  Sum* total;   ///< [count]: Σ e^(score − most)
-  Sum* shrink;  ///< [count]: e^(most before − most)
+  Sum* sums;    ///< Σ e^(score − most)·value [count, d].
+  Sum* most;    ///< Maximum of the scores so far [count].
+  Sum* total;   ///< Σ e^(score − most) [count].
+  Sum* shrink;  ///< e^(earlier most − most) [count].
 };
 
-/// Scores [key, query] become e^(factor·score − most), and totals include them.
+/// Replaces scores [key, query] by e^(factor·score − most), and adds them to the totals.
 template <class Sum>
 void take_exponentials(Sum* scores, std::int64_t num_keys, Sum factor,
                        const Queries<Sum>& queries) {
@@ -79,7 +79,7 @@ void take_exponentials(Sum* scores, std::int64_t num_keys, Sum factor,
   }
 }
 
-/// Drops what the mask of each query says.
+/// Applies dropout to the probabilities [key, query] of a tile.
 template <class Sum>
 void drop(const Dropout& dropout, std::int64_t first_probability, std::int64_t seq_length,
           std::int64_t first_key, std::int64_t num_keys, const Queries<Sum>& queries, Sum* mask,
@@ -93,7 +93,7 @@ void drop(const Dropout& dropout, std::int64_t first_probability, std::int64_t s
   }
 }
 
-/// The forward pass of one head of one sequence.
+/// Computes the forward pass of one head of one sequence.
 template <class T>
 void attend(const Attention& shape, std::int64_t place, const T* qkv, T* out,
             Accumulator<T>* log_sum, Accumulator<T>* scratch) {

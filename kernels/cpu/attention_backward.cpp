@@ -1,5 +1,5 @@
-// Gradients of causal self-attention in tiles; probabilities are computed again from the log of
-// their sums. Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 4.
+// Gradients of causal self-attention in tiles. Probabilities are recomputed from the log of their
+// sums. Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 4.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -13,7 +13,8 @@
 namespace ptdp::PTDP_CPU_VARIANT {
 namespace {
 
-/// Parts of the scratch: of a head, of a tile of keys, of a tile of queries, of a pair of them.
+/// Offsets of the parts of the scratch: of a head, of a tile of keys, of a tile of queries, and of
+/// a pair of tiles.
 template <class Sum>
 struct Parts {
   explicit Parts(const Attention& shape) {
@@ -41,7 +42,7 @@ struct Parts {
       p, dp, left, mask, size;
 };
 
-/// Rows of numbers into rows of elements.
+/// Rounds rows of accumulators into rows of elements.
 template <class T, class Sum>
 void store_rows(const Sum* from, std::int64_t stride, std::int64_t count, std::int64_t d, T* to) {
   for (std::int64_t row = 0; row < count; ++row) {
@@ -51,7 +52,7 @@ void store_rows(const Sum* from, std::int64_t stride, std::int64_t count, std::i
   }
 }
 
-/// The gradients of one head of one sequence.
+/// Computes the gradients of one head of one sequence.
 template <class T>
 class HeadGradients {
  public:
@@ -68,8 +69,8 @@ class HeadGradients {
         scratch_(scratch),
         factor_(static_cast<Sum>(1.0 / std::sqrt(static_cast<double>(shape.head_size)))) {}
 
-  /// Keys and values of a tile are read before their gradients are written, the queries' are
-  /// written last: dqkv may be qkv.
+  /// Writes the head's gradients to dqkv, which may be qkv. Keys and values of a tile are read
+  /// before their gradients are written, and queries' gradients are written last.
   void compute(const T* out, T* dqkv) {
     const std::int64_t s = shape_.seq_length;
     const std::int64_t d = layout_.d;
@@ -92,8 +93,8 @@ class HeadGradients {
   }
 
  private:
-  /// Queries and gradients of outputs as left operands, and the inner products Σ out·dout, which
-  /// are Σ p·dp of each row.
+  /// Packs queries and gradients of outputs as left operands. It also computes the inner products Σ
+  /// out·dout, which equal Σ p·dp of each row.
   void begin(const T* out) {
     const std::int64_t s = shape_.seq_length;
     const std::int64_t d = layout_.d;
@@ -108,7 +109,7 @@ class HeadGradients {
     std::fill_n(scratch_ + parts_.mask, kTile, Sum{1});
   }
 
-  /// What queries from i on and keys from j on add to all gradients.
+  /// Adds what queries from i on and keys from j on contribute to all gradients.
   void add_pair(std::int64_t i, std::int64_t j, std::int64_t num_keys) {
     const std::int64_t d = layout_.d;
     const std::int64_t count = std::min(kTile, shape_.seq_length - i);
@@ -135,8 +136,8 @@ class HeadGradients {
                     scratch_ + parts_.dq + i * d, d);
   }
 
-  /// A row of scores and of gradients of probabilities become masked probabilities and gradients of
-  /// unscaled scores.
+  /// Turns a row of scores p and a row of gradients of probabilities dp into masked probabilities
+  /// and gradients of unscaled scores.
   void take_gradients(std::int64_t query, std::int64_t first_key, std::int64_t num_keys, Sum* p,
                       Sum* dp) {
     const std::int64_t count = std::min(num_keys, query - first_key + 1);

@@ -1,4 +1,4 @@
-// Where the vectors of attention lie, and the scratch that a tile of it needs.
+// Where the vectors of attention lie in memory, and the scratch that a tile needs.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace ptdp::PTDP_CPU_VARIANT {
 
-/// Queries and keys of a tile: a multiple of every panel's rows and columns.
+/// Number of queries and of keys of a tile: a multiple of every panel's rows and columns.
 inline constexpr std::int64_t kTile = 96;
 
-/// A head of a sequence, `place` among heads of all sequences: its vectors in qkv [s, b, heads, 3,
-/// d] and out [s, b, heads, d].
+/// One head of one sequence, number `place` among the heads of all sequences. It locates the head's
+/// vectors in qkv [s, b, heads, 3, d] and out [s, b, heads, d].
 struct HeadLayout {
   HeadLayout(const Attention& shape, std::int64_t place)
       : d(shape.head_size),
@@ -25,33 +25,38 @@ struct HeadLayout {
                            shape.seq_length) *
                           shape.seq_length) {}
 
-  /// Vector `which` (0: queries, 1: keys, 2: values) of positions from `first` on, as rows.
+  /// Returns the vectors `which` (0: queries, 1: keys, 2: values) of positions from `first` on, as
+  /// rows.
   template <class T>
   [[nodiscard]] MatrixView<T> rows_of_qkv(const T* qkv, std::int64_t which,
                                           std::int64_t first) const {
     return {qkv + first_qkv + which * d + first * qkv_stride, qkv_stride, 1};
   }
+  /// Returns the vectors in out of positions from `first` on, as rows.
   template <class T>
   [[nodiscard]] MatrixView<T> rows_of_out(const T* out, std::int64_t first) const {
     return {out + first_out + first * out_stride, out_stride, 1};
   }
 
-  std::int64_t d;
-  std::int64_t qkv_stride;
-  std::int64_t out_stride;
-  std::int64_t first_qkv;
-  std::int64_t first_out;
-  std::int64_t first_probability;  ///< Number of the probability of query 0 and key 0.
+  std::int64_t d;           ///< Size of a head.
+  std::int64_t qkv_stride;  ///< Elements between positions in qkv.
+  std::int64_t out_stride;  ///< Elements between positions in out.
+  std::int64_t first_qkv;   ///< Offset in qkv of the query of position 0.
+  std::int64_t first_out;   ///< Offset in out of position 0.
+  /// Number, for dropout, of the probability of query 0 and key 0.
+  std::int64_t first_probability;
 };
 
-/// Hands out parts of a scratch buffer, each at a multiple of 64 bytes.
+/// Hands out parts of a scratch buffer, each at a multiple of 16 numbers (64 bytes of f32).
 class ScratchParts {
  public:
+  /// Returns the offset of a new part of `size` numbers.
   [[nodiscard]] std::int64_t take(std::int64_t size) {
     const std::int64_t first = size_;
     size_ += round_up(size, 16);
     return first;
   }
+  /// Returns the size of all parts [numbers].
   [[nodiscard]] std::int64_t size() const { return size_; }
 
  private:

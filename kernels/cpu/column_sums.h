@@ -8,11 +8,12 @@
 
 namespace ptdp::PTDP_CPU_VARIANT {
 
-/// Rows that are summed one by one; their sums are then summed, which leaves an error of about
-/// (kRowBlock + rows/kRowBlock)·ε instead of rows·ε.
+/// Number of rows that are summed one by one. The sums of these blocks are then summed, which
+/// leaves an error of about (kRowBlock + rows/kRowBlock)·ε instead of rows·ε.
 inline constexpr std::int64_t kRowBlock = 64;
 
-/// Sums of columns, given block by block of rows, in a scratch of 2·width numbers.
+/// Sums of the columns of a matrix, which is given in blocks of rows. The scratch holds 2·width
+/// numbers.
 template <class Sum>
 class ColumnSums {
  public:
@@ -21,7 +22,8 @@ class ColumnSums {
     std::fill(total_, total_ + width_, Sum{0});
   }
 
-  /// Adds Σ term(row, c) over rows [first, end), which are kRowBlock at most, in ascending order.
+  /// Adds Σ term(row, c) over rows [first, end) to each column c, in ascending order. There are at
+  /// most kRowBlock rows.
   template <class Term>
   void add_block(std::int64_t first, std::int64_t end, const Term& term) {
     for (std::int64_t c = 0; c < width_; ++c) {
@@ -37,6 +39,7 @@ class ColumnSums {
     }
   }
 
+  /// Adds the sums to `to` [width].
   void add_to(Sum* to) const {
     for (std::int64_t c = 0; c < width_; ++c) {
       to[c] += total_[c];
@@ -45,8 +48,8 @@ class ColumnSums {
 
  private:
   std::int64_t width_;
-  Sum* total_;
-  Sum* block_;
+  Sum* total_;  ///< Sums of the blocks so far [width].
+  Sum* block_;  ///< Sums of the block in work [width].
 };
 
 }  // namespace ptdp::PTDP_CPU_VARIANT

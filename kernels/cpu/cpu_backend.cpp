@@ -1,3 +1,5 @@
+// Memory of a host, and the operations that CpuBackend carries out without loops of an instruction
+// set.
 #include "kernels/cpu/cpu_backend.h"
 
 #include <cassert>
@@ -15,7 +17,7 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 
-/// Null where there is not enough.
+/// Allocates `bytes` bytes, or returns null when there is not enough memory.
 void* take(std::int64_t bytes) {
   return ::operator new(static_cast<std::size_t>(bytes), kAlignment, std::nothrow);
 }
@@ -24,7 +26,7 @@ void give_back(void* memory) noexcept {
 }
 
 void copy_bytes(const void* from, void* to, std::int64_t bytes) {
-  if (bytes > 0) {  // either may be null for none
+  if (bytes > 0) {  // Either pointer may be null when there are no bytes.
     std::memmove(to, from, static_cast<std::size_t>(bytes));
   }
 }

@@ -1,5 +1,5 @@
 // A host as a device: memory of the process, OpenBLAS or oneDNN for products, own loops for the
-// rest. Every operation is done when its call returns.
+// rest.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace ptdp {
 
-/// One rank's. One thread computes; others may copy, add and take the maximum beside it. Equal
-/// shapes and elements give equal bits in each call, whatever the alignment (NUMBERS.md says what
-/// else holds). Released blocks are kept for the next request of the same size, up to the peak of
-/// bytes in use.
+/// The backend of one rank on a host. Every operation is done when its call returns. One thread
+/// computes; other threads may copy, add and take maxima beside it. Equal shapes and elements give
+/// equal bits in each call, whatever the alignment (NUMBERS.md says what else holds). Released
+/// blocks are kept for the next request of the same size, up to the peak of bytes in use.
 class CpuBackend final : public ForwardingBackend<CpuBackend> {
  public:
-  /// With the fastest loops that this processor can run.
+  /// Uses the fastest loops that this processor can run.
   CpuBackend();
-  /// With some of runnable_kernels().
+  /// Uses given loops, which must be among runnable_kernels().
   explicit CpuBackend(const KernelTable& loops);
   CpuBackend(const CpuBackend&) = delete;
   CpuBackend& operator=(const CpuBackend&) = delete;
@@ -50,16 +50,18 @@ class CpuBackend final : public ForwardingBackend<CpuBackend> {
 
  private:
   friend class ForwardingBackend<CpuBackend>;
+  /// Carries out an operation by its loop.
   template <auto kOperation, class... Arguments>
   void run(const Arguments&... arguments) {
     static_cast<const Loop<kOperation>&>(loops_).function(*this, arguments...);
   }
+  /// Releases the kept blocks to the system.
   void release_kept() noexcept;
 
   const KernelTable& loops_;
   Products products_;
-  std::map<std::int64_t, std::vector<void*>> kept_;  ///< Released blocks by size.
-  std::int64_t kept_bytes_ = 0;
+  std::map<std::int64_t, std::vector<void*>> kept_;  ///< Released blocks by size [B].
+  std::int64_t kept_bytes_ = 0;                      ///< Total size of the kept blocks [B].
 };
 
 }  // namespace ptdp

@@ -10,7 +10,7 @@
 namespace ptdp::PTDP_CPU_VARIANT {
 namespace {
 
-/// Columns of the shard that do not pad.
+/// Returns the number of the shard's columns that do not pad.
 std::int64_t valid_width(const VocabShard& shard) {
   return std::clamp<std::int64_t>(shard.num_valid - shard.first, 0, shard.width);
 }

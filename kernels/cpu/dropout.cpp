@@ -1,4 +1,4 @@
-// Dropout on activations.
+// Dropout on activations, forward and backward.
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -10,15 +10,15 @@
 namespace ptdp::PTDP_CPU_VARIANT {
 namespace {
 
-/// Number in the global batch of the first element of a row.
+/// Returns the number, in the global batch, of the first element of a row.
 std::uint64_t first_element(const TokenRange& range, std::int64_t row, std::int64_t width) {
   const std::int64_t position = range.first_position + row / range.batch;
   const std::int64_t sample = range.first_sample + row % range.batch;
   return static_cast<std::uint64_t>((sample * range.seq_length + position) * width);
 }
 
-/// Calls `function`(first, count, mask) for pieces of all rows: `first` counts from the buffer's
-/// start; the mask is all ones where nothing is dropped.
+/// Calls `function`(row, first, count, mask) for pieces of all rows. `first` counts from the row's
+/// start. The mask is all ones when nothing is dropped.
 template <class Sum, class Function>
 void visit_masked(const Dropout& dropout, const TokenRange& range, std::int64_t rows,
                   std::int64_t width, const Function& function) {

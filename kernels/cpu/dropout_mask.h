@@ -1,4 +1,4 @@
-// Dropout masks from numbers of elements.
+// Dropout masks from the numbers of elements.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,12 @@
 
 namespace ptdp::PTDP_CPU_VARIANT {
 
-/// Blocks of Philox that are computed side by side, one in a lane of a vector.
+/// Number of Philox blocks that are computed side by side, one in each lane of a vector.
 inline constexpr std::int64_t kPhiloxBlocks = 32;
-using PhiloxWords = std::array<std::uint32_t, 4 * kPhiloxBlocks>;
+using PhiloxWords = std::array<std::uint32_t, 4 * kPhiloxBlocks>;  ///< Four words of each block.
 
-/// The words of the blocks with counters first, first + 1, ...: philox (counter_random.h).
+/// Computes the words of the Philox blocks with counters first, first + 1, ...; equal to philox()
+/// of counter_random.h.
 inline void fill_words(std::uint64_t key, std::uint64_t first, PhiloxWords& words) {
   std::uint32_t* const to = words.data();
   for (std::int64_t block = 0; block < kPhiloxBlocks; ++block) {
@@ -44,13 +45,14 @@ inline void fill_words(std::uint64_t key, std::uint64_t first, PhiloxWords& word
   }
 }
 
-/// mask[i] = 0 where element first + i is dropped, else 1/(1 − p).
+/// Computes a mask: mask[i] = 0 when element first + i is dropped, and 1/(1 − p) otherwise.
 template <class Sum>
 inline void fill_mask(const Dropout& dropout, std::uint64_t first, std::int64_t size, Sum* mask) {
   const auto kept = static_cast<Sum>(1.0 / (1.0 - dropout.probability));
   const std::uint32_t threshold = dropout_threshold(dropout.probability);
   PhiloxWords words;
-  auto skipped = static_cast<std::int64_t>(first % 4);  // words before the first element
+  // Words of the first block that precede the first element.
+  auto skipped = static_cast<std::int64_t>(first % 4);
   for (std::int64_t i = 0; i < size;) {
     fill_words(dropout.key, (first + static_cast<std::uint64_t>(i)) / 4, words);
     const std::int64_t count = std::min(4 * kPhiloxBlocks - skipped, size - i);

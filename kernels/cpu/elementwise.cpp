@@ -10,7 +10,7 @@
 namespace ptdp::PTDP_CPU_VARIANT {
 namespace {
 
-/// Also of i32.
+/// Calls `function` with a value of the C++ type of `type`, including kInt32.
 template <class Function>
 void visit_any_type(DataType type, Function&& function) {
   if (type == DataType::kInt32) {
@@ -20,6 +20,7 @@ void visit_any_type(DataType type, Function&& function) {
   }
 }
 
+/// Returns an element in the type in which it is computed with.
 template <class T>
 auto arithmetic_value(T x) {
   if constexpr (std::is_same_v<T, std::int32_t>) {
@@ -29,6 +30,7 @@ auto arithmetic_value(T x) {
   }
 }
 
+/// Returns a computed value as an element, rounded to nearest even.
 template <class T, class Value>
 T element_of(Value x) {
   if constexpr (std::is_same_v<T, std::int32_t>) {
@@ -80,7 +82,7 @@ void maximum(Backend&, Buffer x, Buffer to) {
     for (std::int64_t i = 0; i < x.size; ++i) {
       const auto a = arithmetic_value(most[i]);
       const auto b = arithmetic_value(from[i]);
-      // What is not a number stays so, on whichever side it is.
+      // A NaN stays, on whichever side it is.
       most[i] = b > a || is_nan(b) ? from[i] : most[i];
     }
   });
@@ -96,6 +98,7 @@ void scale(Backend&, Buffer x, double factor) {
   });
 }
 
+/// Adds a row: to[i] += x[i].
 template <class T>
 void add_row(const T* x, T* to, std::int64_t size) {
   for (std::int64_t i = 0; i < size; ++i) {
@@ -130,11 +133,13 @@ void bias_gradient(Backend& memory, Buffer dy, Buffer gradient, std::int64_t row
   });
 }
 
-/// √(2/π) and the factor of the cube in GELU's argument of tanh.
+/// √(2/π), a factor of GELU's argument of tanh.
 constexpr double kRootTwoOverPi = 0.79788456080286535588;
+/// Factor of the cube in GELU's argument of tanh.
 constexpr double kCube = 0.044715;
 
-/// 0.5·(1 + tanh u) = 1/(1 + e^(−2u)), which loses nothing where tanh nears −1.
+/// Returns 0.5·(1 + tanh u) = 1/(1 + e^(−2u)), with u = √(2/π)·(x + 0.044715·x³). It loses no
+/// accuracy where tanh nears −1.
 template <class Sum>
 Sum gelu_sigmoid(Sum x) {
   const auto slope = static_cast<Sum>(-2.0 * kRootTwoOverPi);
@@ -142,6 +147,7 @@ Sum gelu_sigmoid(Sum x) {
   return 1 / (1 + exponential(x * (slope + cube * x * x)));
 }
 
+/// Applies GELU to a row.
 template <class T>
 void gelu_row(const T* x, T* y, std::int64_t size) {
   for (std::int64_t i = 0; i < size; ++i) {
@@ -165,7 +171,8 @@ void bias_gelu(Backend&, Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
   });
 }
 
-/// With g = x·σ(2u(x)): g' = σ + x·σ(1−σ)·2u', u' = √(2/π)·(1 + 3·0.044715·x²).
+/// Computes dx = dy·g'(x) for g = x·σ(2u(x)): g' = σ + x·σ(1−σ)·2u', u' = √(2/π)·(1 +
+/// 3·0.044715·x²).
 void gelu_backward(Backend&, Buffer x, Buffer dy, Buffer dx) {
   assert(x.size == dy.size && x.size == dx.size);
   visit_element_type(x.type, [&]<class T>(T) {

@@ -8,6 +8,7 @@
 namespace ptdp::PTDP_CPU_VARIANT {
 namespace {
 
+/// Adds a row of elements to accumulators [h].
 template <class T>
 void add_row(const T* x, Accumulator<T>* to, std::int64_t h) {
   for (std::int64_t i = 0; i < h; ++i) {

@@ -1,3 +1,4 @@
+// Fills the table of loops of one instruction set.
 #include "kernels/cpu/fill_loops.h"
 
 #define PTDP_TEXT_OF(name) #name

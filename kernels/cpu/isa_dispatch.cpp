@@ -1,8 +1,9 @@
+// Chooses the tables of loops that this processor can run.
 #include "kernels/cpu/kernel_table.h"
 
 namespace ptdp {
 
-// kernels/cpu/fill_loops.h, for each instruction set that the build has.
+// Declared as in kernels/cpu/fill_loops.h, for each instruction set of the build.
 namespace baseline {
 const KernelTable& loops();
 }
@@ -18,7 +19,7 @@ const KernelTable& loops();
 std::vector<const KernelTable*> runnable_kernels() {
   std::vector<const KernelTable*> runnable = {&baseline::loops()};
 #ifdef PTDP_X86_LOOPS
-  // The flags of kernels/cpu/CMakeLists.txt.
+  // These are the instruction sets that kernels/cpu/CMakeLists.txt compiles for.
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (has_avx2) {
     runnable.push_back(&avx2::loops());

@@ -1,5 +1,5 @@
 // The loops behind the operations of a host, as functions of buffers. They are compiled for several
-// instruction sets, and a table of them is chosen once.
+// instruction sets, and one table of them is chosen.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,30 @@
 
 namespace ptdp {
 
-/// An operation's loop takes the backend whose memory it may use, then the operation's arguments.
+/// The loop of an operation. It takes the backend whose memory it may use, then the operation's
+/// arguments.
 template <auto kOperation>
 using Loop = OperationEntry<Backend&, kOperation>;
 
-/// The loops of an instruction set. Copies, matmul, add_losses, adamw and fill_normal are null
-/// here, since CpuBackend has them.
+/// The loops of an instruction set. Those of copies, matmul, add_losses, adamw and fill_normal are
+/// null here, since CpuBackend has them.
 struct KernelTable : OperationTable<Backend&> {
-  std::string_view name = {};  ///< The instruction set's.
+  std::string_view name = {};  ///< Name of the instruction set.
 
-  /// Elements of accumulator type that `product` needs as scratch, for a and b of `type`, c of
-  /// `c_type`.
+  /// Returns how many elements of accumulator type `product` needs as scratch, when a and b are of
+  /// `type` and c is of `c_type`.
   std::int64_t (*product_scratch)(const Matmul& product, DataType type, DataType c_type) = nullptr;
-  /// Backend::matmul; m, n and k are not 0. What scratch holds means nothing before and after.
+  /// Carries out Backend::matmul for m, n and k above 0. The contents of `scratch` mean nothing
+  /// before and after.
   void (*product)(const Matmul& product, Buffer a, Buffer b, Buffer c, Buffer scratch) = nullptr;
 
-  /// Backend::adamw for one slice; `settings` has its weight decay.
+  /// Carries out Backend::adamw for one slice, whose weight decay is in `settings`.
   void (*adamw_slice)(const AdamW& settings, const AdamWSlice& slice) = nullptr;
 };
 
-/// The loops that this processor can run, the fastest last.
+/// Returns the tables of loops that this processor can run, the fastest last.
 [[nodiscard]] std::vector<const KernelTable*> runnable_kernels();
-/// The last of them.
+/// Returns the fastest table of loops that this processor can run.
 [[nodiscard]] const KernelTable& best_kernels();
 
 }  // namespace ptdp

@@ -11,6 +11,7 @@
 namespace ptdp::PTDP_CPU_VARIANT {
 namespace {
 
+/// Computes the layer norm of one row, with its mean and rstd.
 template <class T>
 void norm_row(const T* x, const T* gamma, const T* beta, Accumulator<T> epsilon, T* y,
               Accumulator<T>* mean, Accumulator<T>* rstd, std::int64_t h) {
@@ -45,7 +46,8 @@ void layer_norm(Backend&, const LayerNormCall& call) {
   });
 }
 
-/// With x̂ = (x − mean)·rstd and g = dy·gamma: dx += rstd·(g − Σg/h − x̂·Σ(g·x̂)/h).
+/// Adds the gradient of one row. With x̂ = (x − mean)·rstd and g = dy·gamma: dx += rstd·(g − Σg/h −
+/// x̂·Σ(g·x̂)/h).
 template <class T>
 void norm_row_backward(const T* dy, const T* x, const T* gamma, Accumulator<T> mean,
                        Accumulator<T> rstd, T* dx, std::int64_t h) {

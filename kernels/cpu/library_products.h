@@ -1,4 +1,4 @@
-// Products by libraries that a build may lack; the sources without_*.cpp stand in for those.
+// Matrix products by libraries that a build may lack; without_*.cpp stands in for missing ones.
 #pragma once
 
 #include "kernels/backend.h"
@@ -6,17 +6,18 @@
 
 namespace ptdp {
 
-/// Whether OpenBLAS is there when the program runs, and whether it is likely the fastest on this
-/// processor.
+/// Returns whether OpenBLAS is present when the program runs.
 [[nodiscard]] bool has_open_blas();
+/// Returns whether OpenBLAS is present and likely the fastest on this processor.
 [[nodiscard]] bool prefers_open_blas();
-/// f64 or f32, no size 0.
+/// Multiplies f64 or f32 matrices by OpenBLAS. No size may be 0.
 void multiply_by_open_blas(const Matmul& product, const Buffer& a, const Buffer& b,
                            const Buffer& c);
 
-/// Whether oneDNN is there and multiplies operands of this type in hardware.
+/// Returns whether oneDNN is present and multiplies operands of `type` in hardware.
 [[nodiscard]] bool has_one_dnn(DataType type);
-/// f32 or bf16, no size 0. Makes `cache` when it is null; scratch comes from `backend`.
+/// Multiplies f32 or bf16 matrices by oneDNN. No size may be 0. Makes `cache` when it is null.
+/// Scratch comes from `backend`.
 void multiply_by_one_dnn(Backend& backend, std::unique_ptr<OneDnnCache, OneDnnCacheDeleter>& cache,
                          const Matmul& product, const Buffer& a, const Buffer& b, const Buffer& c);
 

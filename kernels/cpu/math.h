@@ -1,5 +1,5 @@
-// exp and sums that a compiler turns into vector code. Every result depends on the argument alone,
-// not on how many elements are computed together.
+// Exponentials, sums and maxima that a compiler turns into vector code. A result depends on the
+// arguments alone, not on how many elements are computed together.
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@
 
 namespace ptdp::PTDP_CPU_VARIANT {
 
-/// e^x with a relative error below 2e-7 (f32) or 5e-16 (f64); subnormal results lose bits, beyond
-/// them 0 and infinity.
+/// Returns e^x with a relative error below 2e-7. Subnormal results lose bits; beyond them the
+/// result is 0 or infinity.
 ///
-///   e^x = 2^n·e^r,  n = x/ln 2 rounded,  |r| <= ln 2 / 2, e^r by its Taylor series
+///   e^x = 2^n·e^r,  n = x/ln 2 rounded,  |r| <= ln 2 / 2,  e^r by its Taylor series
 ///
 /// ln 2 is split in two so that n·high is exact. Source: Cody & Waite, Software manual for the
 /// elementary functions (1980), chapter 6.
 [[nodiscard]] inline float exponential(float x) {
-  constexpr float rounder = 0x1.8p23F;  // what is added to it loses its fraction
+  constexpr float rounder = 0x1.8p23F;  // A sum with it loses its fraction.
   const float bounded_below = x < -104.0F ? -104.0F : x;
   const float bounded = bounded_below > 89.0F ? 89.0F : bounded_below;
   const float shifted = bounded * 0x1.715476p+0F + rounder;
@@ -33,13 +33,20 @@ namespace ptdp::PTDP_CPU_VARIANT {
   sum = sum * r + 1.0F / 6.0F;
   sum = sum * r + 0.5F;
   sum = sum * r * r + r + 1.0F;
-  // 2^n in two factors, since n may lie beyond the exponents of normal numbers.
+  // 2^n is applied in two factors, since n may lie beyond the exponents of normal numbers.
   const std::uint32_t exponent = std::bit_cast<std::uint32_t>(shifted) - 0x4B400000U;
   const auto half = static_cast<std::uint32_t>(static_cast<std::int32_t>(exponent) >> 1);
   const auto first = std::bit_cast<float>((half + 127U) << 23U);
   const auto second = std::bit_cast<float>((exponent - half + 127U) << 23U);
   return sum * first * second;
 }
+/// Returns e^x with a relative error below 5e-16. Subnormal results lose bits; beyond them the
+/// result is 0 or infinity.
+///
+///   e^x = 2^n·e^r,  n = x/ln 2 rounded,  |r| <= ln 2 / 2,  e^r by its Taylor series
+///
+/// ln 2 is split in two so that n·high is exact. Source: Cody & Waite, Software manual for the
+/// elementary functions (1980), chapter 6.
 [[nodiscard]] inline double exponential(double x) {
   constexpr double rounder = 0x1.8p52;
   const double bounded_below = x < -746.0 ? -746.0 : x;
@@ -67,13 +74,13 @@ namespace ptdp::PTDP_CPU_VARIANT {
   return sum * first * second;
 }
 
-/// Partial sums that are formed side by side: 128 bytes of them, whatever the instruction set, so
-/// that a sum does not depend on it.
+/// Number of partial sums that are formed side by side. They take 128 bytes with every instruction
+/// set, so that a sum does not depend on it.
 template <class Sum>
 inline constexpr std::int64_t kLanes = 128 / static_cast<std::int64_t>(sizeof(Sum));
 
-/// Σ term(i) over i in [0, n): term i is added to partial sum i mod kLanes in ascending order, and
-/// these are added in pairs.
+/// Returns Σ term(i) over i in [0, n). Term i is added to partial sum i mod kLanes in ascending
+/// order, and the partial sums are added in pairs.
 template <class Sum, class Term>
 [[nodiscard]] inline Sum sum_over(std::int64_t n, const Term& term) {
   constexpr std::int64_t width = kLanes<Sum>;
@@ -95,12 +102,12 @@ template <class Sum, class Term>
   return lanes.data()[0];
 }
 
-/// The largest term(i) over i in [0, n), −∞ if there is none; not a number if one is not.
+/// Returns the largest term(i) over i in [0, n): −∞ if there is none, NaN if a term is NaN.
 template <class Value, class Term>
 [[nodiscard]] inline Value maximum_over(std::int64_t n, const Term& term) {
   constexpr std::int64_t width = kLanes<Value>;
   constexpr Value none = -std::numeric_limits<Value>::infinity();
-  // Kept apart, since a comparison with what is not a number is false.
+  // NaNs are kept apart, since a comparison with NaN is false.
   std::array<Value, width> lanes{};
   std::array<Value, width> faults{};
   lanes.fill(none);

@@ -20,6 +20,7 @@ void add_squares(Backend&, Buffer x, Buffer total) {
   });
 }
 
+/// Makes one step of AdamW on `size` parameters; AdamW (backend.h) has the formulas.
 template <class Sum, class T>
 void step(const AdamW& settings, Sum* theta, Sum* m, Sum* v, const Sum* gradient, T* weights,
           std::int64_t size) {

@@ -1,3 +1,4 @@
+// Packs panels of matrices and multiplies them in registers.
 #include "kernels/cpu/packed_product.h"
 
 #include <algorithm>
@@ -6,8 +7,8 @@
 namespace ptdp::PTDP_CPU_VARIANT {
 namespace {
 
-/// Copies `count` rows of `length` numbers, [row·row_stride + i], into columns of kWidth: row r of
-/// them into to[i·kWidth + r]; missing rows are 0.
+/// Transposes `count` rows of `length` numbers, [row·row_stride + i], into columns of kWidth: row r
+/// goes to to[i·kWidth + r]. Missing rows become 0.
 template <std::int64_t kWidth, class Number>
 void transpose_panel(const Number* from, std::int64_t row_stride, std::int64_t count,
                      std::int64_t length, Number* to) {
@@ -31,7 +32,8 @@ void transpose_panel(const Number* from, std::int64_t row_stride, std::int64_t c
   }
 }
 
-/// The same of elements that must be widened, in pieces.
+/// Transposes `count` rows of `length` elements into columns of kWidth accumulators. Elements of
+/// narrower types are widened piece by piece. Missing rows become 0.
 template <std::int64_t kWidth, class T>
 void pack_transposed(const T* from, std::int64_t row_stride, std::int64_t count,
                      std::int64_t length, Accumulator<T>* to) {
@@ -52,7 +54,8 @@ void pack_transposed(const T* from, std::int64_t row_stride, std::int64_t count,
   }
 }
 
-/// Copies `length` rows of `count` elements as they are, [i·stride + c], to to[i·width + c].
+/// Copies `length` rows of `count` elements, [i·stride + c], to to[i·kWidth + c]. Missing columns
+/// become 0.
 template <std::int64_t kWidth, class T>
 void pack_straight(const T* from, std::int64_t stride, std::int64_t count, std::int64_t length,
                    Accumulator<T>* to) {
@@ -70,7 +73,8 @@ void pack_straight(const T* from, std::int64_t stride, std::int64_t count, std::
   }
 }
 
-/// Panels of kWidth lines along which the numbers lie `along` apart; lines lie `across` apart.
+/// Packs lines into panels of kWidth lines. Numbers of a line lie `along` apart, and lines lie
+/// `across` apart.
 template <std::int64_t kWidth, class T>
 void pack_panels(const T* from, std::int64_t across, std::int64_t along, std::int64_t lines,
                  std::int64_t length, Accumulator<T>* to) {
@@ -84,12 +88,13 @@ void pack_panels(const T* from, std::int64_t across, std::int64_t along, std::in
   }
 }
 
-/// kPanelRows × 2 vectors of a product, in registers.
+/// A tile of a product in registers: kPanelRows rows of two vectors.
 template <class Sum>
 struct Tile {
   std::array<std::array<Vector<Sum>, 2>, kPanelRows> sums;
 };
 
+/// Returns the product of a panel of A and a panel of B over k.
 template <class Sum>
 inline __attribute__((always_inline)) Tile<Sum> tile_product(std::int64_t k, const Sum* a,
                                                              const Sum* b) {
@@ -108,6 +113,7 @@ inline __attribute__((always_inline)) Tile<Sum> tile_product(std::int64_t k, con
   return tile;
 }
 
+/// Writes the product of two panels to C, or adds it, with rows of C `stride` apart.
 template <bool kAccumulates, class Sum>
 void multiply_panel(std::int64_t k, const Sum* a, const Sum* b, Sum* c, std::int64_t stride) {
   constexpr std::int64_t lanes = VectorOf<Sum>::kLength;

@@ -1,4 +1,4 @@
-// Matrix products in blocks that fit caches.
+// Matrix products in blocks that fit the caches.
 #include <algorithm>
 #include <cassert>
 
@@ -8,26 +8,30 @@
 namespace ptdp::PTDP_CPU_VARIANT {
 namespace {
 
-/// Of B: a panel of kDepth rows fits the first-level cache (32 KiB with 512-bit vectors).
+/// Rows of a block of B. A panel of kDepth rows fits the first-level cache (32 KiB with 512-bit
+/// vectors).
 constexpr std::int64_t kDepth = 256;
-/// Of A: kRows × kDepth fits the second-level cache.
+/// Rows of a block of A: kRows × kDepth numbers fit the second-level cache.
 constexpr std::int64_t kRows = 10 * kPanelRows;
-/// Of B: kDepth × kColumns is 1 MiB.
+/// Columns of a block of B: kDepth × kColumns numbers are 1 MiB.
 template <class Sum>
 constexpr std::int64_t kColumns = 4096 / static_cast<std::int64_t>(sizeof(Sum));
-/// Of C where it is narrower than its sums: kNarrowRows × kNarrowColumns of them are kept.
+/// Rows of a block of C, when C is of a narrower type than its sums. Scratch keeps kNarrowRows ×
+/// kNarrowColumns sums.
 constexpr std::int64_t kNarrowRows = 512;
+/// Columns of a block of C, when C is of a narrower type than its sums.
 constexpr std::int64_t kNarrowColumns = 512;
 
-/// The block of C in work, and where the packed blocks of A and B lie.
+/// The block of C in work, and the sizes of the packed blocks of A and B and of the sums.
 struct Blocking {
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-  std::int64_t packed_a = 0;
-  std::int64_t packed_b = 0;
-  std::int64_t sums = 0;
+  std::int64_t rows = 0;      ///< Rows of the block of C.
+  std::int64_t columns = 0;   ///< Columns of the block of C.
+  std::int64_t packed_a = 0;  ///< Size of the packed block of A [numbers].
+  std::int64_t packed_b = 0;  ///< Size of the packed block of B [numbers].
+  std::int64_t sums = 0;      ///< Number of sums kept; 0 when C holds them itself.
 };
 template <class Sum>
+/// Returns the blocking of `product`; `is_narrow` when C is of a narrower type than its sums.
 Blocking blocking_of(const Matmul& product, bool is_narrow) {
   const std::int64_t depth = std::min(product.k, kDepth);
   Blocking blocking;
@@ -46,7 +50,7 @@ std::int64_t product_scratch(const Matmul& product, DataType type, DataType c_ty
   return blocking.packed_a + blocking.packed_b + blocking.sums;
 }
 
-/// c[rows, columns] = or += a·b, over all of k.
+/// Computes c[rows, columns] = a·b or c += a·b over all of k, with rows of c `stride` apart.
 template <class T>
 void multiply_block(std::int64_t rows, std::int64_t columns, std::int64_t k, const MatrixView<T>& a,
                     const MatrixView<T>& b, bool accumulates, Accumulator<T>* c,
@@ -63,7 +67,7 @@ void multiply_block(std::int64_t rows, std::int64_t columns, std::int64_t k, con
   }
 }
 
-/// Rounds sums into elements, or adds them.
+/// Rounds a row of sums into elements, or adds it to them.
 template <class C>
 void store_row(const float* sums, std::int64_t size, bool accumulates, C* to) {
   if (accumulates) {
@@ -77,6 +81,7 @@ void store_row(const float* sums, std::int64_t size, bool accumulates, C* to) {
   }
 }
 
+/// Multiplies matrices block by block.
 template <class T, class C>
 void multiply(const Matmul& product, const T* a, const T* b, C* c, Accumulator<T>* scratch) {
   using Sum = Accumulator<T>;

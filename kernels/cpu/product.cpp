@@ -1,3 +1,4 @@
+// Chooses what multiplies matrices, and handles sizes of 0.
 #include "kernels/cpu/product.h"
 
 #include <cassert>
@@ -30,7 +31,7 @@ std::vector<ProductEngine> product_engines(DataType type) {
 }
 
 ProductEngine best_engine(const Matmul& product, DataType type) {
-  // Below, the call of a library costs more than it gains.
+  // Below this many multiply-adds, the call of a library costs more than it gains.
   constexpr std::int64_t small = std::int64_t{32} * 32 * 32;
   if (type == DataType::kFloat64 || product.m * product.n * product.k <= small) {
     return ProductEngine::kOwn;

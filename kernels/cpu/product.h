@@ -11,42 +11,45 @@
 
 namespace ptdp {
 
+/// What carries out a matrix product.
 enum class ProductEngine : std::uint8_t { kOwn, kOpenBlas, kOneDnn };
 
-/// "own", "openblas", "onednn".
+/// Returns the name of an engine: "own", "openblas" or "onednn".
 [[nodiscard]] std::string_view name_of(ProductEngine engine);
 
-/// Keeps OpenBLAS from starting a thread for each core, which no rank uses, when it is loaded. To
-/// be called by main before there are threads.
+/// Keeps OpenBLAS, when it is loaded, from starting a thread for each core, which no rank uses.
+/// main() must call it before there are threads.
 void prepare_open_blas_environment();
 
-/// What multiplies operands of a working type in this build and on this processor; kOwn is always
-/// among them.
+/// Returns the engines that multiply operands of a working type in this build and on this
+/// processor. kOwn is always among them.
 [[nodiscard]] std::vector<ProductEngine> product_engines(DataType type);
 
-/// The fastest of them by shape and type alone. f64 is always multiplied by own loops, whose bits
-/// survive any cut of rows and columns.
+/// Returns the engine that is fastest for a product, by its shape and type alone. f64 is always
+/// multiplied by own loops, whose bits do not depend on cuts of rows and columns.
 [[nodiscard]] ProductEngine best_engine(const Matmul& product, DataType type);
 
 /// Primitives of oneDNN that were made before.
 struct OneDnnCache;
+/// Deletes a OneDnnCache, whose definition only with_one_dnn.cpp knows.
 struct OneDnnCacheDeleter {
   void operator()(OneDnnCache* cache) const noexcept;
 };
 
-/// The products of one backend.
+/// The matrix products of one backend.
 class Products {
  public:
+  /// `backend` provides the scratch. `backend` and `loops` must outlive this object.
   Products(Backend& backend, const KernelTable& loops) : backend_(&backend), loops_(&loops) {}
 
-  /// Backend::matmul.
+  /// Carries out Backend::matmul with best_engine().
   void multiply(const Matmul& product, const Buffer& a, const Buffer& b, const Buffer& c);
-  /// By one of product_engines(a.type).
+  /// Carries out Backend::matmul with `engine`, which must be one of product_engines(a.type).
   void multiply_by(ProductEngine engine, const Matmul& product, const Buffer& a, const Buffer& b,
                    const Buffer& c);
 
  private:
-  Backend* backend_;  ///< Scratch comes from here.
+  Backend* backend_;  ///< The backend from which scratch comes.
   const KernelTable* loops_;
   std::unique_ptr<OneDnnCache, OneDnnCacheDeleter> one_dnn_;
 };

@@ -1,3 +1,4 @@
+// Follows the definition of attention step by step, in f64, without regard to speed.
 #include "kernels/cpu/reference_attention.h"
 
 #include <algorithm>
@@ -26,6 +27,7 @@ struct Matrix {
   std::vector<double> values;
 };
 
+/// Returns the matrix product a·b.
 Matrix product(const Matrix& a, const Matrix& b) {
   Matrix c(a.rows, b.columns);
   for (std::int64_t i = 0; i < a.rows; ++i) {
@@ -54,13 +56,14 @@ struct Head {
   std::int64_t head = 0;
 };
 
-/// Where the vector `which` of `of_each` at a position begins.
+/// Returns the offset of vector number `which` of `of_each` of a head at a position.
 std::int64_t first_of(const Attention& shape, const Head& at, std::int64_t position,
                       std::int64_t which, std::int64_t of_each) {
   const std::int64_t token = position * shape.batch + at.sample;
   return ((token * shape.heads + at.head) * of_each + which) * shape.head_size;
 }
 
+/// Returns a head's vectors number `which` of `of_each`, one row per position.
 Matrix gather(const Attention& shape, const Head& at, std::span<const double> from,
               std::int64_t which, std::int64_t of_each) {
   Matrix to(shape.seq_length, shape.head_size);
@@ -72,6 +75,7 @@ Matrix gather(const Attention& shape, const Head& at, std::span<const double> fr
   return to;
 }
 
+/// Writes a head's vectors number `which` of `of_each`, one row per position.
 void scatter(const Attention& shape, const Head& at, const Matrix& from, std::int64_t which,
              std::int64_t of_each, std::span<double> to) {
   for (std::int64_t i = 0; i < from.rows; ++i) {
@@ -81,16 +85,18 @@ void scatter(const Attention& shape, const Head& at, const Matrix& from, std::in
   }
 }
 
+/// Returns 1/√d.
 double root_factor(const Attention& shape) {
   return 1.0 / std::sqrt(static_cast<double>(shape.head_size));
 }
 
-/// Softmax of the scores up to the diagonal, its mask by dropout, and the log of its sums.
+/// Softmax of the scores up to the diagonal, with its dropout mask and the log of its sums.
 struct Probabilities {
   Matrix p;
   Matrix mask;
   std::vector<double> log_sum;
 };
+/// Returns the probabilities of a head from its queries and keys.
 Probabilities probabilities(const Attention& shape, const Head& at, const Matrix& q,
                             const Matrix& k) {
   const std::int64_t s = shape.seq_length;
@@ -120,6 +126,7 @@ Probabilities probabilities(const Attention& shape, const Head& at, const Matrix
   return result;
 }
 
+/// Returns the product of two matrices element by element.
 Matrix elementwise_product(Matrix a, const Matrix& b) {
   std::transform(a.values.begin(), a.values.end(), b.values.begin(), a.values.begin(),
                  std::multiplies<>());
@@ -153,7 +160,7 @@ void reference_attention_backward(const Attention& shape, std::span<const double
       const Matrix dy = gather(shape, at, dout, 0, 1);
       const Probabilities all = probabilities(shape, at, q, k);
       const Matrix dp = elementwise_product(product(dy, transposed(v)), all.mask);
-      // softmax: ds = p·(dp − Σ p·dp), over each row
+      // Gradient of softmax: ds = p·(dp − Σ p·dp), over each row.
       Matrix ds = elementwise_product(all.p, dp);
       for (std::int64_t i = 0; i < ds.rows; ++i) {
         double inner = 0.0;

@@ -1,5 +1,5 @@
-// Causal self-attention from its definition, which stores the s × s probabilities: what the fused
-// one is compared with.
+// Causal self-attention by its definition, which stores the s × s probabilities. Fused
+// implementations are compared with it.
 #pragma once
 
 #include <span>
@@ -8,12 +8,12 @@
 
 namespace ptdp {
 
-/// out = dropout(softmax(q·kᵀ/√d))·v and the log of the softmax' sums, laid out as in
+/// Computes out = dropout(softmax(q·kᵀ/√d))·v and the log of the softmax sums, laid out as in
 /// Backend::attention.
 void reference_attention(const Attention& shape, std::span<const double> qkv, std::span<double> out,
                          std::span<double> log_sum);
 
-/// The gradients of qkv.
+/// Computes the gradient of qkv from that of out, laid out as in Backend::attention_backward.
 void reference_attention_backward(const Attention& shape, std::span<const double> qkv,
                                   std::span<const double> dout, std::span<double> dqkv);
 

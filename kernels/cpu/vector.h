@@ -8,6 +8,7 @@
 
 namespace ptdp::PTDP_CPU_VARIANT {
 
+// Sizes of the vector registers [B], and how many registers there are.
 #if defined(__AVX512F__)
 inline constexpr std::int64_t kVectorBytes = 64;
 inline constexpr std::int64_t kVectorRegisters = 32;
@@ -22,34 +23,37 @@ inline constexpr std::int64_t kVectorBytes = 16;
 inline constexpr std::int64_t kVectorRegisters = 16;
 #endif
 
-/// kLength numbers in a register; arithmetic is element by element, with scalars too.
+/// A vector register of kLength numbers. Arithmetic is element by element, also with scalars.
 template <class Number>
 struct VectorOf {
   static constexpr std::int64_t kLength = kVectorBytes / static_cast<std::int64_t>(sizeof(Number));
   using Type __attribute__((vector_size(kVectorBytes))) = Number;
 };
+/// A vector of numbers, as wide as a register.
 template <class Number>
 using Vector = typename VectorOf<Number>::Type;
 
+/// Returns a vector of the numbers from `from` on, which may have any alignment.
 template <class Number>
 [[nodiscard]] inline Vector<Number> load_vector(const Number* from) {
   Vector<Number> vector;
   std::memcpy(&vector, from, sizeof(vector));
   return vector;
 }
+/// Writes a vector to memory of any alignment.
 template <class Number>
 inline void store_vector(const Vector<Number>& vector, Number* to) {
   std::memcpy(to, &vector, sizeof(vector));
 }
 
-/// Four numbers, of which four make a square.
+/// A vector of four numbers: four of these make a square.
 template <class Number>
 struct SquareOf {
   static constexpr std::int64_t kSize = 4;
   using Row __attribute__((vector_size(4 * sizeof(Number)))) = Number;
 };
 
-/// Copies a 4 × 4 square into its transpose; rows lie so many numbers apart.
+/// Writes the transpose of a 4 × 4 square. Rows lie `from_stride` and `to_stride` numbers apart.
 template <class Number>
 inline void transpose_square(const Number* from, std::int64_t from_stride, Number* to,
                              std::int64_t to_stride) {

@@ -1,4 +1,4 @@
-// Products by oneDNN, versions 2 and 3.
+// Matrix products by oneDNN, versions 2 and 3.
 #include <sys/mman.h>
 
 #include <dnnl.hpp>
@@ -9,13 +9,13 @@
 
 #include "kernels/cpu/library_products.h"
 
-// Of the OpenMP that oneDNN is built with. Its header belongs to a compiler, not to the library.
+// From the OpenMP that oneDNN is built with. Its header belongs to a compiler, not to the library.
 extern "C" void omp_set_num_threads(int num_threads);
 
 namespace ptdp {
 namespace {
 
-/// What a primitive is made for.
+/// The shape and types for which a primitive is made.
 struct Key {
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -34,7 +34,7 @@ dnnl::memory::data_type type_of(DataType type) {
   return type == DataType::kBFloat16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
-/// A row-major matrix that is stored transposed or not.
+/// Returns the description of a row-major matrix, stored transposed or not.
 dnnl::memory::desc description(std::int64_t rows, std::int64_t columns, bool transposed,
                                DataType type) {
   return {{rows, columns},
@@ -42,6 +42,7 @@ dnnl::memory::desc description(std::int64_t rows, std::int64_t columns, bool tra
           transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{columns, 1}};
 }
 
+/// Returns the description of the primitive for `key`.
 dnnl::matmul::primitive_desc primitive_description(const dnnl::engine& engine, const Key& key) {
   const dnnl::memory::desc a = description(key.m, key.k, key.transposes_a, key.type);
   const dnnl::memory::desc b = description(key.k, key.n, key.transposes_b, key.type);
@@ -60,7 +61,7 @@ dnnl::matmul::primitive_desc primitive_description(const dnnl::engine& engine, c
 #endif
 }
 
-/// A primitive with its arguments, whose addresses are set for each call.
+/// A primitive with its arguments, whose addresses are set at each call.
 struct Primitive {
   Primitive(const dnnl::engine& engine, const dnnl::matmul::primitive_desc& made)
       : matmul(made),
@@ -78,7 +79,8 @@ struct Primitive {
   std::int64_t scratch_bytes;
 };
 
-/// Ranks are threads, of one core each; the setting is the calling thread's.
+/// Makes OpenMP use one thread, since ranks are threads of one core each. The setting holds for the
+/// calling thread.
 void use_one_thread() {
   thread_local bool is_set = false;
   if (!is_set) {
@@ -87,8 +89,8 @@ void use_one_thread() {
   }
 }
 
-/// Throws OutOfMemory where a primitive's code may find no room. oneDNN takes 256 KiB for each of
-/// its kernels, usually three, and writes through a null pointer where it gets none.
+/// Throws OutOfMemory when a primitive's code may find no room. oneDNN takes 256 KiB for each of
+/// its kernels, usually three, and writes through a null pointer when it gets none.
 void require_room_for_code() {
   constexpr std::size_t room = std::size_t{1} << 20;
   void* const probe =
@@ -113,7 +115,7 @@ void OneDnnCacheDeleter::operator()(OneDnnCache* cache) const noexcept {
 
 bool has_one_dnn(DataType type) {
 #if defined(__x86_64__)
-  // Without such instructions it converts, which own loops do too.
+  // Without such instructions oneDNN converts, which own loops do too.
   static const bool has_bf16 = __builtin_cpu_supports("avx512bf16");
   return type == DataType::kFloat32 || (type == DataType::kBFloat16 && has_bf16);
 #else

@@ -1,5 +1,5 @@
-// Products by OpenBLAS, which is loaded when it is first asked for: a program that is linked to it
-// starts its threads before main, and is ended by it where the system gives none.
+// Matrix products by OpenBLAS, which is loaded when it is first asked for. A program that is linked
+// to OpenBLAS starts its threads before main(), and is ended when the system grants none.
 #include <cblas.h>
 #include <dlfcn.h>
 
@@ -17,6 +17,7 @@
 namespace ptdp {
 namespace {
 
+/// The functions of OpenBLAS that are used.
 struct OpenBlas {
   decltype(&openblas_get_corename) get_corename = nullptr;
   decltype(&openblas_set_num_threads) set_num_threads = nullptr;
@@ -31,8 +32,9 @@ bool find_function(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
-/// Loads the library that this was built with, or where it is gone, as on a machine that only runs
-/// it, the system's or LD_LIBRARY_PATH's.
+/// Loads the library with which this program was built. If that is gone, as on a machine that only
+/// runs the program, loads the one of the system or LD_LIBRARY_PATH. Returns nullopt when there is
+/// none.
 std::optional<OpenBlas> load_open_blas() {
   void* library = ::dlopen(PTDP_OPENBLAS_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   library = library != nullptr ? library : ::dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
@@ -46,13 +48,15 @@ std::optional<OpenBlas> load_open_blas() {
   return is_whole ? std::optional(functions) : std::nullopt;
 }
 
+/// Returns the functions of OpenBLAS, loaded at the first call, or nullopt.
 const std::optional<OpenBlas>& open_blas() {
   static const std::optional<OpenBlas> library = load_open_blas();
   return library;
 }
 
-/// OpenBLAS keeps a fixed number of work buffers and ends the program when threads ask for more.
-/// More calls at once than cores gain nothing.
+/// A turn to call OpenBLAS, at most two per core (and at least four) at a time. OpenBLAS keeps a
+/// fixed number of work buffers and ends the program when threads ask for more. More calls at once
+/// than cores gain nothing.
 class Turn {
  public:
   Turn() { turns().acquire(); }
@@ -91,7 +95,7 @@ bool has_open_blas() {
 }
 
 bool prefers_open_blas() {
-  // It runs kernels for the newest processor that it knows: an older one's on a newer processor.
+  // On a processor newer than all that it knows, OpenBLAS runs kernels for an older one.
   if (!has_open_blas()) {
     return false;
   }

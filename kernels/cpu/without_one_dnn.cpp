@@ -1,4 +1,4 @@
-// Stands in for oneDNN where it is not installed.
+// Stands in for oneDNN in builds without it.
 #include <cassert>
 
 #include "kernels/cpu/library_products.h"

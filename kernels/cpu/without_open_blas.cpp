@@ -1,4 +1,4 @@
-// Stands in for OpenBLAS where it is not installed.
+// Stands in for OpenBLAS in builds without it.
 #include <cassert>
 
 #include "kernels/cpu/library_products.h"

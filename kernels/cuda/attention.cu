@@ -8,13 +8,14 @@
 namespace ptdp::cuda {
 namespace {
 
-/// Of a thread's rows.
+/// The running softmax of a thread's rows.
 struct RunningSoftmax {
-  float most[kTileRows];   ///< Of the scores so far.
-  float total[kTileRows];  ///< Σ e^(score − most), over the thread's columns.
+  float most[kTileRows];   ///< Maximum of the scores so far.
+  float total[kTileRows];  ///< Σ e^(score − most) over the thread's columns.
 };
 
-/// Scores become e^(score − most), totals include them, and earlier sums shrink to the new maximum.
+/// Replaces scores by e^(score − most) and adds them to the totals. Earlier sums shrink to the new
+/// maximum.
 template <int kChunks>
 __device__ void take_exponentials(Scores& scores, RunningSoftmax& softmax,
                                   VectorSums<kChunks>& sums) {
@@ -39,6 +40,7 @@ __device__ void take_exponentials(Scores& scores, RunningSoftmax& softmax,
   }
 }
 
+/// Computes a tile of queries of one head of one sequence in each block.
 template <class T, int kChunks>
 __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
     attend(AttentionCall call, const T* qkv, T* out, float* log_sum) {
@@ -47,7 +49,7 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
   const std::int64_t tiles = (s + kTile - 1) / kTile;
   const HeadPlace head(call.shape, blockIdx.x / tiles);
   const HeadRows<const T> keys = head.rows_of_qkv(qkv, 1);
-  // The last queries have most to do: they begin first.
+  // Blocks of the last queries begin first, since they have most to do.
   const std::int64_t first_query = (tiles - 1 - blockIdx.x % tiles) * kTile;
   VectorSums<kChunks> sums{};
   RunningSoftmax softmax{};

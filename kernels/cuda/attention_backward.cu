@@ -1,6 +1,6 @@
-// Gradients of causal self-attention in tiles; probabilities are computed again from the log of
-// their sums. Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 4, with one kernel
-// over queries and one over keys, so that no two blocks add to the same gradient.
+// Gradients of causal self-attention in tiles. Probabilities are recomputed from the log of their
+// sums. Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 4, with one kernel over
+// queries and one over keys, so that no two blocks add to the same gradient.
 #include "kernels/cuda/attention_tiles.h"
 #include "kernels/cuda/operations.h"
 
@@ -16,15 +16,16 @@ struct BackwardInputs {
   const float* log_sum;
 };
 
+/// A query and a key, with what the backward pass needs of the query.
 struct PairOfTokens {
   std::int64_t query;
   std::int64_t key;
   float log_sum;
-  float inner;  ///< Σ out·dout of the query, which is Σ p·dp.
+  float inner;  ///< Σ out·dout of the query, which equals Σ p·dp.
 };
 
-/// An unscaled score and the gradient of its masked probability become the masked probability and
-/// the gradient of the unscaled score.
+/// Turns an unscaled score p and the gradient dp of its masked probability into the masked
+/// probability and the gradient of the unscaled score.
 __device__ void take_gradients(const AttentionCall& call, const HeadPlace& head,
                                const PairOfTokens& pair, float& p, float& dp) {
   if (pair.query >= call.shape.seq_length || pair.key > pair.query) {
@@ -38,7 +39,7 @@ __device__ void take_gradients(const AttentionCall& call, const HeadPlace& head,
   p = probability * mask;
 }
 
-/// Σ out·dout of a thread's rows from `first` on, in all threads that share them.
+/// Computes Σ out·dout of a thread's rows from `first` on, in all threads that share them.
 template <class T>
 __device__ void inner_of_rows(const HeadRows<const T>& out, const HeadRows<const T>& dout,
                               std::int64_t first, float (&inner)[kTileRows]) {
@@ -52,7 +53,8 @@ __device__ void inner_of_rows(const HeadRows<const T>& out, const HeadRows<const
   }
 }
 
-/// Gradients of a tile of queries into dq, laid out as out, and the rows' inner products.
+/// Writes the gradients of a tile of queries to dq, laid out as out, and the inner products of the
+/// rows.
 template <class T, int kChunks>
 __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
     query_gradients(AttentionCall call, BackwardInputs<T> inputs, T* dq, float* inner_products_to) {
@@ -90,8 +92,8 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
   store_rows(sums, factors, first_query, head.rows_of_out(dq));
 }
 
-/// Gradients of a tile of keys and values. Of all blocks this one alone reads them, and none writes
-/// queries: dqkv may be qkv.
+/// Writes the gradients of a tile of keys and values. dqkv may be qkv: only this block reads these
+/// keys and values, and no block writes queries.
 template <class T, int kChunks>
 __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
     key_gradients(AttentionCall call, BackwardInputs<T> inputs, const float* inner, T* dqkv) {
@@ -123,7 +125,7 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
   store_rows(dv, factors, first_key, head.rows_of_qkv(dqkv, 2));
 }
 
-/// Vectors of `width` units each, to where the queries' are: every third.
+/// Copies vectors of `width` units each to the places of queries in dqkv, which are every third.
 template <class Unit>
 __global__ void store_queries(const Unit* dq, Unit* dqkv, std::int64_t width, std::int64_t count) {
   for (std::int64_t i = first_element(); i < count; i += num_threads()) {
@@ -131,6 +133,7 @@ __global__ void store_queries(const Unit* dq, Unit* dqkv, std::int64_t width, st
   }
 }
 
+/// Queues the copy of dq to the queries of dqkv, in units of 16 bytes if possible.
 template <class T>
 void queue_store_queries(cudaStream_t stream, const Attention& shape, const T* dq, T* dqkv,
                          std::int64_t count) {
@@ -145,7 +148,8 @@ void queue_store_queries(cudaStream_t stream, const Attention& shape, const T* d
   }
 }
 
-/// Gradients of queries come first in the scratch, then the inner products of rows.
+/// Returns the size of the gradients of queries, which come first in the scratch, before the inner
+/// products of rows [B].
 std::int64_t bytes_of_dq(const Attention& shape, DataType type) {
   constexpr std::int64_t alignment = 16;
   const std::int64_t bytes =

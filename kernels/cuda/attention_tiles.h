@@ -1,4 +1,4 @@
-// Tiles of attention on a GPU: a block multiplies 64 × 64 tiles in f32, 64 columns of the vectors
+// Tiles of attention on a GPU. A block multiplies 64 × 64 tiles in f32, 64 columns of the vectors
 // at a time, so that its shared memory does not depend on the head size.
 #pragma once
 
@@ -16,16 +16,19 @@
 
 namespace ptdp::cuda {
 
-/// Queries of a tile, keys of a tile, and columns of vectors that are in shared memory at a time.
+/// Number of queries of a tile, of keys of a tile, and of columns of vectors that are in shared
+/// memory at a time.
 inline constexpr int kTile = 64;
-/// Threads that share rows of a tile, and rows and columns of one: rows that follow each other, of
-/// scores every kTileLanes-th column, of vectors columns that lie together.
+/// Number of threads that share rows of a tile.
 inline constexpr int kTileLanes = 16;
+/// Rows of a tile that one thread has; they follow each other.
 inline constexpr int kTileRows = 4;
+/// Columns of a tile that one thread has: every kTileLanes-th column of scores, but adjacent
+/// columns of vectors.
 inline constexpr int kTileColumns = 4;
 static_assert(kThreads / kTileLanes * kTileRows == kTile && kTileLanes * kTileColumns == kTile);
 
-/// What every block knows.
+/// What every block of a kernel needs to know about a call of attention.
 struct AttentionCall {
   explicit AttentionCall(const Attention& attention)
       : shape(attention),
@@ -34,21 +37,21 @@ struct AttentionCall {
         threshold(dropout_threshold(attention.dropout.probability)) {}
 
   Attention shape;
-  float factor;             ///< Of scores.
-  float kept;               ///< Of probabilities that are not dropped.
-  std::uint32_t threshold;  ///< Random words below it drop.
+  float factor;             ///< Factor of scores, 1/√d.
+  float kept;               ///< Factor of probabilities that are not dropped.
+  std::uint32_t threshold;  ///< Random words below it drop a probability.
 };
 
-/// The vectors of a head of a sequence, one for each position.
+/// The vectors of one head of one sequence, one vector for each position.
 template <class T>
 struct HeadRows {
-  T* first;
-  std::int64_t stride;  ///< From a position to the next.
-  std::int64_t count;
-  std::int64_t size;  ///< Columns.
+  T* first;             ///< Vector of position 0.
+  std::int64_t stride;  ///< Elements from a position to the next.
+  std::int64_t count;   ///< Number of positions.
+  std::int64_t size;    ///< Elements of a vector.
 };
 
-/// A head of a sequence, `place` among the heads of all sequences.
+/// One head of one sequence, number `place` among the heads of all sequences.
 struct HeadPlace {
   __device__ HeadPlace(const Attention& attention, std::int64_t number)
       : shape(attention),
@@ -58,12 +61,13 @@ struct HeadPlace {
              attention.first_head + number % attention.heads) *
             attention.seq_length * attention.seq_length) {}
 
-  /// Queries (0), keys (1) or values (2).
+  /// Returns the queries (0), keys (1) or values (2) of the head in qkv.
   template <class T>
   __device__ HeadRows<T> rows_of_qkv(T* qkv, int which) const {
     const std::int64_t d = shape.head_size;
     return {qkv + (3 * place + which) * d, shape.batch * shape.heads * 3 * d, shape.seq_length, d};
   }
+  /// Returns the vectors of the head in out.
   template <class T>
   __device__ HeadRows<T> rows_of_out(T* out) const {
     const std::int64_t d = shape.head_size;
@@ -72,44 +76,48 @@ struct HeadPlace {
 
   const Attention& shape;
   std::int64_t place;
-  std::int64_t first_probability;  ///< Number of the probability of query 0 and key 0.
+  /// Number, for dropout, of the probability of query 0 and key 0.
+  std::int64_t first_probability;
 };
 
-/// Rows of 64 numbers in shared memory; what is between them keeps rows in different banks.
+/// A tile of 64 × 64 numbers in shared memory; padding keeps rows in different banks.
 struct Tile {
   Vector<float, 4> values[kTile][kTile / 4 + 1];
 
   __device__ float& at(int row, int column) { return values[row][column / 4][column % 4]; }
 };
-/// A block's dynamic shared memory.
+/// The dynamic shared memory of a block.
 struct SharedTiles {
   Tile rows;
   Tile columns;
   Tile weights;
 };
 
-/// A thread's part of a 64 × 64 tile.
+/// One thread's part of a 64 × 64 tile of scores.
 struct Scores {
   float values[kTileRows][kTileColumns];
 };
-/// A thread's part of a tile of vectors of up to `kChunks` times 64 columns.
+/// One thread's part of a tile of vectors with at most 64·kChunks columns.
 template <int kChunks>
 struct VectorSums {
   float values[kChunks][kTileRows][kTileColumns];
 };
 
+/// Returns the row in the tile of the thread's i-th row.
 __device__ inline int tile_row(int i) {
   return static_cast<int>(threadIdx.x) / kTileLanes * kTileRows + i;
 }
+/// Returns the number of this thread among those that share its rows.
 __device__ inline int tile_lane() {
   return static_cast<int>(threadIdx.x) % kTileLanes;
 }
+/// Returns the column in the tile of the thread's i-th column of scores.
 __device__ inline int score_column(int i) {
   return tile_lane() + kTileLanes * i;
 }
 
-/// function(r, c) for every score that a thread has. What it has stays in registers where all loops
-/// over it are unrolled.
+/// Calls function(r, c) for every score that a thread has. The scores stay in registers when all
+/// loops over them are unrolled.
 template <class Function>
 __device__ inline void for_each_score(const Function& function) {
 #ifdef __CUDACC__
@@ -120,13 +128,14 @@ __device__ inline void for_each_score(const Function& function) {
   }
 }
 
-/// The largest of the threads that share rows, and their sum.
+/// Returns the maximum of x over the threads that share rows.
 __device__ inline float maximum_of_row(float x) {
   for (int offset = kTileLanes / 2; offset > 0; offset /= 2) {
     x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFU, x, offset));
   }
   return x;
 }
+/// Returns the sum of x over the threads that share rows.
 __device__ inline float sum_of_row(float x) {
   for (int offset = kTileLanes / 2; offset > 0; offset /= 2) {
     x += __shfl_xor_sync(0xFFFFFFFFU, x, offset);
@@ -134,7 +143,7 @@ __device__ inline float sum_of_row(float x) {
   return x;
 }
 
-/// 64 columns of 64 positions; zeros where there are none.
+/// Copies 64 columns of 64 positions to a tile, and zeros where there are none.
 template <class T>
 __device__ inline void stage(const HeadRows<const T>& from, std::int64_t first_row,
                              std::int64_t first_column, Tile& to) {
@@ -147,8 +156,8 @@ __device__ inline void stage(const HeadRows<const T>& from, std::int64_t first_r
   }
 }
 
-/// Inner products of vectors from `first_row` and `first_column` on. Every thread of the block
-/// calls this and what follows.
+/// Returns the inner products of row vectors from `first_row` on and column vectors from
+/// `first_column` on. Every thread of the block calls it.
 template <class T>
 __device__ inline Scores inner_products(const HeadRows<const T>& rows, std::int64_t first_row,
                                         const HeadRows<const T>& columns, std::int64_t first_column,
@@ -177,7 +186,8 @@ __device__ inline Scores inner_products(const HeadRows<const T>& rows, std::int6
   return scores;
 }
 
-/// sums += weights · the vectors from `first` on.
+/// Adds to `sums` the product of `weights` and the vectors from `first` on. Every thread of the
+/// block calls it.
 template <int kChunks, class T>
 __device__ inline void add_weighted(const Scores& weights, const HeadRows<const T>& vectors,
                                     std::int64_t first, SharedTiles& shared,
@@ -211,7 +221,7 @@ __device__ inline void add_weighted(const Scores& weights, const HeadRows<const 
   }
 }
 
-/// Rows from `first` on, each times its factor.
+/// Writes rows from `first` on, each times its factor.
 template <int kChunks, class T>
 __device__ inline void store_rows(const VectorSums<kChunks>& sums,
                                   const float (&factors)[kTileRows], std::int64_t first,
@@ -230,7 +240,7 @@ __device__ inline void store_rows(const VectorSums<kChunks>& sums,
   }
 }
 
-/// What dropout multiplies a probability with.
+/// Returns the factor that dropout applies to a probability.
 __device__ inline float dropout_factor(const AttentionCall& call, const HeadPlace& head,
                                        std::int64_t query, std::int64_t key) {
   if (!(call.shape.dropout.probability > 0.0)) {
@@ -242,12 +252,12 @@ __device__ inline float dropout_factor(const AttentionCall& call, const HeadPlac
   return word < call.threshold ? 0.0F : call.kept;
 }
 
-/// Blocks that a multiprocessor is to have at once, as far as registers go.
+/// Returns how many blocks a multiprocessor should hold at once, as far as registers allow.
 inline constexpr int blocks_at_once(int chunks) {
   return chunks <= 2 ? 2 : 1;
 }
 
-/// A block for each tile of each head.
+/// Returns a grid with a block for each tile of each head.
 [[nodiscard]] inline Grid grid_of_tiles(const Attention& shape) {
   const std::int64_t tiles = (shape.seq_length + kTile - 1) / kTile;
   return {.blocks = static_cast<unsigned>(tiles * shape.batch * shape.heads),
@@ -255,7 +265,7 @@ inline constexpr int blocks_at_once(int chunks) {
           .shared_bytes = sizeof(SharedTiles)};
 }
 
-/// Throws CudaError where own kernels do not compute this.
+/// Throws CudaError when own kernels do not support the head size.
 inline void check_head_size(const Attention& shape) {
   if (shape.head_size < 1 || shape.head_size > kMostHeadSize) {
     throw CudaError("attention on a GPU: expected heads of 1 to " + std::to_string(kMostHeadSize) +

@@ -1,4 +1,4 @@
-// What CUDA's libraries report becomes an exception.
+// Turns errors of CUDA's libraries into exceptions.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +8,8 @@
 
 namespace ptdp {
 
-/// A call of CUDA or one of its libraries failed: the call and what it said.
+/// Thrown when a call of CUDA or one of its libraries fails. The message has the call and the
+/// library's text.
 class CudaError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -16,6 +17,7 @@ class CudaError : public std::runtime_error {
 
 namespace cuda {
 
+/// Throws CudaError with `call` unless `status` is cudaSuccess.
 inline void check(cudaError_t status, const char* call) {
   if (status != cudaSuccess) {
     throw CudaError(std::string(call) + ": " + cudaGetErrorName(status) + ": " +

@@ -1,4 +1,4 @@
-// Sums down the columns of a matrix, without atomics: of chunks of rows first, then of the chunks.
+// Sums down the columns of a matrix without atomics: first over chunks of rows, then over chunks.
 #include <algorithm>
 #include <cassert>
 
@@ -10,17 +10,18 @@
 namespace ptdp::cuda {
 namespace {
 
-/// Rows that a block takes at once, one with each warp.
+/// Number of rows that a block takes at once, one with each warp.
 constexpr int kRowLanes = kThreads / kWarp;
 
-/// How rows are cut. It depends on the shape alone, not on how columns are read, and so does the
-/// order in which rows are added.
+/// How rows are cut into chunks. The cut and the order in which rows are added depend on the shape
+/// alone, not on how columns are read.
 struct RowChunks {
-  std::int64_t rows_each = 0;
-  std::int64_t count = 0;
+  std::int64_t rows_each = 0;  ///< Rows of a chunk.
+  std::int64_t count = 0;      ///< Number of chunks.
 };
+/// Returns how a matrix of `rows` rows and `width` columns is cut.
 RowChunks row_chunks(std::int64_t rows, std::int64_t width) {
-  // Enough to keep every GPU busy, and the sums of chunks far fewer than the rows.
+  // Enough chunks to keep every GPU busy, but far fewer chunks than rows.
   constexpr std::int64_t blocks_wanted = 2048;
   constexpr std::int64_t columns_of_block = kWarp * kVectorSize<BFloat16>;
   constexpr std::int64_t least_rows = 64;
@@ -32,7 +33,7 @@ RowChunks row_chunks(std::int64_t rows, std::int64_t width) {
   return {rows_each, (rows + rows_each - 1) / rows_each};
 }
 
-/// The sum of what the block's warps have for a column, by the warp of the column's number.
+/// Returns the sum over the block's warps of their sums for a column.
 template <int kSize>
 __device__ float sum_over_lanes(const float (&sums)[kRowLanes][kWarp * kSize], int column) {
   float total = sums[0][column];
@@ -42,12 +43,12 @@ __device__ float sum_over_lanes(const float (&sums)[kRowLanes][kWarp * kSize], i
   return total;
 }
 
-/// Σ over rows first, first + kRowLanes, ... before `end` of the vector of columns that `x` begins
-/// with, one by one.
+/// Adds rows first, first + kRowLanes, ... before `end` to `total`, one by one. `x` points to a
+/// vector of columns in row 0.
 template <class T, int kSize>
 __device__ void add_rows(const T* x, std::int64_t first, std::int64_t end, std::int64_t width,
                          float (&total)[kSize]) {
-  constexpr int at_once = 4;  // reads under way
+  constexpr int at_once = 4;  // Reads in flight.
   for (std::int64_t row = first; row < end; row += at_once * kRowLanes) {
     Vector<T, kSize> vectors[at_once] = {};
     for (int i = 0; i < at_once; ++i) {
@@ -64,7 +65,8 @@ __device__ void add_rows(const T* x, std::int64_t first, std::int64_t end, std::
   }
 }
 
-/// sums[chunk, width]: of a chunk's rows. A warp's threads have neighbouring vectors of columns.
+/// Writes sums[chunk, width], the sums of a chunk's rows. The threads of a warp have neighboring
+/// vectors of columns.
 template <class T, int kSize>
 __global__ void __launch_bounds__(kThreads)
     chunk_sums_kernel(const T* x, std::int64_t rows, std::int64_t width, std::int64_t rows_each,
@@ -91,7 +93,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// to[width] += Σ over chunks of sums[chunk, width].
+/// Adds the sums of chunks: to[width] += Σ over chunks of sums[chunk, width].
 __global__ void __launch_bounds__(kThreads)
     add_chunk_sums_kernel(const float* sums, std::int64_t num_chunks, std::int64_t width,
                           float* to) {

@@ -1,4 +1,4 @@
-// Softmax and cross-entropy over a rank's columns of the logits: a block per row.
+// Softmax and cross-entropy over a rank's columns of the logits, with a block per row.
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace ptdp::cuda {
 namespace {
 
-/// Logits of a rank: rows of `width` columns, of which the first `num_valid` do not pad.
+/// A rank's logits: rows of `width` columns, of which the first `num_valid` do not pad.
 template <class T>
 struct LogitRows {
   T* logits;
@@ -32,15 +32,15 @@ LogitRows<T> rows_of(Buffer logits, const VocabShard& shard, std::int64_t rows) 
           .first_token = shard.first};
 }
 
-/// What both kinds of sum need to know of a row beside its logits.
+/// The targets and statistics of rows beside their logits.
 struct RowFigures {
   const std::int32_t* targets;
   const float* maxima;
-  float* sums;  ///< [2, rows].
+  float* sums;  ///< Sums [2, rows], as Backend::softmax_sums has them.
 };
 
-/// e^(x − most) for x <= most. Between 16-bit logits a product less is formed: the rounding of
-/// most·log2(e) scales all of a row's powers alike, which its sum takes out again.
+/// Returns e^(x − most) for x <= most. For 16-bit logits it forms one product less. The rounding of
+/// most·log2(e) then scales all powers of a row alike, which the division by their sum undoes.
 template <class T>
 __device__ float power_of(float x, float most) {
   if constexpr (sizeof(T) == 2) {
@@ -52,13 +52,13 @@ __device__ float power_of(float x, float most) {
 }
 
 /// Calls visit(chunk, count) for this thread's chunks that have valid columns, which are the first
-/// `count`: a constant but in the last chunk.
+/// `count` of a chunk. `count` is a constant except in the last chunk.
 template <bool kIsAligned, class T, class Visit>
 __device__ void visit_valid(const LogitRows<T>& rows, const T* row, const Visit& visit) {
   constexpr int kSize = kVectorSize<T>;
   const std::int64_t stride = std::int64_t{blockDim.x} * kSize;
   std::int64_t first = std::int64_t{threadIdx.x} * kSize;
-  // Two at once, so that the second is on its way while the first is summed.
+  // Two chunks at once, so that the second is in flight while the first is summed.
   for (; first + stride + kSize <= rows.num_valid; first += 2 * stride) {
     const Packed<T> chunk = load_chunk<kIsAligned>(row, first, rows.width);
     const Packed<T> next = load_chunk<kIsAligned>(row, first + stride, rows.width);
@@ -72,12 +72,13 @@ __device__ void visit_valid(const LogitRows<T>& rows, const T* row, const Visit&
   }
 }
 
+/// Computes the maxima of rows over valid columns.
 template <class T, bool kIsAligned>
 __global__ void maxima_of_rows(LogitRows<T> rows, float* maxima) {
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   for (std::int64_t r = blockIdx.x; r < rows.rows; r += gridDim.x) {
     float most = kNone;
-    // Kept apart, since a maximum passes over what is not a number.
+    // NaNs are kept apart, since a maximum passes over them.
     float fault = 0.0F;
     visit_valid<kIsAligned>(rows, rows.logits + r * rows.width,
                             [&](const Packed<T>& chunk, int count) {
@@ -95,6 +96,7 @@ __global__ void maxima_of_rows(LogitRows<T> rows, float* maxima) {
   }
 }
 
+/// Computes the softmax sums of rows, and the targets' logits minus the maximum.
 template <class T, bool kIsAligned>
 __global__ void sums_of_rows(LogitRows<T> rows, RowFigures figures) {
   for (std::int64_t r = blockIdx.x; r < rows.rows; r += gridDim.x) {
@@ -117,6 +119,7 @@ __global__ void sums_of_rows(LogitRows<T> rows, RowFigures figures) {
   }
 }
 
+/// Replaces the logits of rows by their gradients.
 template <class T, bool kIsAligned>
 __global__ void gradients_of_rows(LogitRows<T> rows, RowFigures figures, float scale) {
   constexpr int kSize = kVectorSize<T>;
@@ -130,7 +133,7 @@ __global__ void gradients_of_rows(LogitRows<T> rows, RowFigures figures, float s
          first += stride) {
       const Packed<T> chunk = load_chunk<kIsAligned>(row, first, rows.width);
       Chunk<T> gradient;
-      // Within the chunk; neither matters in most of them.
+      // These are places within the chunk; in most chunks neither matters.
       const std::int64_t left = rows.num_valid - first;
       const std::int64_t place = target - first;
       const int count = left < kSize ? static_cast<int>(left) : kSize;
@@ -145,7 +148,7 @@ __global__ void gradients_of_rows(LogitRows<T> rows, RowFigures figures, float s
   }
 }
 
-/// Calls issue(T, bool_constant of whether chunks are aligned, grid) unless there are no rows.
+/// Calls issue(T, bool_constant of whether chunks are aligned, grid), unless there are no rows.
 template <class Issue>
 void for_rows(Buffer logits, const VocabShard& shard, std::int64_t rows, const Issue& issue) {
   if (rows == 0) {
@@ -162,6 +165,7 @@ void for_rows(Buffer logits, const VocabShard& shard, std::int64_t rows, const I
   });
 }
 
+/// The loss of a row: log(sum) − (target's logit − maximum).
 struct Loss {
   const float* sums;
   std::int64_t rows;

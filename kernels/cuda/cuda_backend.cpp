@@ -1,3 +1,4 @@
+// A rank's share of a GPU: its lanes as streams, its memory, and its operations.
 #include "kernels/cuda/cuda_backend.h"
 
 #include <array>
@@ -16,10 +17,10 @@
 namespace ptdp {
 namespace {
 
-/// The lane that the calling thread uses: threads belong to one rank.
+/// The lane that the calling thread uses; a thread belongs to one rank.
 thread_local int lane_in_use = 0;
 
-/// The streams of a rank, by lane; messages go before compute.
+/// The streams of a rank, by lane. Messages and data have a higher priority than compute.
 class Lanes {
  public:
   Lanes() {
@@ -233,7 +234,7 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
   }
 
   void copy_bytes(const void* from, void* to, std::int64_t bytes, cudaMemcpyKind kind) {
-    if (bytes > 0) {  // either may be null for none
+    if (bytes > 0) {  // Either pointer may be null when there are no bytes.
       PTDP_CUDA_CHECK(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, stream()));
     }
   }
@@ -249,7 +250,7 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
                       " of " + std::to_string(total) + " free");
   }
 
-  /// Makes the GPU the calling thread's before anything of it is made.
+  /// Selects the GPU for the calling thread before any member uses it.
   struct Selected {
     explicit Selected(int device) { PTDP_CUDA_CHECK(cudaSetDevice(device)); }
   };
@@ -262,8 +263,8 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
   cuda::DeviceMemory memory_;
   cuda::Products products_;
   cuda::FusedAttention fused_attention_;
-  std::set<std::string> told_;
-  cuda::Graphs graphs_;  ///< Ends before the libraries whose kernels it launches.
+  std::set<std::string> told_;  ///< Reasons that on_note was told.
+  cuda::Graphs graphs_;  ///< Graphs; destroyed before the libraries whose kernels they launch.
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Cuts, joins and reuses blocks of device memory, and orders the lanes that share them.
 #include "kernels/cuda/device_memory.h"
 
 #include <algorithm>
@@ -18,8 +19,8 @@ std::int64_t round_up(std::int64_t bytes, std::int64_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
 }
 
-/// Where the memory is a host's, the address sanitizer is told which of it may be touched, when the
-/// stream comes there.
+/// When "device" memory is a host's, these tell the address sanitizer which of it may be touched,
+/// at the time when the stream gets there.
 #ifdef PTDP_EMULATED_GPU
 const char kAllowing = 0;
 const char kForbidding = 0;
@@ -124,7 +125,7 @@ void DeviceMemory::trim() noexcept {
   }
 }
 
-/// Lane `to` waits for what is queued on `from`.
+/// Makes lane `to` wait for the work queued on lane `from`.
 void DeviceMemory::order(int from, int to) const {
   const std::shared_ptr<void> event = events_->take();
   record_on(streams_[from], event);
@@ -144,7 +145,7 @@ bool DeviceMemory::add_segment(std::int64_t bytes) {
   return add(std::max(least, kSmallestSegment)) || add(least);
 }
 
-/// Whether a block that these lanes released can be used on a lane.
+/// Returns whether a lane may use a block that the lanes `released_by` released.
 bool DeviceMemory::may_use(int lane, unsigned released_by) const {
   const unsigned others = released_by & ~bit_of(lane);
   return others == 0 || ((others | bit_of(lane)) & lanes_apart_) == 0;
@@ -160,13 +161,13 @@ DeviceMemory::Blocks::iterator DeviceMemory::best_fit(std::int64_t bytes, int la
   return blocks_.end();
 }
 
-/// A free block and the one behind it, if that is free and of the same segment.
+/// Joins a free block with the next one, if that is free and of the same segment.
 void DeviceMemory::join_with_next(Blocks::iterator block) {
   const auto next = std::next(block);
   if (next == blocks_.end() || next->second.is_used || next->second.begins_segment) {
     return;
   }
-  // The one just released is in no list yet.
+  // A block that was just released is in no list yet.
   free_.erase({next->second.bytes, next->first});
   block->second.bytes += next->second.bytes;
   block->second.lanes |= next->second.lanes;

@@ -1,4 +1,4 @@
-// Dropout on activations.
+// Dropout on activations, forward and backward.
 #include <cassert>
 
 #include "kernels/counter_random.h"
@@ -10,14 +10,14 @@
 namespace ptdp::cuda {
 namespace {
 
-/// Which elements are dropped, and what the others are multiplied by.
+/// Which elements are dropped, and the factor of the others.
 struct Mask {
   PhiloxKeys keys = {};
   std::uint32_t threshold = 0;
   float kept = 1.0F;
 };
 
-/// mask[e] of the elements from `first` on, which is a multiple of kSize.
+/// Computes the factors of the elements from `first` on, which is a multiple of kSize.
 template <int kSize>
 __device__ void fill_mask(const Mask& mask, std::uint64_t first, float (&factors)[kSize]) {
   if constexpr (kSize == 1) {
@@ -33,7 +33,7 @@ __device__ void fill_mask(const Mask& mask, std::uint64_t first, float (&factors
   }
 }
 
-/// y = residual + mask·(x + bias); bias and residual may be null.
+/// Computes y = residual + mask·(x + bias). bias and residual may be null.
 template <class T, int kSize, bool kDrops>
 struct DropoutBody {
   const T* x;
@@ -61,7 +61,7 @@ struct DropoutBody {
     return loaded;
   }
 
-  /// Number in the global batch of a vector's first element.
+  /// Returns the number, in the global batch, of a vector's first element.
   __device__ std::uint64_t first_element_of(const Place& place) const {
     const auto row = static_cast<std::uint32_t>(place.row);
     const auto batch = static_cast<std::uint32_t>(range.batch);

@@ -1,4 +1,4 @@
-// Elements of the working types on a GPU: what they are, how they are read and rounded.
+// Elements of the working types on a GPU: their types, and how they are read and rounded.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,20 +13,21 @@
 
 namespace ptdp::cuda {
 
-/// The upper half of an f32.
+/// A bf16 number: the upper half of an f32.
 struct BFloat16 {
   std::uint16_t bits;
 };
 
-/// IEEE 754 binary16.
+/// An fp16 number: IEEE 754 binary16.
 struct Float16 {
   std::uint16_t bits;
 };
 
-/// The type in which sums over elements of `T` are formed: accumulator_of.
+/// The type in which sums over elements of `T` are formed, as accumulator_of() says.
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
+/// Returns an element in its accumulator type, exactly.
 __host__ __device__ inline double widen(double x) {
   return x;
 }
@@ -40,7 +41,7 @@ __host__ __device__ inline float widen(Float16 x) {
   return __half2float(__half(__half_raw{x.bits}));
 }
 
-/// Rounds to nearest even.
+/// Returns x in type `T`, rounded to nearest even.
 template <class T>
 __host__ __device__ inline T narrow(float x) {
   if constexpr (std::is_same_v<T, BFloat16>) {
@@ -51,7 +52,7 @@ __host__ __device__ inline T narrow(float x) {
     return static_cast<T>(x);
   }
 }
-/// f64 is rounded once, not by way of f32.
+/// Returns x in type `T`, rounded to nearest even once, not by way of f32.
 template <class T>
 __host__ __device__ inline T narrow(double x) {
   if constexpr (std::is_same_v<T, BFloat16>) {
@@ -63,7 +64,7 @@ __host__ __device__ inline T narrow(double x) {
   }
 }
 
-/// Calls `function` with a value of the C++ type of f32, bf16 or fp16.
+/// Calls `function` with a value of the C++ type of f32, bf16 or fp16. `type` must be one of these.
 template <class Function>
 inline void visit_working_type(DataType type, Function&& function) {
   switch (type) {
@@ -83,7 +84,8 @@ inline void visit_working_type(DataType type, Function&& function) {
   }
 }
 
-/// Likewise with f64.
+/// Calls `function` with a value of the C++ type of f64, f32, bf16 or fp16. `type` must be one of
+/// these.
 template <class Function>
 inline void visit_floating_type(DataType type, Function&& function) {
   if (type == DataType::kFloat64) {
@@ -93,7 +95,7 @@ inline void visit_floating_type(DataType type, Function&& function) {
   }
 }
 
-/// So many elements that are read and written at once, at most 16 bytes.
+/// A vector of elements that are read and written at once, at most 16 bytes.
 template <class T, int kSize>
 struct alignas(sizeof(T) * kSize) Vector {
   T values[kSize];
@@ -102,11 +104,11 @@ struct alignas(sizeof(T) * kSize) Vector {
   __host__ __device__ const T& operator[](int i) const { return values[i]; }
 };
 
-/// Elements of `T` in 16 bytes.
+/// Number of elements of `T` in 16 bytes.
 template <class T>
 inline constexpr int kVectorSize = 16 / static_cast<int>(sizeof(T));
 
-/// Whether these begin at multiples of `bytes`; null does.
+/// Returns whether all pointers are multiples of `bytes`; null is one.
 template <class... Pointers>
 [[nodiscard]] inline bool are_aligned(std::size_t bytes, const Pointers*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % bytes == 0) && ...);

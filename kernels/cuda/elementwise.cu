@@ -14,6 +14,7 @@ namespace {
 
 // --- one element of a result from one of each argument ---
 
+/// Writes function(from[e]...) for each element of vector number `number`.
 template <int kSize, class Function, class To, class... From>
 __device__ void store_mapped(const Function& function, To* to, std::int64_t number,
                              const Vector<From, kSize>&... from) {
@@ -24,7 +25,8 @@ __device__ void store_mapped(const Function& function, To* to, std::int64_t numb
   store(to, number, result);
 }
 
-/// Vectors that are `step` apart; of those beyond `end`, nothing.
+/// kVectorsAtOnce vectors from number `number` on, one grid apart. Vectors from `end` on are not
+/// read.
 template <int kSize, class T>
 struct VectorBatch {
   Vector<T, kSize> vectors[kVectorsAtOnce];
@@ -38,6 +40,7 @@ struct VectorBatch {
   }
 };
 
+/// Writes function(from[e]...) for the elements of kVectorsAtOnce vectors before `end`.
 template <int kSize, class Function, class To, class... From>
 __device__ void store_mapped_batch(const Function& function, To* to, std::int64_t number,
                                    std::int64_t end, const VectorBatch<kSize, From>&... from) {
@@ -48,7 +51,7 @@ __device__ void store_mapped_batch(const Function& function, To* to, std::int64_
   }
 }
 
-/// to[i] = function(from[i]...); `to` may be one of the others.
+/// Computes to[i] = function(from[i]...). `to` may be one of the others.
 template <int kSize, class Function, class To, class... From>
 __global__ void __launch_bounds__(kThreads)
     map_kernel(Function function, std::int64_t size, To* to, const From*... from) {
@@ -62,6 +65,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+/// Queues to[i] = function(from[i]...), by vectors of up to 16 bytes if all are aligned.
 template <class Function, class To, class... From>
 void launch_map(cudaStream_t stream, const Function& function, std::int64_t size, To* to,
                 const From*... from) {
@@ -81,7 +85,8 @@ void launch_map(cudaStream_t stream, const Function& function, std::int64_t size
   }
 }
 
-/// Of what can be moved, added and compared.
+/// Calls `function` with a value of the C++ type of an element that can be moved, added and
+/// compared.
 template <class Function>
 void visit_any_element_type(DataType type, Function&& function) {
   if (type == DataType::kInt32) {
@@ -91,7 +96,8 @@ void visit_any_element_type(DataType type, Function&& function) {
   }
 }
 
-/// As the CPU's: i32 is computed with as it is, the others by way of their accumulators.
+/// Returns an element in the type in which it is computed with, as on a CPU: i32 as it is, others
+/// in their accumulator type.
 template <class T>
 __device__ auto arithmetic_value(T x) {
   if constexpr (std::is_same_v<T, std::int32_t>) {
@@ -100,6 +106,7 @@ __device__ auto arithmetic_value(T x) {
     return widen(x);
   }
 }
+/// Returns a computed value as an element, rounded to nearest even.
 template <class T, class Value>
 __host__ __device__ T element_of(Value x) {
   if constexpr (std::is_same_v<T, std::int32_t>) {
@@ -132,7 +139,7 @@ struct LargerOfTwo {
   __device__ T operator()(T x, T y) const {
     const auto a = arithmetic_value(x);
     const auto b = arithmetic_value(y);
-    // What is not a number stays so, on whichever side it is: it alone differs from itself.
+    // A NaN stays, on whichever side it is; it alone differs from itself.
     return a > b || a != a ? x : y;
   }
 };
@@ -145,12 +152,14 @@ struct Multiple {
 
 // --- GELU ---
 
-/// √(2/π)·log2 e and the factor of the cube in GELU's argument of tanh.
+/// √(2/π), a factor of GELU's argument of tanh.
 constexpr double kRootTwoOverPi = 0.79788456080286535588;
+/// log2 e, which turns a power of e into a power of 2.
 constexpr double kLog2E = 1.44269504088896340736;
+/// Factor of the cube in GELU's argument of tanh.
 constexpr double kCube = 0.044715;
 
-/// 1/x to two units in the last place, for x >= 1.
+/// Returns 1/x to two units in the last place, for x >= 1.
 __device__ float reciprocal(float x) {
 #ifdef __CUDACC__
   return __fdividef(1.0F, x);
@@ -159,7 +168,8 @@ __device__ float reciprocal(float x) {
 #endif
 }
 
-/// 0.5·(1 + tanh u) = 1/(1 + 2^(−2u·log2 e)), which loses nothing where tanh nears −1.
+/// Returns 0.5·(1 + tanh u) = 1/(1 + 2^(−2u·log2 e)), with u = √(2/π)·(x + 0.044715·x³). It loses
+/// no accuracy where tanh nears −1.
 __device__ float gelu_sigmoid(float x) {
   constexpr auto slope = static_cast<float>(-2.0 * kRootTwoOverPi * kLog2E);
   constexpr auto cube = static_cast<float>(-2.0 * kRootTwoOverPi * kLog2E * kCube);
@@ -177,7 +187,8 @@ struct Gelu {
   __device__ T operator()(T x) const { return gelu(x); }
 };
 
-/// With g = x·σ(2u(x)): g' = σ + x·σ(1−σ)·2u', u' = √(2/π)·(1 + 3·0.044715·x²).
+/// Computes dx = dy·g'(x) for g = x·σ(2u(x)): g' = σ + x·σ(1−σ)·2u', u' = √(2/π)·(1 +
+/// 3·0.044715·x²).
 template <class T>
 struct GeluBackward {
   __device__ T operator()(T x, T dy) const {
@@ -192,7 +203,7 @@ struct GeluBackward {
 
 // --- a bias of each row ---
 
-/// x += bias, and y = GELU(x) unless y is null.
+/// Computes x += bias, and y = GELU(x) unless y is null.
 template <class T, int kSize>
 struct BiasBody {
   T* x;
@@ -219,7 +230,7 @@ struct BiasBody {
   }
 };
 
-/// `y` may be empty.
+/// Queues x += bias, and y = GELU(x) unless y is empty.
 void launch_bias(cudaStream_t stream, Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
   assert(x.size == rows * bias.size && (y.empty() || y.size == x.size));
   visit_working_type(x.type, [&]<class T>(T) {

@@ -12,7 +12,7 @@
 namespace ptdp::cuda {
 namespace {
 
-/// out[r] = table[ids[r] − first], or 0 beyond the table.
+/// Computes out[r] = table[ids[r] − first], or 0 when that is beyond the table.
 template <class T, int kSize>
 struct LookupBody {
   const std::int32_t* ids;
@@ -20,7 +20,7 @@ struct LookupBody {
   T* out;
   std::int64_t first;
   std::int64_t num_entries;
-  std::int64_t columns;  ///< Vectors.
+  std::int64_t columns;  ///< Columns of the table [vectors].
 
   using Loaded = Vector<T, kSize>;
   __device__ Loaded load(const Place& place) const {
@@ -34,7 +34,7 @@ struct LookupBody {
   }
 };
 
-/// x[r] += positions[first_position + r / batch].
+/// Computes x[r] += positions[first_position + r / batch].
 template <class T, int kSize>
 struct PositionBody {
   T* x;
@@ -57,7 +57,7 @@ struct PositionBody {
   }
 };
 
-/// to += total.
+/// Adds `total` to the elements at `to`.
 template <int kSize>
 __device__ void add_to(float* to, const float (&total)[kSize]) {
   Vector<float, kSize> sum = load<kSize>(to, 0);
@@ -67,6 +67,7 @@ __device__ void add_to(float* to, const float (&total)[kSize]) {
   store(to, 0, sum);
 }
 
+/// Adds the elements at `from` to `total`.
 template <class T, int kSize>
 __device__ void add_elements(const T* from, float (&total)[kSize]) {
   const Vector<float, kSize> terms = widened(load<kSize>(from, 0));
@@ -75,7 +76,7 @@ __device__ void add_elements(const T* from, float (&total)[kSize]) {
   }
 }
 
-/// gradient[p] += Σ over the batch of dy[p·batch + b]; a place is one of the gradient.
+/// Computes gradient[p] += Σ over the batch of dy[p·batch + b]. A place is one of the gradient.
 template <class T, int kSize>
 struct PositionGradientBody {
   const T* dy;
@@ -103,25 +104,28 @@ struct PositionGradientBody {
 
 // --- the gradient of a table: rows are sorted by entry, so that an entry's rows are a run ---
 
-/// Rows of a run that one thread sums. A run is summed in pieces of so many rows from its beginning
-/// on, and the sums of the pieces are added in order: whatever else is in the batch, and however
-/// often an entry stands in it, by many blocks at once.
+/// Most rows of a run that one thread sums. A run is summed in pieces of kPiece rows from its
+/// beginning on, and the sums of pieces are added in order. The order thus depends neither on the
+/// rest of the batch nor on how often an entry stands in it. Many blocks work at once.
 constexpr std::int64_t kPiece = 32;
-/// Of the gradient's f32, so that 16 bytes of it are read and written at once.
+/// Number of f32 elements of the gradient that are read and written at once, 16 bytes.
 constexpr int kGradientVector = 4;
 
-/// What is known of the sorted rows, and where they are.
+/// Rows sorted by their entries.
 struct SortedRows {
-  const std::int32_t* entries;  ///< Ascending; those of other ranks are num_entries.
-  const std::int32_t* rows;
-  std::int64_t size;
-  std::int64_t num_entries;
-  std::int64_t width;
+  /// Entries in ascending order; num_entries stands for those of other ranks.
+  const std::int32_t* entries;
+  const std::int32_t* rows;  ///< Row numbers, in the order of their entries.
+  std::int64_t size;         ///< Number of rows.
+  std::int64_t num_entries;  ///< Number of entries of this rank's part of the table.
+  std::int64_t width;        ///< Elements of a row.
 
+  /// Returns whether sorted row i exists and has this entry.
   [[nodiscard]] __device__ bool is(std::int64_t i, std::int32_t entry) const {
     return i < size && entries[i] == entry;
   }
-  /// First of [first, end) whose entry is not below, or where `is_above`, is above this one.
+  /// Returns the first index in [first, end) whose entry is at least `entry`, or with `is_above`
+  /// exceeds it.
   [[nodiscard]] __device__ std::int64_t bound(std::int64_t first, std::int64_t end,
                                               std::int32_t entry, bool is_above) const {
     while (first < end) {
@@ -136,13 +140,14 @@ struct SortedRows {
   }
 };
 
-/// Some rows of one run; none where `first` is the end of all rows.
+/// Rows [first, end) of one run; none when `first` is the end of all rows.
 struct Piece {
-  std::int64_t run;  ///< Where the run begins.
+  std::int64_t run;  ///< Index at which the run begins.
   std::int64_t first;
   std::int64_t end;
 };
 
+/// Returns the piece of the run from `run` on that begins at `first`.
 __device__ Piece piece_at(const SortedRows& sorted, std::int64_t run, std::int64_t first) {
   std::int64_t end = first;
   if (first < sorted.size) {
@@ -154,7 +159,7 @@ __device__ Piece piece_at(const SortedRows& sorted, std::int64_t run, std::int64
   return {run, first, end};
 }
 
-/// The first piece that begins at `begin` or later.
+/// Returns the first piece that begins at `begin` or later.
 __device__ Piece first_piece(const SortedRows& sorted, std::int64_t begin) {
   const std::int32_t entry = sorted.entries[begin];
   if (begin == 0 || sorted.entries[begin - 1] != entry) {
@@ -170,14 +175,15 @@ __device__ Piece first_piece(const SortedRows& sorted, std::int64_t begin) {
   return piece_at(sorted, next_run, next_run);
 }
 
-/// Where the sum of a long run's piece is kept. Of the rows from a multiple of kPiece to the next,
-/// only one such run can begin in it, and only one have another piece begin in it.
+/// Returns the place of a piece's sum, for pieces of runs longer than kPiece. Among the rows from
+/// one multiple of kPiece to the next, at most one such run can begin. At most one later piece of
+/// such a run can begin there, too.
 __device__ std::int64_t piece_number(std::int64_t run, std::int64_t first) {
   return first / kPiece * 2 + (first == run ? 1 : 0);
 }
 
-/// Block x sums the pieces that begin in [x·kPiece, (x+1)·kPiece): into the gradient, or where the
-/// run has more of them, into `pieces`.
+/// Sums, in block x, the pieces that begin in [x·kPiece, (x+1)·kPiece). The only piece of a run is
+/// added to the gradient. Pieces of longer runs go to `pieces`.
 template <class T, int kSize>
 __global__ void __launch_bounds__(kThreads)
     sum_pieces_kernel(SortedRows sorted, const T* dy, float* gradient, float* pieces) {
@@ -187,7 +193,8 @@ __global__ void __launch_bounds__(kThreads)
     return;
   }
   const std::int64_t range_end = begin + kPiece < sorted.size ? begin + kPiece : sorted.size;
-  // A piece that follows another in the range begins a run: of the same run, it begins beyond.
+  // A piece that follows another one in the range begins a run; the next piece of the same run
+  // begins beyond the range.
   for (Piece piece = first_piece(sorted, begin); piece.first < range_end;
        piece = piece_at(sorted, piece.end, piece.end)) {
     const std::int32_t entry = sorted.entries[piece.first];
@@ -210,7 +217,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Block x adds the pieces of the long run that begins in [x·kPiece, (x+1)·kPiece), if one does.
+/// Adds, in block x, the pieces of the long run that begins in [x·kPiece, (x+1)·kPiece), if one
+/// does.
 template <int kSize>
 __global__ void __launch_bounds__(kThreads)
     add_pieces_kernel(SortedRows sorted, const float* pieces, float* gradient) {
@@ -234,7 +242,8 @@ __global__ void __launch_bounds__(kThreads)
   add_to(gradient + entry * sorted.width + column, total);
 }
 
-/// What is sorted: entries of the table, or num_entries for what other ranks hold, and row numbers.
+/// Writes what is sorted: row numbers, and their entries in the table, or num_entries for entries
+/// that other ranks hold.
 __global__ void number_rows_kernel(const std::int32_t* ids, std::int64_t size, std::int64_t first,
                                    std::int64_t num_entries, std::int32_t* entries,
                                    std::int32_t* rows) {
@@ -247,9 +256,9 @@ __global__ void number_rows_kernel(const std::int32_t* ids, std::int64_t size, s
 
 /// How the scratch of an embedding's gradient is divided [B].
 struct ScratchParts {
-  std::int64_t numbers;  ///< Each of four lists of i32.
-  std::int64_t pieces;
-  std::int64_t sorting;
+  std::int64_t numbers;  ///< Size of each of four lists of i32.
+  std::int64_t pieces;   ///< Size of the sums of pieces.
+  std::int64_t sorting;  ///< Size of the scratch of sorting.
 
   ScratchParts(std::int64_t rows, std::int64_t width)
       : numbers(aligned(rows * bytes_of(DataType::kInt32))),
@@ -266,7 +275,7 @@ struct ScratchParts {
   }
 };
 
-/// Queues the sorting; the result is in scratch.
+/// Queues the sorting of rows by entry. The result is in `scratch`.
 SortedRows sort_rows(cudaStream_t stream, Buffer ids, std::int64_t first, std::int64_t num_entries,
                      std::int64_t width, std::byte* scratch) {
   const ScratchParts parts(ids.size, width);

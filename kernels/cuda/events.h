@@ -1,4 +1,4 @@
-// Events that are made once and used again, and what is asked of streams with them.
+// CUDA events that are used again, and what streams do with them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,8 @@
 
 namespace ptdp::cuda {
 
-/// Of any thread. Events outlive it no longer than their holders.
+/// A pool of CUDA events. Any thread may use it. It lives at least as long as every holder of its
+/// events.
 class EventPool : public std::enable_shared_from_this<EventPool> {
  public:
   EventPool() = default;
@@ -26,7 +27,7 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
     }
   }
 
-  /// A cudaEvent_t that returns to the pool with its last holder. Throws CudaError.
+  /// Returns a cudaEvent_t that goes back to the pool with its last holder. Throws CudaError.
   [[nodiscard]] std::shared_ptr<void> take() {
     cudaEvent_t event = nullptr;
     {
@@ -50,23 +51,27 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
   std::vector<cudaEvent_t> free_;
 };
 
+/// Returns the cudaEvent_t that EventPool::take() returned.
 [[nodiscard]] inline cudaEvent_t event_of(const std::shared_ptr<void>& taken) {
   return static_cast<cudaEvent_t>(taken.get());
 }
 
-/// Whether what is queued on a stream goes into a graph.
+/// Returns whether work queued on a stream goes into a graph. Throws CudaError.
 [[nodiscard]] inline bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   PTDP_CUDA_CHECK(cudaStreamIsCapturing(stream, &status));
   return status != cudaStreamCaptureStatusNone;
 }
 
+/// Records `event` behind the work on `stream`, also while the stream is captured. Throws
+/// CudaError.
 inline void record_on(cudaStream_t stream, const std::shared_ptr<void>& event) {
   PTDP_CUDA_CHECK(cudaEventRecordWithFlags(
       event_of(event), stream,
       is_capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault));
 }
 
+/// Makes `stream` wait for `event`, also while the stream is captured. Throws CudaError.
 inline void wait_on(cudaStream_t stream, const std::shared_ptr<void>& event) {
   PTDP_CUDA_CHECK(
       cudaStreamWaitEvent(stream, event_of(event),

@@ -1,4 +1,5 @@
-// Attention by a library, where there is one and it can: cuDNN (with_cudnn.cpp, without_cudnn.cpp).
+// Attention by cuDNN, in builds that have it and for shapes that it supports (with_cudnn.cpp,
+// without_cudnn.cpp).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,8 +11,9 @@
 
 namespace ptdp::cuda {
 
-/// Of one rank, on the GPU of the thread that makes it. Graphs are kept by shape and type. No call
-/// counts or waits; scratch comes from the backend. One thread at a time.
+/// Attention of one rank by cuDNN, on the GPU of the thread that makes this object. Graphs are kept
+/// by shape and type. Calls do not wait for the GPU; scratch comes from the backend. One thread at
+/// a time may use it.
 class FusedAttention {
  public:
   FusedAttention(Backend& backend, bool is_deterministic);
@@ -21,16 +23,17 @@ class FusedAttention {
   FusedAttention& operator=(FusedAttention&&) = delete;
   ~FusedAttention();
 
-  /// Whether the library computes this, forward and backward: not with dropout, whose masks are
-  /// ours (counter_random.h), nor f32.
+  /// Returns whether cuDNN computes this attention, forward and backward. It does not with dropout,
+  /// whose masks are ours (counter_random.h), nor in f32.
   [[nodiscard]] bool supports(const Attention& shape, DataType type) {
     return refusal(shape, type).empty();
   }
-  /// Why it does not; empty where it does.
+  /// Returns why cuDNN does not compute this attention, or "" if it does.
   [[nodiscard]] std::string refusal(const Attention& shape, DataType type);
 
-  /// As Backend::attention, of what is supported.
+  /// Queues Backend::attention for a supported shape on `stream`. Throws CudaError.
   void forward(cudaStream_t stream, const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum);
+  /// Queues Backend::attention_backward for a supported shape on `stream`. Throws CudaError.
   void backward(cudaStream_t stream, const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum,
                 Buffer dout, Buffer dqkv);
 

@@ -1,3 +1,4 @@
+// Samples a GPU by NVML, which is loaded when it is needed.
 #include "kernels/cuda/gpu_monitor.h"
 
 #include <dlfcn.h>
@@ -9,9 +10,9 @@
 namespace ptdp {
 namespace {
 
-constexpr std::chrono::milliseconds kPeriod{20};
+constexpr std::chrono::milliseconds kPeriod{20};  ///< Pause between samples.
 
-// The part of the library's interface that is used here, which is part of the driver and need not
+// The part of NVML's interface that is used here. The library comes with the driver, and need not
 // be installed. Source: NVML API reference (docs.nvidia.com/deploy/nvml-api), nvml.h.
 using NvmlReturn = int;
 using NvmlDevice = void*;
@@ -25,6 +26,7 @@ constexpr unsigned long long kNvmlSwThermalSlowdown = 0x20;
 constexpr unsigned long long kNvmlHwThermalSlowdown = 0x40;
 constexpr unsigned long long kNvmlHwPowerBrake = 0x80;
 
+/// Returns NVML's reasons for lower clocks as bits of HoldBack.
 std::uint32_t hold_backs(unsigned long long reasons) {
   std::uint32_t held = 0;
   held |= (reasons & kNvmlSwPowerCap) != 0 ? kHeldByPower : 0U;
@@ -35,7 +37,7 @@ std::uint32_t hold_backs(unsigned long long reasons) {
 
 }  // namespace
 
-/// The library, opened, and the GPU in it.
+/// The loaded NVML library and the GPU in it.
 class GpuMonitor::Nvml {
  public:
   Nvml(const std::string& library, const std::string& pci_bus_id)
@@ -48,7 +50,7 @@ class GpuMonitor::Nvml {
     find(power_, "nvmlDeviceGetPowerUsage");
     find(temperature_, "nvmlDeviceGetTemperature");
     find(reasons_, "nvmlDeviceGetCurrentClocksEventReasons");
-    if (reasons_ == nullptr) {  // its older name
+    if (reasons_ == nullptr) {  // This is its older name.
       find(reasons_, "nvmlDeviceGetCurrentClocksThrottleReasons");
     }
     NvmlReturn (*initialise)() = nullptr;
@@ -74,7 +76,7 @@ class GpuMonitor::Nvml {
 
   [[nodiscard]] bool has_device() const { return has_device_; }
 
-  /// What the GPU does not say is 0.
+  /// Returns a sample of the GPU. What the GPU does not report is 0.
   [[nodiscard]] DeviceSample sample() const {
     constexpr double milli = 1e-3;
     unsigned long long reasons = 0;
@@ -119,7 +121,7 @@ GpuMonitor::GpuMonitor(const std::string& pci_bus_id, const std::string& library
     try {
       thread_ = std::thread([this] { watch(); });
     } catch (const std::system_error&) {
-      // The system has no more threads to give: what runs goes on without samples.
+      // The system has no more threads, so the program goes on without samples.
     }
   }
 }
@@ -144,7 +146,7 @@ void GpuMonitor::watch() {
   std::unique_lock lock(mutex_);
   do {
     lock.unlock();
-    const DeviceSample sample = nvml_->sample();  // may take some milliseconds
+    const DeviceSample sample = nvml_->sample();  // This may take some milliseconds.
     lock.lock();
     samples_.push_back(sample);
   } while (!ended_.wait_for(lock, kPeriod, [this] { return is_ended_; }));

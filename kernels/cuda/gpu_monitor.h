@@ -1,4 +1,5 @@
-// Clocks, power and temperature of a GPU while it works, by NVIDIA's management library.
+// Watches clocks, power and temperature of a GPU while it works, by NVIDIA's management library
+// (NVML).
 #pragma once
 
 #include <condition_variable>
@@ -12,11 +13,11 @@
 
 namespace ptdp {
 
-/// Watches a GPU from a thread of its own, some fifty times a second. Where the library or the GPU
-/// is not to be found it has no samples.
+/// Samples a GPU from a thread of its own, about fifty times a second. It takes no samples when the
+/// library or the GPU is not found.
 class GpuMonitor {
  public:
-  /// `pci_bus_id` as CUDA writes it: "0000:1b:00.0".
+  /// Watches the GPU at bus address `pci_bus_id`, written as CUDA does: "0000:1b:00.0".
   explicit GpuMonitor(const std::string& pci_bus_id,
                       const std::string& library = "libnvidia-ml.so.1");
   GpuMonitor(const GpuMonitor&) = delete;
@@ -25,12 +26,14 @@ class GpuMonitor {
   GpuMonitor& operator=(GpuMonitor&&) = delete;
   ~GpuMonitor();
 
+  /// Returns whether samples are taken.
   [[nodiscard]] bool is_watching() const { return thread_.joinable(); }
-  /// What was sampled since the last call. Of any thread.
+  /// Returns what was sampled since the last call. Any thread may call it.
   [[nodiscard]] std::vector<DeviceSample> take();
 
  private:
   class Nvml;
+  /// Runs the sampling thread.
   void watch();
 
   std::unique_ptr<Nvml> nvml_;

@@ -1,3 +1,4 @@
+// Enqueues operations many times on the first GPU and times them by events.
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
@@ -48,8 +49,8 @@ std::int64_t aligned(std::int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// Uniform in [-1, 1): zeros or equal numbers would draw less power, and so run faster, than a
-/// training step's.
+/// Fills memory with uniform values in [-1, 1). Zeros or equal numbers would draw less power, and
+/// thus run faster, than values of a training step.
 __global__ void fill_kernel(__nv_bfloat16* values, std::int64_t count) {
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
@@ -61,6 +62,7 @@ __global__ void fill_kernel(__nv_bfloat16* values, std::int64_t count) {
   }
 }
 
+/// Adds bf16 numbers, eight in each of `count` units.
 __global__ void add_kernel(const uint4* __restrict__ a, const uint4* __restrict__ b,
                            uint4* __restrict__ sum, std::int64_t count) {
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
@@ -128,7 +130,8 @@ struct GpuProbe::State {
     PTDP_GPU_CHECK(cudaStreamSynchronize(new_stream));
   }
 
-  /// Memory for the `repeat`-th operation of `bytes`, another one each time while there is room.
+  /// Returns memory for the `repeat`-th operation of `bytes` bytes, a different place each time
+  /// while there is room.
   char* slot(std::int64_t bytes, int repeat) const {
     const std::int64_t slots = size / aligned(bytes);
     if (slots == 0) {
@@ -138,8 +141,8 @@ struct GpuProbe::State {
     return static_cast<char*>(memory.get()) + repeat % slots * aligned(bytes);
   }
 
-  /// Mean seconds of `repeats` calls of operation(repeat), which enqueue work; one more is run
-  /// before the clock starts.
+  /// Returns the mean time of `repeats` calls of operation(repeat), which enqueue work [s]. One
+  /// more call runs before the clock starts.
   template <typename Operation>
   double time(int repeats, const Operation& operation) const {
     operation(0);
@@ -176,8 +179,8 @@ double GpuProbe::linear_seconds(LinearProduct product, std::int64_t tokens, std:
   const std::int64_t y = aligned(tokens * outputs * kBytes);
   const float one = 1.0F;
   const float zero = 0.0F;
-  // cuBLAS counts columns first: a row-major matrix is its transpose there, and y = x·wᵀ is
-  // yᵀ = w·xᵀ.
+  // cuBLAS counts columns first: a row-major matrix is its transpose there, and y = x·wᵀ is yᵀ =
+  // w·xᵀ.
   const auto multiply = [&](cublasOperation_t op_a, cublasOperation_t op_b, std::int64_t m,
                             std::int64_t n, std::int64_t k, const void* a, std::int64_t lda,
                             const void* b, std::int64_t ldb, void* c) {

@@ -1,3 +1,4 @@
+// Captures, updates and launches CUDA graphs.
 #include "kernels/cuda/graphs.h"
 
 #include "kernels/cuda/check.h"
@@ -21,7 +22,8 @@ void Graphs::run(cudaStream_t stream, std::int64_t key, const std::function<void
   PTDP_CUDA_CHECK(cudaGraphLaunch(executable.get(), stream));
 }
 
-/// Whether the graph has the same kernels, whose arguments are taken over then.
+/// Updates an executable graph with the arguments of `graph`. Returns false when the kernels
+/// differ.
 bool Graphs::update(cudaGraphExec_t executable, cudaGraph_t graph) {
   cudaGraphExecUpdateResultInfo result{};
   const cudaError_t status = cudaGraphExecUpdate(executable, graph, &result);
@@ -35,7 +37,7 @@ bool Graphs::update(cudaGraphExec_t executable, cudaGraph_t graph) {
 
 Graphs::Graph Graphs::capture(cudaStream_t stream, const std::function<void()>& issue) {
   cudaGraph_t graph = nullptr;
-  // Relaxed: memory may be allocated meanwhile.
+  // Relaxed, because memory may be allocated meanwhile.
   PTDP_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   try {
     issue();

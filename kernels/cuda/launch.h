@@ -1,4 +1,4 @@
-// Launching kernels, and what their blocks share: memory, sums and maxima.
+// Launches kernels, and computes sums and maxima over warps and blocks.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,20 +10,22 @@
 
 namespace ptdp::cuda {
 
-inline constexpr int kWarp = 32;
-/// Threads of a block where nothing else matters.
+inline constexpr int kWarp = 32;  ///< Threads of a warp.
+/// Threads of a block when nothing else matters.
 inline constexpr int kThreads = 256;
-/// Blocks of kernels that walk over their elements: several for each multiprocessor of any GPU.
+/// Most blocks of kernels that walk over their elements: several for each multiprocessor of any
+/// GPU.
 inline constexpr std::int64_t kMostBlocks = 2048;
 
-/// A grid of at most three dimensions and the blocks in it.
+/// The blocks of a launch, in at most three dimensions, and the size of each.
 struct Grid {
   dim3 blocks = 1;
-  int threads = kThreads;
-  std::int64_t shared_bytes = 0;  ///< Dynamic shared memory of a block.
+  int threads = kThreads;         ///< Threads of a block.
+  std::int64_t shared_bytes = 0;  ///< Dynamic shared memory of a block [B].
 };
 
-/// Blocks of kThreads threads for `count` elements of work, at most kMostBlocks: the kernel walks.
+/// Returns blocks of kThreads threads for `count` elements of work, at most kMostBlocks, whose
+/// threads walk over the elements.
 [[nodiscard]] inline Grid walking_grid(std::int64_t count) {
   const std::int64_t blocks = (count + kThreads - 1) / kThreads;
   return {.blocks = static_cast<unsigned>(std::clamp<std::int64_t>(blocks, 1, kMostBlocks))};
@@ -33,7 +35,7 @@ struct Grid {
 template <class... Parameters, class... Arguments>
 void launch(cudaStream_t stream, const Grid& grid, void (*kernel)(Parameters...),
             Arguments... arguments) {
-  // Up to 48 KiB need no leave.
+  // Blocks get up to 48 KiB without asking.
   constexpr std::int64_t always_there = 48 << 10;
   if (grid.shared_bytes > always_there) {
     PTDP_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
@@ -48,15 +50,16 @@ void launch(cudaStream_t stream, const Grid& grid, void (*kernel)(Parameters...)
   PTDP_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
-/// Number of this thread in a grid of one dimension, and of all threads.
+/// Returns the number of this thread in a grid of one dimension.
 __device__ inline std::int64_t first_element() {
   return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
 }
+/// Returns the number of all threads in a grid of one dimension.
 __device__ inline std::int64_t num_threads() {
   return std::int64_t{gridDim.x} * blockDim.x;
 }
 
-/// The block's dynamic shared memory, aligned to 16 bytes.
+/// Returns the block's dynamic shared memory, aligned to 16 bytes.
 template <class T>
 __device__ inline T* dynamic_shared() {
 #ifdef __CUDACC__
@@ -67,7 +70,8 @@ __device__ inline T* dynamic_shared() {
 #endif
 }
 
-/// The sum over a warp, in all of its threads; of an order that is always the same.
+/// Returns the sum of x over a warp, in all of its threads. The order of the sum is always the
+/// same.
 template <class T>
 __device__ inline T warp_sum(T x) {
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
@@ -75,6 +79,7 @@ __device__ inline T warp_sum(T x) {
   }
   return x;
 }
+/// Returns the maximum of x over a warp, in all of its threads.
 template <class T>
 __device__ inline T warp_maximum(T x) {
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
@@ -84,7 +89,7 @@ __device__ inline T warp_maximum(T x) {
   return x;
 }
 
-/// The sum over a block of whole warps, in all of its threads. All of them call it.
+/// Returns the sum of x over a block of whole warps, in all of its threads, all of which call it.
 template <class T>
 __device__ inline T block_sum(T x) {
   __shared__ T of_warp[kWarp];
@@ -95,10 +100,11 @@ __device__ inline T block_sum(T x) {
   __syncthreads();
   x = threadIdx.x % kWarp < blockDim.x / kWarp ? of_warp[threadIdx.x % kWarp] : T{0};
   x = warp_sum(x);
-  __syncthreads();  // before the next sum writes there
+  __syncthreads();  // This comes before the next sum writes there.
   return x;
 }
-/// Likewise; `least` is what no element is below.
+/// Returns the maximum of x over a block of whole warps, in all of its threads, all of which call
+/// it. No x may be below `least`.
 template <class T>
 __device__ inline T block_maximum(T x, T least) {
   __shared__ T of_warp[kWarp];

@@ -1,5 +1,5 @@
-// Layer norm and its gradients: a block per row at a time, the row in registers where it fits. Sums
-// and products are fused where this says so and nowhere else, so that alignment changes no bit.
+// Layer norm and its gradients, with a block for one row at a time, which stays in registers if it
+// fits. Sums and products are fused only where the code says so, so that alignment changes no bit.
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
@@ -12,9 +12,10 @@ namespace ptdp::cuda {
 namespace {
 
 constexpr int kMostNormThreads = 1024;
-/// Chunks of a row that a thread should have: fewer leave threads idle, more leave threads out.
+/// Number of chunks of a row that a thread should have. Fewer leave threads idle, more leave
+/// threads out.
 constexpr int kNormChunks = 2;
-/// Shared memory for sums that a block has on every GPU since 8.0.
+/// Shared memory for sums that a block has on every GPU since compute capability 8.0 [B].
 constexpr std::int64_t kMostShared = 96 << 10;
 
 struct NormShape {
@@ -41,9 +42,10 @@ struct NormGradient {
   const float* rstd;
   const T* gamma;
   T* dx;
-  float* parts;  ///< [2, blocks, width]: of dgamma and of dbeta, over each block's rows.
+  float* parts;  ///< Sums over each block's rows for dgamma and dbeta [2, blocks, width].
 };
 
+/// Computes the layer norm of rows, with their mean and rstd.
 template <class T, int kHeld, bool kIsAligned>
 __global__ void __launch_bounds__(kMostNormThreads) norm_rows(Norm<T> norm, NormShape shape) {
   constexpr int kSize = kVectorSize<T>;
@@ -86,11 +88,13 @@ __global__ void __launch_bounds__(kMostNormThreads) norm_rows(Norm<T> norm, Norm
   }
 }
 
+/// Number of groups of four elements in a chunk.
 template <class T>
 constexpr int kFoursOf = kVectorSize<T> / 4;
 
-/// Sums over a block's rows for dgamma (0) and dbeta (1). Each column is one thread's. They are in
-/// shared memory, and with kHeld = 0, whose rows may be too wide for it, in `parts`.
+/// The sums over a block's rows for dgamma (0) and dbeta (1). Each column belongs to one thread.
+/// The sums are in shared memory, or with kHeld = 0, whose rows may be too wide for that, in
+/// `parts`.
 template <int kHeld, class T>
 class NormColumnSums {
  public:
@@ -100,6 +104,7 @@ class NormColumnSums {
   __device__ NormColumnSums(float* parts, std::int64_t width)
       : parts_(parts), width_(width), num_chunks_(static_cast<int>(num_chunks<T>(width))) {}
 
+  /// Sets the sums of a chunk to 0.
   __device__ void clear(std::int64_t first, int count) {
     for (int which = 0; which < 2; ++which) {
       if constexpr (kHeld > 0) {
@@ -114,7 +119,7 @@ class NormColumnSums {
     }
   }
 
-  /// A chunk's terms: dy·x̂ for dgamma, dy for dbeta.
+  /// Adds the terms of a chunk: dy·x̂ for dgamma, dy for dbeta.
   __device__ void add(std::int64_t first, int count, const Packed<T>& dy, const Terms& normal) {
     if constexpr (kHeld > 0) {
       for (int four = 0; four < kFoursOf<T>; ++four) {
@@ -137,7 +142,7 @@ class NormColumnSums {
     }
   }
 
-  /// Writes all to `parts`. All of the block's threads call it.
+  /// Writes all sums to `parts`. All threads of the block call it.
   __device__ void write() {
     if constexpr (kHeld > 0) {
       __syncthreads();
@@ -151,11 +156,13 @@ class NormColumnSums {
   }
 
  private:
-  /// Neighbouring threads' lie side by side.
+  /// Returns where four sums of a chunk are in shared memory; those of neighboring threads are
+  /// adjacent.
   __device__ Four* place(int which, std::int64_t column, int four) const {
     const int chunk = static_cast<int>(column) / kVectorSize<T>;
     return dynamic_shared<Four>() + (which * kFoursOf<T> + four) * num_chunks_ + chunk;
   }
+  /// Returns the block's sums of one kind in `parts` [width].
   __device__ float* part(int which) const {
     return parts_ + (which * std::int64_t{gridDim.x} + blockIdx.x) * width_;
   }
@@ -170,7 +177,7 @@ struct Pair {
   float second;
 };
 
-/// As block_sum, of two sums at once.
+/// Returns two sums over a block of whole warps, in all of its threads, all of which call it.
 __device__ Pair block_sum_of_pairs(Pair x) {
   __shared__ Pair of_warp[kWarp];
   x = {warp_sum(x.first), warp_sum(x.second)};
@@ -190,13 +197,13 @@ struct Moments {
   float rstd;
 };
 
-/// Σ dy·gamma and Σ dy·gamma·x̂ over a row.
+/// Returns Σ dy·gamma and Σ dy·gamma·x̂ over a row.
 template <int kHeld, bool kIsAligned, class T>
 __device__ Pair gradient_sums(const RowChunks<kHeld, kIsAligned, T>& dy,
                               const RowChunks<kHeld, kIsAligned, T>& x, const T* gamma,
                               const Moments& of_x, std::int64_t width) {
   Pair sums{0.0F, 0.0F};
-  // Beyond the row's end dy is 0.
+  // Beyond the end of the row dy is 0.
   visit_chunks<kHeld, kIsAligned, T>(width, [&](int k, std::int64_t first, int) {
     const Packed<T> dys = dy.at(k, first);
     const Packed<T> xs = x.at(k, first);
@@ -210,12 +217,13 @@ __device__ Pair gradient_sums(const RowChunks<kHeld, kIsAligned, T>& dy,
   return block_sum_of_pairs(sums);
 }
 
-/// With x̂ = (x − mean)·rstd and g = dy·gamma: dx += rstd·(g − Σg/h − x̂·Σ(g·x̂)/h).
+/// Adds the gradients of rows to dx. With x̂ = (x − mean)·rstd and g = dy·gamma: dx += rstd·(g −
+/// Σg/h − x̂·Σ(g·x̂)/h).
 template <class T, int kHeld, bool kIsAligned>
 __global__ void __launch_bounds__(kMostNormThreads)
     norm_rows_backward(NormGradient<T> norm, NormShape shape) {
   constexpr int kSize = kVectorSize<T>;
-  // More would not fit into the registers of a block of 1024 threads.
+  // More chunks would not fit into the registers of a block of 1024 threads.
   constexpr int kHeldOfResult = kHeld <= 2 ? kHeld : 0;
   const std::int64_t width = shape.width;
   const auto size = static_cast<float>(width);
@@ -249,8 +257,8 @@ __global__ void __launch_bounds__(kMostNormThreads)
   columns.write();
 }
 
-/// gradient[c] += Σ over blocks of their parts: 32 columns to a block, blockIdx.y says of which. A
-/// warp sums every so many parts, as many as there are warps.
+/// Adds the blocks' parts to dgamma (blockIdx.y 0) and dbeta (1), 32 columns in each block. Each
+/// warp of a block sums every num_warps-th part.
 __global__ void add_norm_parts(const float* parts, std::int64_t num_parts, std::int64_t width,
                                float* dgamma, float* dbeta) {
   __shared__ float sums[kWarp][kWarp];
@@ -275,8 +283,8 @@ __global__ void add_norm_parts(const float* parts, std::int64_t num_parts, std::
   }
 }
 
-/// Blocks of the backward pass: many where each leaves little, so that narrow rows, which have few
-/// threads, keep a GPU as busy.
+/// Returns the number of blocks of the backward pass. It is larger when each block leaves little,
+/// so that narrow rows, which have few threads, keep a GPU as busy.
 std::int64_t num_norm_blocks(std::int64_t rows, std::int64_t width) {
   constexpr std::int64_t kLeastBlocks = 256;
   constexpr std::int64_t kMostElements = 1 << 21;
@@ -287,8 +295,8 @@ std::int64_t num_norm_blocks(std::int64_t rows, std::int64_t width) {
   return std::min(rows, blocks);
 }
 
-/// Calls issue(constant of kHeld, bool_constant of kIsAligned, threads); kHeld is 2, kMostHeld, or
-/// 0 for other rows, of which those that are not `holdable`.
+/// Calls issue(constant of kHeld, bool_constant of kIsAligned, threads). kHeld is 2 or kMostHeld
+/// for aligned, holdable rows of at most that many chunks per thread, and 0 for all other rows.
 template <class T, int kMostHeld, class Issue>
 void for_width(std::int64_t width, bool is_aligned, bool is_holdable, const Issue& issue) {
   const std::int64_t chunks = num_chunks<T>(width);

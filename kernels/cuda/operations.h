@@ -10,27 +10,30 @@
 
 namespace ptdp::cuda {
 
-/// A queue is the stream that an operation goes to, and the backend whose memory it may use
-/// besides.
+/// The stream on which an operation is queued, and the backend whose memory it may also use.
 struct Queue {
   cudaStream_t stream = nullptr;
   Backend& memory;
 
-  /// So many bytes, aligned to 256. Their release keeps to the order of the stream.
+  /// Returns scratch of at least `bytes` bytes, aligned to 256. Its release keeps to the order of
+  /// the stream.
   [[nodiscard]] Tensor scratch(std::int64_t bytes) const {
     constexpr std::int64_t word = bytes_of(DataType::kInt32);
     return {memory, DataType::kInt32, (bytes + word - 1) / word};
   }
 };
 
-/// An operation's function that launches kernels. It takes the queue, then the arguments.
+/// The function that launches an operation's kernels. It takes the queue, then the operation's
+/// arguments.
 template <auto kOperation>
 using Kernel = OperationEntry<const Queue&, kOperation>;
 
-/// The kernels of all operations. Copies and matmul are null here, since the backend has them.
+/// The kernels of all operations. Those of copies and matmul are null here, since the backend has
+/// them.
 struct Kernels : OperationTable<const Queue&> {};
 
-/// The place of an operation in the table is filled by kernel_of<&Backend::add>(kernels) = add.
+/// Returns the place of an operation in the table, to be filled as in
+/// kernel_of<&Backend::add>(kernels) = add.
 template <auto kOperation>
 [[nodiscard]] auto& kernel_of(Kernels& kernels) {
   return static_cast<Kernel<kOperation>&>(kernels).function;
@@ -38,20 +41,30 @@ template <auto kOperation>
 
 // Each source fills its part of the table.
 
-/// These take any floating type; fill, add and maximum take i32 too, bias and GELU no f64.
+/// Adds the kernels of elementwise.cu. They take any floating type; fill, add and maximum also take
+/// i32, and bias and GELU take no f64.
 void add_elementwise_kernels(Kernels& kernels);
+/// Adds the kernels of column_sums.cu.
 void add_column_sum_kernels(Kernels& kernels);
+/// Adds the kernels of dropout.cu.
 void add_dropout_kernels(Kernels& kernels);
+/// Adds the kernels of layer_norm.cu.
 void add_layer_norm_kernels(Kernels& kernels);
-/// Attention takes heads of up to kMostHeadSize, and dropout.
+/// Adds the kernel of attention.cu, which takes dropout and heads of at most kMostHeadSize
+/// elements.
 void add_attention_kernels(Kernels& kernels);
+/// Adds the kernels of attention_backward.cu, which take dropout and heads of at most kMostHeadSize
+/// elements.
 void add_attention_backward_kernels(Kernels& kernels);
+/// Adds the kernels of embedding.cu.
 void add_embedding_kernels(Kernels& kernels);
+/// Adds the kernels of cross_entropy.cu.
 void add_cross_entropy_kernels(Kernels& kernels);
-/// Adds the optimizer's kernels. fill_normal takes f64 too; its log and cos may differ from the
-/// host's in the last bits.
+/// Adds the kernels of optimizer.cu. fill_normal also takes f64; its log and cos may differ from
+/// the host's in the last bits.
 void add_optimizer_kernels(Kernels& kernels);
 
+/// Largest size of a head that own attention kernels take.
 inline constexpr std::int64_t kMostHeadSize = 256;
 
 }  // namespace ptdp::cuda

@@ -15,11 +15,12 @@ namespace {
 
 // --- AdamW: one launch for many slices, which travel as its arguments ---
 
-/// Elements that a block updates before it looks for its next.
+/// Number of elements that a block updates before it looks for its next chunk.
 constexpr std::int64_t kStepChunk = std::int64_t{kThreads} * 4;
-/// As many as fit into 4 KiB of arguments.
+/// Most slices of a launch: as many as fit into 4 KiB of arguments.
 constexpr int kMostStepSlices = 64;
 
+/// A slice as an argument of the kernel; AdamWSlice says what the buffers are.
 struct StepSlice {
   float* master;
   float* moment1;
@@ -27,22 +28,25 @@ struct StepSlice {
   const float* gradient;
   void* weights;
   std::int64_t size;
-  std::int32_t first_chunk;  ///< Among those of the launch.
+  std::int32_t first_chunk;  ///< Number of the slice's first chunk among those of the launch.
   bool decays;
   bool is_aligned;
 };
 
+/// The slices of a launch.
 struct StepSlices {
   StepSlice slices[kMostStepSlices];
   std::int32_t count = 0;
   std::int32_t num_chunks = 0;
 };
 
+/// AdamW's settings in f32.
 struct StepFactors {
   float beta1, beta2, rest1, rest2, correction1, correction2, rate, epsilon, decay, scale;
 };
 static_assert(sizeof(StepSlices) + sizeof(StepFactors) <= 4096);
 
+/// Returns the settings in f32, with the corrections 1/(1−β1^t) and 1/(1−β2^t).
 StepFactors factors_of(const AdamW& settings) {
   const auto t = static_cast<double>(settings.step);
   const auto single = [](double x) { return static_cast<float>(x); };
@@ -58,7 +62,8 @@ StepFactors factors_of(const AdamW& settings) {
           .scale = single(settings.gradient_scale)};
 }
 
-/// A product that is rounded before anything is added to it, as on a host: weights have its bits.
+/// Returns a·b, rounded before anything is added to it. Weights thus have the bits that a host
+/// computes.
 __device__ float times(float a, float b) {
 #ifdef __CUDA_ARCH__
   return __fmul_rn(a, b);
@@ -67,7 +72,7 @@ __device__ float times(float a, float b) {
 #endif
 }
 
-/// One parameter's step: theta, m and v get the new ones.
+/// Makes one parameter's step: updates theta, m and v.
 __device__ void step(const StepFactors& by, float decay, float gradient, float& theta, float& m,
                      float& v) {
   const float g = times(gradient, by.scale);
@@ -77,7 +82,8 @@ __device__ void step(const StepFactors& by, float decay, float gradient, float& 
   theta = theta - times(by.rate, direction + times(decay, theta));
 }
 
-/// The slice that a chunk of the launch belongs to: the last that begins at or before it.
+/// Returns the slice to which a chunk of the launch belongs: the last slice that begins at or
+/// before it.
 __device__ int slice_of(const StepSlices& all, std::int32_t chunk) {
   int first = 0;
   int end = all.count;
@@ -92,7 +98,7 @@ __device__ int slice_of(const StepSlices& all, std::int32_t chunk) {
   return first;
 }
 
-/// Four neighbours of an aligned slice.
+/// Makes the step of four adjacent elements of an aligned slice.
 template <class T>
 __device__ void step_four(const StepSlice& slice, const StepFactors& by, float decay,
                           std::int64_t i) {
@@ -112,6 +118,7 @@ __device__ void step_four(const StepSlice& slice, const StepFactors& by, float d
   *reinterpret_cast<Vector<T, 4>*>(static_cast<T*>(slice.weights) + i) = weights;
 }
 
+/// Makes AdamW's step on all slices of a launch.
 template <class T>
 __global__ void step_slices(StepSlices all, StepFactors by) {
   for (std::int32_t chunk = static_cast<std::int32_t>(blockIdx.x); chunk < all.num_chunks;
@@ -137,6 +144,7 @@ __global__ void step_slices(StepSlices all, StepFactors by) {
   }
 }
 
+/// Queues the step of the slices of a launch.
 void launch_step(cudaStream_t stream, DataType weights, const StepSlices& all,
                  const StepFactors& factors) {
   const Grid grid{.blocks =
@@ -145,6 +153,7 @@ void launch_step(cudaStream_t stream, DataType weights, const StepSlices& all,
                      [&]<class T>(T) { launch(stream, grid, step_slices<T>, all, factors); });
 }
 
+/// Adds a slice to those of a launch.
 void append(StepSlices& all, const AdamWSlice& slice) {
   const std::int64_t size = slice.master.size;
   assert(slice.moment1.size == size && slice.moment2.size == size);
@@ -175,6 +184,7 @@ struct Square {
   }
 };
 
+/// Adds to `total` the sum of `count` parts, with one block.
 __global__ void sum_parts(const double* parts, std::int64_t count, double* total) {
   double sum = 0.0;
   for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) {
@@ -188,19 +198,21 @@ __global__ void sum_parts(const double* parts, std::int64_t count, double* total
 
 // --- initial values ---
 
-/// As uniform of counter_random.h.
+/// Returns a uniform number in (0, 1), as uniform() of counter_random.h does.
 __device__ double uniform_of(std::uint32_t high, std::uint32_t low) {
   const std::uint64_t bits = ((std::uint64_t{high} << 32U) | low) >> 12U;
   return (static_cast<double>(bits) + 0.5) * 0x1p-52;
 }
 
-/// As random_normal of counter_random.h, but for the last bits of log and cos.
+/// Returns a standard normal variate, equal to random_normal() of counter_random.h except for the
+/// last bits of log and cos.
 __device__ double normal_of(std::uint64_t key, std::uint64_t element) {
   const PhiloxWords x = philox_words(key, element);
   return sqrt(-2.0 * log(uniform_of(x.words[0], x.words[1]))) *
          cos(2.0 * std::numbers::pi * uniform_of(x.words[2], x.words[3]));
 }
 
+/// Fills a block of a matrix with normal variates.
 template <class T>
 __global__ void normal_block(T* x, MatrixBlock block, std::uint64_t key, double deviation) {
   const std::int64_t size = block.rows * block.columns;

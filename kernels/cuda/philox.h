@@ -7,17 +7,18 @@
 
 namespace ptdp::cuda {
 
-/// The words of a counter.
+/// The four random words of a counter.
 struct PhiloxWords {
   std::uint32_t words[4];
 };
 
-/// The keys of ten rounds. As a kernel's argument they cost no instruction.
+/// The keys of Philox's ten rounds. As an argument of a kernel they cost no instruction.
 struct PhiloxKeys {
   std::uint32_t low[10];
   std::uint32_t high[10];
 };
 
+/// Returns the keys of ten rounds for a key.
 __host__ __device__ inline PhiloxKeys philox_keys(std::uint64_t key) {
   PhiloxKeys keys{};
   for (std::uint32_t round = 0; round < 10; ++round) {
@@ -27,7 +28,7 @@ __host__ __device__ inline PhiloxKeys philox_keys(std::uint64_t key) {
   return keys;
 }
 
-/// As ptdp::philox: Philox4x32 with ten rounds.
+/// Returns the words of a counter, as ptdp::philox does: Philox4x32 with ten rounds.
 __device__ inline PhiloxWords philox_words(const PhiloxKeys& keys, std::uint64_t counter) {
   std::uint32_t x0 = static_cast<std::uint32_t>(counter);
   std::uint32_t x1 = static_cast<std::uint32_t>(counter >> 32U);
@@ -46,17 +47,21 @@ __device__ inline PhiloxWords philox_words(const PhiloxKeys& keys, std::uint64_t
   }
   return {{x0, x1, x2, x3}};
 }
+/// Returns the words of a counter, as ptdp::philox does: Philox4x32 with ten rounds.
 __device__ inline PhiloxWords philox_words(std::uint64_t key, std::uint64_t counter) {
   return philox_words(philox_keys(key), counter);
 }
 
-/// As ptdp::random_word: the uniform word of an element. Four neighbours share a counter's words.
+/// Returns the uniform word of an element, as ptdp::random_word does. Four neighboring elements
+/// share the words of a counter.
 __device__ inline std::uint32_t random_word(const PhiloxKeys& keys, std::uint64_t element) {
   const PhiloxWords words = philox_words(keys, element / 4);
   const std::uint32_t low = element % 2 == 0 ? words.words[0] : words.words[1];
   const std::uint32_t high = element % 2 == 0 ? words.words[2] : words.words[3];
   return element % 4 < 2 ? low : high;
 }
+/// Returns the uniform word of an element, as ptdp::random_word does. Four neighboring elements
+/// share the words of a counter.
 __device__ inline std::uint32_t random_word(std::uint64_t key, std::uint64_t element) {
   return random_word(philox_keys(key), element);
 }

@@ -1,3 +1,4 @@
+// Plans products by cuBLASLt and times its algorithms.
 #include "kernels/cuda/products.h"
 
 #include <cublasLt.h>
@@ -18,11 +19,12 @@
 namespace ptdp::cuda {
 namespace {
 
-/// What NVIDIA recommends for Hopper. Source: cuBLAS documentation, cublasSetWorkspace().
+/// Size of cuBLASLt's workspace that NVIDIA recommends for Hopper [B]. Source: cuBLAS
+/// documentation, cublasSetWorkspace().
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20U;
 constexpr int kMostCandidates = 8;
 constexpr int kTimedRuns = 4;
-constexpr float kLongProduct = 0.5F;  // milliseconds; of those one run tells enough
+constexpr float kLongProduct = 0.5F;  // Milliseconds; for longer products one run tells enough.
 constexpr std::uintptr_t kMostAlignment = 256;
 
 void check(cublasStatus_t status, const char* call) {
@@ -68,7 +70,7 @@ cudaDataType_t cuda_type_of(DataType type) {
   return CUDA_R_32F;
 }
 
-/// The largest power of two that divides an address [B].
+/// Returns the largest power of two that divides an address, at most kMostAlignment [B].
 std::uint32_t alignment_of(const void* memory) {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): its address is meant
   const auto address = reinterpret_cast<std::uintptr_t>(memory) | kMostAlignment;
@@ -93,17 +95,19 @@ Key key_of(const ProductCall& call) {
           alignment_of(call.c.data)};
 }
 
-/// cuBLAS counts columns first, where a row-major matrix is its transpose: it is asked for
-/// cᵀ[n,m] = op(b)ᵀ·op(a)ᵀ, so that its first operand is b.
+/// The descriptors and the algorithm of a product. cuBLAS counts columns first, so that a row-major
+/// matrix is its transpose there. It is asked for cᵀ[n,m] = op(b)ᵀ·op(a)ᵀ, whose first operand is
+/// b.
 struct Plan {
   Owned<cublasLtMatmulDesc_t> descriptor;
   Owned<cublasLtMatrixLayout_t> b;
   Owned<cublasLtMatrixLayout_t> a;
   Owned<cublasLtMatrixLayout_t> c;
   cublasLtMatmulAlgo_t algorithm{};
-  bool is_chosen = false;  ///< Not merely the first proposed, in a graph.
+  bool is_chosen = false;  ///< Not merely the first proposed, as during a capture.
 };
 
+/// Returns the layout of a matrix that has `rows` rows when columns are counted first.
 Owned<cublasLtMatrixLayout_t> layout_of(DataType type, std::int64_t rows, std::int64_t columns) {
   cublasLtMatrixLayout_t layout = nullptr;
   PTDP_CUBLAS_CHECK(cublasLtMatrixLayoutCreate(&layout, cuda_type_of(type),
@@ -124,6 +128,7 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
       cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)));
 }
 
+/// Returns the plan of a product, without an algorithm.
 Plan described(const ProductCall& call) {
   const auto [m, n, k, transposes_a, transposes_b, accumulates] = call.product;
   Plan plan;
@@ -138,13 +143,14 @@ Plan described(const ProductCall& call) {
   return plan;
 }
 
+/// Returns the algorithms that cuBLASLt proposes. Throws CudaError when there are none.
 std::vector<cublasLtMatmulAlgo_t> proposed(cublasLtHandle_t handle, const Plan& plan,
                                            const ProductCall& call) {
   cublasLtMatmulPreference_t made = nullptr;
   PTDP_CUBLAS_CHECK(cublasLtMatmulPreferenceCreate(&made));
   const Owned<cublasLtMatmulPreference_t> preference(made);
   set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspaceBytes));
-  // Parts of a sum are kept in f32, and not added in the order they come in.
+  // Partial sums are kept in f32, and are not added in the order in which they come.
   set(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(call.b.data));
@@ -185,6 +191,7 @@ struct Products::State {
     handle.reset(made);
   }
 
+  /// Queues a product that writes to `result`, and returns cuBLASLt's status.
   [[nodiscard]] cublasStatus_t run(cudaStream_t stream, const Plan& plan, const ProductCall& call,
                                    void* result, const cublasLtMatmulAlgo_t& algorithm) const {
     const float alpha = 1.0F;
@@ -195,7 +202,7 @@ struct Products::State {
                           static_cast<std::size_t>(kWorkspaceBytes), stream);
   }
 
-  /// Time [ms] of `runs` products in a row by an algorithm.
+  /// Returns the time of `runs` products in a row by an algorithm [ms].
   [[nodiscard]] float time_of(cudaStream_t stream, const Plan& plan, const ProductCall& call,
                               void* result, const cublasLtMatmulAlgo_t& algorithm, int runs) const {
     const Owned<cudaEvent_t> start = new_event();
@@ -211,8 +218,8 @@ struct Products::State {
     return milliseconds;
   }
 
-  /// Time [ms] of a product behind another one, which loads the kernel; short ones the mean of
-  /// several. Infinite where the algorithm refuses.
+  /// Returns the time of a product behind another one, which loads the kernel [ms]. For short
+  /// products it is the mean of several. It is infinite when the algorithm refuses.
   [[nodiscard]] float steady_time(cudaStream_t stream, const Plan& plan, const ProductCall& call,
                                   void* result, const cublasLtMatmulAlgo_t& algorithm) const {
     if (run(stream, plan, call, result, algorithm) != CUBLAS_STATUS_SUCCESS) {
@@ -225,13 +232,14 @@ struct Products::State {
     return time_of(stream, plan, call, result, algorithm, kTimedRuns) / kTimedRuns;
   }
 
+  /// Returns the fastest of the proposed algorithms, or the first one when they cannot be timed.
   [[nodiscard]] cublasLtMatmulAlgo_t fastest(cudaStream_t stream, const Plan& plan,
                                              const ProductCall& call) const {
     const std::vector<cublasLtMatmulAlgo_t> algorithms = proposed(handle.get(), plan, call);
     if (algorithms.size() == 1 || takes_first || is_capturing(stream)) {
       return algorithms.front();
     }
-    std::shared_ptr<void> result;  // what the operands hold must stay as it is
+    std::shared_ptr<void> result;  // The contents of the operands must stay as they are.
     try {
       result = backend.message_memory(call.c.bytes());
     } catch (const OutOfMemory&) {
@@ -251,6 +259,7 @@ struct Products::State {
     return algorithms[best];
   }
 
+  /// Returns the plan of a product, and makes it if there is none that was chosen by time.
   const Plan& plan_of(cudaStream_t stream, const ProductCall& call) {
     const Key key = key_of(call);
     const auto found = plans.find(key);

@@ -1,4 +1,4 @@
-// Matrix products on a GPU: cuBLASLt (products.cpp).
+// Matrix products on a GPU by cuBLASLt (products.cpp).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace ptdp::cuda {
 
-/// A product on its way to a stream.
+/// The shape and operands of a matrix product.
 struct ProductCall {
   Matmul product;
   Buffer a;
@@ -18,10 +18,11 @@ struct ProductCall {
   Buffer c;
 };
 
-/// Of one rank, on the GPU of the thread that makes it. Descriptors and algorithms are kept by
-/// shape, type and alignment. Unless results must be the same in every run, the first product of a
-/// shape times those that the library proposes, unless the stream is being captured, on operands of
-/// its own, and keeps the fastest.
+/// The matrix products of one rank, on the GPU of the thread that makes this object. Descriptors
+/// and algorithms are kept by shape, type and alignment. The first product of a shape times the
+/// algorithms that the library proposes and keeps the fastest; the timed products write to memory
+/// of their own. With `is_deterministic`, or while the stream is captured, it uses the first
+/// algorithm proposed.
 class Products {
  public:
   Products(Backend& backend, bool is_deterministic);
@@ -31,8 +32,8 @@ class Products {
   Products& operator=(Products&&) = delete;
   ~Products();
 
-  /// Queues c = op(a)·op(b), or c += of it. f32 is multiplied in f32; bf16 and fp16 accumulate in
-  /// f32. One thread at a time.
+  /// Queues c = op(a)·op(b) or c += op(a)·op(b) on `stream`. f32 is multiplied in f32; bf16 and
+  /// fp16 accumulate in f32. Throws CudaError. One thread at a time may call it.
   void multiply(cudaStream_t stream, const ProductCall& call);
 
  private:

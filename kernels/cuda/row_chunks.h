@@ -1,5 +1,6 @@
-// Rows of a matrix by chunks of 16 bytes: chunk c of a row is thread c's of a block, modulo its
-// threads. Rows that are not aligned are cut in the same way, so that no sum depends on alignment.
+// Reads and writes rows of a matrix in chunks of 16 bytes. Chunk c of a row belongs to thread c of
+// a block, modulo its threads. Unaligned rows are cut in the same way, so that no sum depends on
+// alignment.
 #pragma once
 
 #include <algorithm>
@@ -12,36 +13,39 @@
 
 namespace ptdp::cuda {
 
+/// A chunk of a row: 16 bytes of elements.
 template <class T>
 using Chunk = Vector<T, kVectorSize<T>>;
 
-/// Chunks of a row of so many elements; the last may be shorter.
+/// Returns the number of chunks of a row of `width` elements; the last chunk may be shorter.
 template <class T>
 [[nodiscard]] constexpr std::int64_t num_chunks(std::int64_t width) {
   return (width + kVectorSize<T> - 1) / kVectorSize<T>;
 }
 
-/// Whether every row of matrices of this width, which begin here, has whole chunks only, each at a
-/// multiple of 16 bytes.
+/// Returns whether all rows of these matrices consist of whole chunks, each at a multiple of 16
+/// bytes.
 template <class T, class... Pointers>
 [[nodiscard]] inline bool has_aligned_rows(std::int64_t width, const Pointers*... matrices) {
   return width % kVectorSize<T> == 0 && are_aligned(sizeof(Chunk<T>), matrices...);
 }
 
-/// Rows one by one, each by a block: enough blocks to keep a GPU busy, few enough to start.
+/// Returns a grid whose blocks take one row at a time: enough blocks to keep a GPU busy, few enough
+/// to start.
 [[nodiscard]] inline Grid row_grid(std::int64_t rows, int threads) {
   constexpr std::int64_t most_blocks = 8192;
   return {.blocks = static_cast<unsigned>(std::min(rows, most_blocks)), .threads = threads};
 }
 
-/// Whole warps, at most `most`, for so many chunks of which each thread takes `chunks_per_thread`.
+/// Returns a number of threads in whole warps, at most `most`, that take about `chunks_per_thread`
+/// of `chunks` chunks each.
 [[nodiscard]] inline int threads_for(std::int64_t chunks, int chunks_per_thread, int most) {
   const std::int64_t threads = (chunks + chunks_per_thread - 1) / chunks_per_thread;
   return static_cast<int>(
       std::clamp<std::int64_t>((threads + kWarp - 1) / kWarp * kWarp, kWarp, most));
 }
 
-/// A chunk in whole registers, as it is read and written; [j] is what is computed with.
+/// A chunk in whole registers, as it is read and written. [j] is element j as it is computed with.
 template <class T>
 struct alignas(16) [[gnu::may_alias]] Packed {
   std::uint32_t words[4];
@@ -57,7 +61,8 @@ struct alignas(16) [[gnu::may_alias]] Packed {
   }
 };
 
-/// The chunk from element `first` of a row on; 0 beyond its end. Aligned: by has_aligned_rows.
+/// Returns the chunk from element `first` of a row on, with 0 beyond the row's end. kIsAligned is
+/// as has_aligned_rows() says.
 template <bool kIsAligned, class T>
 __device__ inline Packed<T> load_chunk(const T* row, std::int64_t first, std::int64_t width) {
   if constexpr (kIsAligned) {
@@ -71,6 +76,7 @@ __device__ inline Packed<T> load_chunk(const T* row, std::int64_t first, std::in
   }
 }
 
+/// Writes a chunk from element `first` of a row on, up to the row's end.
 template <bool kIsAligned, class T>
 __device__ inline void store_chunk(const Chunk<T>& chunk, T* row, std::int64_t first,
                                    std::int64_t width) {
@@ -85,8 +91,9 @@ __device__ inline void store_chunk(const Chunk<T>& chunk, T* row, std::int64_t f
   }
 }
 
-/// Calls visit(k, first, count) for this thread's chunks of a row: the k-th has `count` elements
-/// from `first` on. With kHeld there are at most so many and k is a constant; with 0 any number.
+/// Calls visit(k, first, count) for this thread's chunks of a row: chunk k has `count` elements
+/// from `first` on. With kHeld > 0 there are at most kHeld chunks and k is a constant; with 0 there
+/// may be any number, and k is 0.
 template <int kHeld, bool kIsAligned, class T, class Visit>
 __device__ void visit_chunks(std::int64_t width, const Visit& visit) {
   constexpr int kSize = kVectorSize<T>;
@@ -95,7 +102,7 @@ __device__ void visit_chunks(std::int64_t width, const Visit& visit) {
   };
   if constexpr (kHeld > 0) {
     for (int k = 0; k < kHeld; ++k) {
-      // By products alone: after a sum of strides nvcc writes the later chunks word by word.
+      // Only products are used: after a sum of strides, nvcc writes the later chunks word by word.
       const std::int64_t first = (threadIdx.x + k * blockDim.x) * kSize;
       if (first < width) {
         visit(k, first, count_from(first));
@@ -109,7 +116,8 @@ __device__ void visit_chunks(std::int64_t width, const Visit& visit) {
   }
 }
 
-/// This thread's chunks of a row: read once and held, or with kHeld = 0 read when asked for.
+/// This thread's chunks of a row. They are read once and held, or with kHeld = 0 read when asked
+/// for.
 template <int kHeld, bool kIsAligned, class T>
 class RowChunks {
  public:
@@ -120,6 +128,7 @@ class RowChunks {
       });
     }
   }
+  /// Returns chunk k, which begins at element `first`.
   __device__ Packed<T> at(int k, std::int64_t first) const {
     if constexpr (kHeld > 0) {
       return held_[k];

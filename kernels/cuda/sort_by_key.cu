@@ -1,4 +1,4 @@
-// Sorting by the radix sort of CUB, which keeps the order of equal keys.
+// Sorts by the radix sort of CUB, which keeps the order of equal keys.
 #include "kernels/cuda/sort_by_key.h"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -8,7 +8,8 @@
 namespace ptdp::cuda {
 namespace {
 
-/// Bytes of scratch, or with scratch, the sorting. Keys are not negative: their sign needs no pass.
+/// Returns the scratch that sorting takes when `scratch` is null [B], or else queues the sorting.
+/// Keys are not negative, so that their sign bit needs no pass.
 std::size_t sort_pairs(cudaStream_t stream, const SortByKey& pairs, void* scratch,
                        std::size_t bytes) {
   PTDP_CUDA_CHECK(cub::DeviceRadixSort::SortPairs(
@@ -20,7 +21,7 @@ std::size_t sort_pairs(cudaStream_t stream, const SortByKey& pairs, void* scratc
 }  // namespace
 
 std::int64_t sort_by_key_scratch(std::int64_t size) {
-  // Of all bits, which take as much as any fewer.
+  // The size is that for all bits; fewer bits take as much.
   return static_cast<std::int64_t>(sort_pairs(nullptr, {.size = size}, nullptr, 0));
 }
 

@@ -1,4 +1,4 @@
-// Sums in f64 over many elements: one kernel leaves a part per block, another adds the parts.
+// Sums over many elements in f64: one kernel leaves a part per block, another adds the parts.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +9,17 @@
 
 namespace ptdp::cuda {
 
-/// Elements that a thread reads before it needs the first.
+/// Number of elements that a thread reads before it needs the first.
 inline constexpr int kTermsAtOnce = 4;
 
-/// Blocks that sum so many elements.
+/// Returns the number of blocks that sum `size` elements, each leaving one part.
 [[nodiscard]] inline std::int64_t num_parts(std::int64_t size) {
   constexpr std::int64_t most_parts = 1024;
   constexpr std::int64_t of_block = std::int64_t{kThreads} * kTermsAtOnce;
   return std::clamp<std::int64_t>((size + of_block - 1) / of_block, 1, most_parts);
 }
 
+/// Writes this block's part of Σ term(i) over i in [0, size) to `parts`.
 template <class Term>
 __global__ void sum_part(Term term, std::int64_t size, double* parts) {
   double sums[kTermsAtOnce] = {};
@@ -38,10 +39,11 @@ __global__ void sum_part(Term term, std::int64_t size, double* parts) {
   }
 }
 
-/// total += Σ parts; in optimizer.cu.
+/// Queues total += Σ parts (in optimizer.cu).
 void add_parts(cudaStream_t stream, const double* parts, std::int64_t count, Buffer total);
 
-/// total += Σ term(i) over i in [0, size), term(i) an f64. `parts` has num_parts(size) elements.
+/// Queues total += Σ term(i) over i in [0, size); term(i) is an f64. `parts` has num_parts(size)
+/// elements.
 template <class Term>
 void add_total(cudaStream_t stream, const Term& term, std::int64_t size, Buffer total,
                Buffer parts) {

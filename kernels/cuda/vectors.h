@@ -1,4 +1,4 @@
-// Walking over a matrix by vectors of its elements, with all threads of a grid.
+// Walks over a matrix by vectors of its elements, with all threads of a grid.
 #pragma once
 
 #include <bit>
@@ -12,17 +12,19 @@
 
 namespace ptdp::cuda {
 
-/// The vector of this number, counted from `from`, which is aligned to a vector.
+/// Returns vector number `number` from `from` on, which is aligned to a vector.
 template <int kSize, class T>
 __device__ inline Vector<T, kSize> load(const T* from, std::int64_t number) {
   return reinterpret_cast<const Vector<T, kSize>*>(from)[number];
 }
+/// Writes vector number `number` from `to` on, which is aligned to a vector.
 template <int kSize, class T>
 __device__ inline void store(T* to, std::int64_t number, const Vector<T, kSize>& vector) {
   reinterpret_cast<Vector<T, kSize>*>(to)[number] = vector;
 }
 
-/// All elements; those of 16 bits word by word, of which each takes one instruction.
+/// Returns all elements in their accumulator type. 16-bit elements are read word by word, so that
+/// each takes one instruction.
 template <class T, int kSize>
 __device__ inline Vector<Accumulator<T>, kSize> widened(const Vector<T, kSize>& vector) {
   Vector<Accumulator<T>, kSize> wide;
@@ -46,7 +48,7 @@ __device__ inline Vector<Accumulator<T>, kSize> widened(const Vector<T, kSize>& 
   return wide;
 }
 
-/// Element by element, rounded once.
+/// Returns x + y element by element, rounded once.
 template <class T, int kSize>
 __device__ inline Vector<T, kSize> sum_of(const Vector<T, kSize>& x, const Vector<T, kSize>& y) {
   const Vector<Accumulator<T>, kSize> left = widened(x);
@@ -58,18 +60,18 @@ __device__ inline Vector<T, kSize> sum_of(const Vector<T, kSize>& x, const Vecto
   return sum;
 }
 
-/// Vectors that a thread reads before it writes the first, so that enough bytes are under way also
-/// where registers let few threads run.
+/// Number of vectors that a thread reads before it writes the first. Enough bytes are thus in
+/// flight even when registers let few threads run.
 inline constexpr int kVectorsAtOnce = 2;
 
-/// Of a vector in a matrix.
+/// The place of a vector in a matrix.
 struct Place {
-  std::int64_t number = 0;  ///< In the whole matrix.
-  std::int64_t row = 0;
-  std::uint32_t column = 0;  ///< In vectors.
+  std::int64_t number = 0;   ///< Number of the vector in the whole matrix.
+  std::int64_t row = 0;      ///< Row of the vector.
+  std::uint32_t column = 0;  ///< Column of the vector [vectors].
 };
 
-/// Goes through a matrix in steps of the whole grid; divides once only.
+/// Goes through a matrix in steps of the whole grid, with one division only.
 class MatrixWalk {
  public:
   __device__ explicit MatrixWalk(std::uint32_t columns) : columns_(columns) {
@@ -80,7 +82,9 @@ class MatrixWalk {
     column_step_ = step % columns;
   }
 
+  /// Returns the present place, which may be beyond the end of the matrix.
   __device__ const Place& place() const { return place_; }
+  /// Moves on by the number of threads of the grid.
   __device__ void advance() {
     place_.number += num_threads();
     place_.row += row_step_;
@@ -98,8 +102,8 @@ class MatrixWalk {
   std::uint32_t column_step_ = 0;
 };
 
-/// For every place of a matrix: body.finish(place, body.load(place)). What is loaded may be written
-/// where it is finished.
+/// Calls body.finish(place, body.load(place)) for every place of a matrix. What is loaded may be
+/// overwritten when it is finished.
 template <class Body>
 __global__ void __launch_bounds__(kThreads)
     matrix_kernel(Body body, std::int64_t rows, std::uint32_t columns) {
@@ -121,7 +125,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Runs a body over rows of `columns` vectors, fewer than 2^31.
+/// Queues a body over a matrix of `rows` rows of `columns` vectors, fewer than 2^31. Throws
+/// CudaError.
 template <class Body>
 void launch_matrix(cudaStream_t stream, const Body& body, std::int64_t rows, std::int64_t columns) {
   const std::int64_t count = rows * columns;
@@ -132,8 +137,8 @@ void launch_matrix(cudaStream_t stream, const Body& body, std::int64_t rows, std
   }
 }
 
-/// Calls `function` with the size of the vectors of `T` that rows of `width` elements can be cut
-/// into, as an integral_constant: of 16 bytes, or of one element.
+/// Calls `function` with the size of the vectors of `T` into which rows of `width` elements can be
+/// cut, as an integral_constant. The vectors have 16 bytes or one element.
 template <class T, class Function>
 void visit_vector_size(std::int64_t width, bool is_aligned, Function&& function) {
   if (is_aligned && width % kVectorSize<T> == 0) {

@@ -1,7 +1,7 @@
 // Attention by cuDNN: graphs of its operation for scaled dot-product attention, made by the
-// templates of cudnn-frontend. What they compute and take: NVIDIA, cudnn-frontend,
-// docs/operations/Attention.md; their statistics, max + ln(sum of exponentials) of scaled scores,
-// are our log_sum.
+// templates of cudnn-frontend. NVIDIA, cudnn-frontend, docs/operations/Attention.md, says what they
+// compute and take. Their statistics, max + ln(sum of exponentials) of scaled scores, are our
+// log_sum.
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
@@ -51,7 +51,7 @@ struct HandleDeleter {
 };
 using Handle = std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, HandleDeleter>;
 
-/// Tensors of a graph by number.
+/// Numbers of the tensors of a graph.
 enum TensorNumber : std::int64_t {
   kQueries = 1,
   kKeys,
@@ -64,19 +64,19 @@ enum TensorNumber : std::int64_t {
   kDvalues
 };
 
-/// Numbers and lays out a tensor that a graph has made.
+/// Gives a tensor that a graph has made a number and a layout.
 void describe(const GraphTensor& tensor, std::int64_t number, const std::vector<std::int64_t>& dims,
               const std::vector<std::int64_t>& strides) {
   tensor->set_uid(number).set_dim(dims).set_stride(strides);
 }
 
-/// A graph that computes one pass, and what it needs.
+/// A graph that computes one pass, and the workspace that it needs.
 struct Pass {
   std::shared_ptr<FusedGraph> graph;
   std::int64_t workspace_bytes = 0;
 };
 
-/// Tensors of one shape and type, as cuDNN wants them described.
+/// Builds the graphs of one shape and type, with tensors described as cuDNN wants them.
 class GraphBuilder {
  public:
   GraphBuilder(const Attention& shape, DataType type)
@@ -88,6 +88,7 @@ class GraphBuilder {
         .set_compute_data_type(frontend::DataType_t::FLOAT);
   }
 
+  /// Returns the graph of the forward pass.
   [[nodiscard]] std::shared_ptr<FusedGraph> forward() {
     auto options = frontend::graph::SDPA_attributes();
     options.set_name("attention").set_generate_stats(true);
@@ -101,6 +102,7 @@ class GraphBuilder {
     return graph_;
   }
 
+  /// Returns the graph of the backward pass.
   [[nodiscard]] std::shared_ptr<FusedGraph> backward(bool is_deterministic) {
     auto options = frontend::graph::SDPA_backward_attributes();
     options.set_name("attention_backward").set_deterministic_algorithm(is_deterministic);
@@ -123,6 +125,7 @@ class GraphBuilder {
 
  private:
   template <class Options>
+  /// Sets the scale of scores, and the causal mask.
   void set_scores(Options& options) const {
     options.set_attn_scale(
         static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape_.head_size))));
@@ -130,15 +133,17 @@ class GraphBuilder {
         .set_diagonal_band_right_bound(0);
   }
 
+  /// Returns the dimensions of vectors: [b, heads, s, d].
   [[nodiscard]] std::vector<std::int64_t> vectors() const {
     return {shape_.batch, shape_.heads, shape_.seq_length, shape_.head_size};
   }
-  /// Of [s, b, heads, of_each, d].
+  /// Returns the strides of [b, heads, s, d] in memory laid out as [s, b, heads, of_each, d].
   [[nodiscard]] std::vector<std::int64_t> strides(std::int64_t of_each) const {
     const std::int64_t of_head = of_each * shape_.head_size;
     const std::int64_t of_sequence = shape_.heads * of_head;
     return {of_sequence, of_head, shape_.batch * of_sequence, 1};
   }
+  /// Returns the dimensions of a number per query: [b, heads, s, 1].
   [[nodiscard]] std::vector<std::int64_t> rows() const {
     return {shape_.batch, shape_.heads, shape_.seq_length, 1};
   }
@@ -159,12 +164,13 @@ class GraphBuilder {
   std::shared_ptr<FusedGraph> graph_;
 };
 
-/// cuDNN takes pointers to such addresses.
+/// Alignment of the addresses that cuDNN takes [B].
 constexpr std::uintptr_t kPointerAlignment = 16;
 
-/// A buffer that cuDNN may read or write: the one that is meant, or one that stands for it.
+/// A buffer that cuDNN may read or write: the caller's, or an aligned one that stands in for it.
 class Placed {
  public:
+  /// Uses a stand-in when `meant` is not aligned or `is_apart` is set.
   Placed(Backend& backend, Buffer meant, bool is_apart = false) : meant_(meant) {
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): its address is meant
     if (is_apart || reinterpret_cast<std::uintptr_t>(meant.data) % kPointerAlignment != 0) {
@@ -173,15 +179,17 @@ class Placed {
   }
 
   [[nodiscard]] void* pointer() const { return instead_.empty() ? meant_.data : buffer().data; }
-  /// Element `i`.
+  /// Returns the address of element `i`.
   [[nodiscard]] void* pointer(std::int64_t i) const {
     return static_cast<std::byte*>(pointer()) + i * bytes_of(meant_.type);
   }
+  /// Copies the caller's buffer to the stand-in, if there is one.
   void load(cudaStream_t stream) const {
     if (!instead_.empty()) {
       copy(stream, meant_, buffer());
     }
   }
+  /// Copies the stand-in to the caller's buffer, if there is one.
   void store(cudaStream_t stream) const {
     if (!instead_.empty()) {
       copy(stream, buffer(), meant_);
@@ -199,8 +207,8 @@ class Placed {
   Tensor instead_;
 };
 
-/// Whether a graph may have this much scratch. Deterministic gradients can take s² elements for
-/// each head: as much as is always there, or as grows with the sequence alone.
+/// Returns whether a graph may have this much scratch: up to 1 GiB, or up to four times the size of
+/// qkv. Deterministic gradients can take s² elements for each head.
 bool is_affordable(std::int64_t workspace_bytes, const Attention& shape, DataType type) {
   constexpr std::int64_t always = std::int64_t{1} << 30U;
   const std::int64_t qkv_bytes =
@@ -208,9 +216,9 @@ bool is_affordable(std::int64_t workspace_bytes, const Attention& shape, DataTyp
   return workspace_bytes <= std::max(always, 4 * qkv_bytes);
 }
 
-/// Why cuDNN is not even asked; empty where it is. Its backward pass has given wrong gradients at
-/// the ends of sequences that are no multiple of its tiles (cudnn-frontend, issue 160 and pull
-/// request 628).
+/// Returns why cuDNN is not even asked, or "" if it is. Its backward pass has given wrong gradients
+/// at the ends of sequences that are no multiple of its tiles. Sources: cudnn-frontend, issue 160
+/// and pull request 628.
 std::string why_not_asked(const Attention& shape, DataType type) {
   constexpr std::int64_t largest_tile = 128;
   constexpr std::int64_t head_multiple = 8;
@@ -235,7 +243,7 @@ struct FusedAttention::State {
   State(Backend& own_backend, bool deterministic)
       : backend(own_backend), is_deterministic(deterministic) {}
 
-  /// Of one shape and type.
+  /// The graphs of one shape and type.
   struct Graphs {
     Pass forward;
     Pass backward;
@@ -243,8 +251,11 @@ struct FusedAttention::State {
   };
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, DataType>;
 
+  /// Returns the graphs of a shape and type, and builds them at their first use.
   Graphs& graphs_of(const Attention& shape, DataType type);
+  /// Builds the graphs of a shape and type, or sets the refusal.
   void build(const Attention& shape, DataType type, Graphs& to);
+  /// Queues a pass with the given addresses by tensor number.
   void run(cudaStream_t stream, const Pass& pass, std::unordered_map<std::int64_t, void*> pointers);
 
   Backend& backend;
@@ -267,7 +278,7 @@ void FusedAttention::State::build(const Attention& shape, DataType type, Graphs&
   if (handle == nullptr) {
     cudnnHandle_t made = nullptr;
     const cudnnStatus_t status = cudnnCreate(&made);
-    if (status != CUDNN_STATUS_SUCCESS) {  // of its libraries one may be missing
+    if (status != CUDNN_STATUS_SUCCESS) {  // One of cuDNN's libraries may be missing.
       to.refusal = std::string("cudnnCreate: ") + cudnnGetErrorString(status);
       return;
     }
@@ -332,7 +343,7 @@ void FusedAttention::backward(cudaStream_t stream, const Attention& shape, Buffe
   const Placed results(state_->backend, out);
   const Placed statistics(state_->backend, log_sum);
   const Placed gradients(state_->backend, dout);
-  // Nothing says that cuDNN has read what it writes over.
+  // Nothing guarantees that cuDNN has read what it overwrites.
   const Placed to(state_->backend, dqkv, /*is_apart=*/dqkv.data == qkv.data);
   for (const Placed* const input : {&in, &results, &statistics, &gradients}) {
     input->load(stream);

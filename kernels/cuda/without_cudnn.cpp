@@ -1,4 +1,4 @@
-// Where there is no cuDNN: own kernels compute all attention.
+// Stands in for with_cudnn.cpp in builds without cuDNN: own kernels compute all attention.
 #include <cassert>
 
 #include "kernels/cuda/fused_attention.h"

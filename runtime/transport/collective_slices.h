@@ -8,12 +8,14 @@
 
 namespace ptdp {
 
-/// A part per rank (part_of), and each part in as many slices, so that none exceeds a limit. Round
-/// j of a collective is about slice j of every part. There are one or an even number of rounds, for
-/// those who run two at a time; none where the buffer is empty.
+/// Cuts a collective's buffer into one part per rank (part_of) and each part into equally many
+/// slices, so that no slice exceeds a limit. Round j of a collective handles slice j of every part.
+/// The number of rounds is one or even, because some collectives run two rounds at a time; it is 0
+/// for an empty buffer.
 class CollectiveSlices {
  public:
-  /// `max_elements` is at least 1.
+  /// Cuts `whole` for `ranks` ranks into slices of at most `max_elements` elements, which is at
+  /// least 1.
   CollectiveSlices(Buffer whole, int ranks, std::int64_t max_elements)
       : whole_(whole), ranks_(ranks) {
     assert(max_elements >= 1);
@@ -23,10 +25,11 @@ class CollectiveSlices {
     largest_ = rounds_ == 0 ? 0 : (largest_part + rounds_ - 1) / rounds_;
   }
 
+  /// Returns the number of rounds, which is the number of slices per part.
   [[nodiscard]] std::int64_t rounds() const { return rounds_; }
-  /// Elements of the largest slice.
+  /// Returns the number of elements of the largest slice.
   [[nodiscard]] std::int64_t largest() const { return largest_; }
-  /// Slice `round` of the part of `owner`, 0 <= owner < ranks.
+  /// Returns slice `round` of the part of rank `owner`, 0 <= owner < ranks.
   [[nodiscard]] Buffer at(int owner, std::int64_t round) const {
     const Part part = part_of(whole_.size, ranks_, owner);
     const std::int64_t first = part.count * round / rounds_;

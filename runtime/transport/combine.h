@@ -1,4 +1,4 @@
-// What is done with elements that arrive.
+// Checks elements that arrive from another rank, and combines them with a rank's own.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,8 @@
 
 namespace ptdp {
 
-/// Throws Error(kRuntimeFault) where what rank `from` sent is not what rank `to` expects.
+/// Throws Error(kRuntimeFault) when the buffer that rank `from` sent differs in size or type from
+/// the one that rank `to` expects.
 inline void check_received(Buffer sent, int from, Buffer expected, int to) {
   if (sent.size != expected.size || sent.type != expected.type) {
     const auto described = [](Buffer buffer) {
@@ -22,7 +23,7 @@ inline void check_received(Buffer sent, int from, Buffer expected, int to) {
   }
 }
 
-/// Combines x with `to`, element by element; without a reduction `to` becomes x.
+/// Combines x with `to`, element by element, into `to`. Without a reduction it copies x to `to`.
 inline void combine(Buffer x, Buffer to, std::optional<Reduction> reduction, Backend& backend) {
   if (x.empty()) {
     return;

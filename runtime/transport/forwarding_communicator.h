@@ -1,4 +1,4 @@
-// The base of communicators that do something beside what another one does.
+// A base for communicators that add something to what another one does.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,13 @@
 
 namespace ptdp {
 
-/// Passes everything on to another communicator: who derives from it says what differs.
+/// Passes every call on to another communicator; a derived class overrides the calls that differ.
 class ForwardingCommunicator : public Communicator {
  public:
   [[nodiscard]] int rank() const override { return inner_->rank(); }
   [[nodiscard]] int size() const override { return inner_->size(); }
-  /// Groups of the other one: nothing of this one is left in them. Those for messages are groups of
-  /// this one.
+  /// Returns a group of the inner communicator, without what a derived class adds. message_group()
+  /// calls group(), so a derived class that overrides group() changes both.
   [[nodiscard]] std::unique_ptr<Communicator> group(std::span<const int> ranks, int tag) override {
     return inner_->group(ranks, tag);
   }
@@ -48,11 +48,13 @@ class ForwardingCommunicator : public Communicator {
   void abort(ExitStatus status) noexcept override { inner_->abort(status); }
 
  protected:
-  /// `inner` must outlive this.
+  /// Forwards to `inner`, which must outlive this object.
   explicit ForwardingCommunicator(Communicator& inner) : inner_(&inner) {}
+  /// Forwards to `inner` and owns it.
   explicit ForwardingCommunicator(std::unique_ptr<Communicator> inner)
       : owned_(std::move(inner)), inner_(owned_.get()) {}
 
+  /// Returns the communicator to which calls are passed on.
   [[nodiscard]] Communicator& inner() const { return *inner_; }
 
  private:

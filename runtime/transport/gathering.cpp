@@ -1,3 +1,4 @@
+// Sends byte strings as int32 elements, since a communicator moves elements of tensors.
 #include "runtime/transport/gathering.h"
 
 #include <array>
@@ -7,7 +8,8 @@
 namespace ptdp {
 namespace {
 
-using Length = std::array<std::int32_t, 2>;  ///< The lower and the upper half.
+/// A count of bytes, as its lower and its upper 32 bits.
+using Length = std::array<std::int32_t, 2>;
 
 constexpr std::size_t kElement = sizeof(std::int32_t);
 
@@ -29,7 +31,7 @@ void receive_elements(Communicator& world, Backend& backend, void* elements, std
   }
 }
 
-// The length, then as many whole elements as hold the bytes.
+// Sends the length, then the bytes padded to whole elements.
 void send_bytes(Communicator& world, Backend& backend, std::string bytes, int to) {
   const auto size = static_cast<std::uint64_t>(bytes.size());
   const Length length = {static_cast<std::int32_t>(static_cast<std::uint32_t>(size)),

@@ -1,4 +1,4 @@
-// Bytes of all ranks on one, and of one on all.
+// Gathers byte strings of all ranks on rank 0, and broadcasts one from rank 0.
 #pragma once
 
 #include <functional>
@@ -10,14 +10,14 @@
 
 namespace ptdp {
 
-/// What every rank gave, by rank, on rank 0; empty on the others. All ranks call it. Rank 0
-/// receives one after the other, so that it holds no more than all of them, and tells `waits_for`
-/// whose turn it is.
+/// Gathers the bytes of all ranks on rank 0. Returns there what every rank gave, in the order of
+/// ranks, and an empty vector elsewhere. All ranks call it. Rank 0 receives from one rank at a
+/// time, so that it holds no more than the result, and first calls `waits_for` with that rank.
 [[nodiscard]] std::vector<std::string> gather_bytes(
     Communicator& world, Backend& backend, std::string own,
     const std::function<void(int rank)>& waits_for = {});
 
-/// What rank 0 gave, on all ranks. All ranks call it.
+/// Returns, on all ranks, what rank 0 gave as `from_first`. All ranks call it.
 [[nodiscard]] std::string broadcast_bytes(Communicator& world, Backend& backend,
                                           std::string from_first);
 

@@ -1,28 +1,30 @@
-// How threads that work on each other's buffers keep their work in order where it outlasts the
-// calls that ask for it.
+// Orders work of threads that use each other's buffers, when operations outlast the calls that ask
+// for them.
 #pragma once
 
 #include "kernels/backend.h"
 
 namespace ptdp {
 
-/// Whether operations may outlast their calls, as on a GPU. On a host they do not.
+/// Returns whether operations may outlast the calls that ask for them, as on a GPU. They do not on
+/// a host.
 [[nodiscard]] inline bool is_asynchronous(Backend& backend) {
   return backend.record().device != nullptr;
 }
 
-/// A rank's backend. Where operations outlast their calls it marks points of the calling thread's
-/// lane and waits for those of others; on a host it does neither, since a mark costs a look at the
-/// clock.
+/// One rank's backend, with marks between lanes of different threads. When operations outlast their
+/// calls, it marks points of the calling thread's lane and waits for marks of other threads. On a
+/// host it does neither, because a mark costs a look at the clock.
 class LinkBackend {
  public:
   explicit LinkBackend(Backend& backend)
       : backend_(&backend), is_asynchronous_(is_asynchronous(backend)) {}
 
   [[nodiscard]] Backend& operator*() const { return *backend_; }
-  /// Behind what the calling thread asked for.
+  /// Returns a mark behind everything that the calling thread has asked for, or an empty Event on a
+  /// host.
   [[nodiscard]] Event mark() const { return is_asynchronous_ ? backend_->record() : Event{}; }
-  /// What the calling thread asks for from here on comes behind `mark`.
+  /// Makes what the calling thread asks for later wait for `mark`. An empty mark has no effect.
   void wait_for(const Event& mark) const {
     if (mark.device != nullptr) {
       backend_->wait(mark);

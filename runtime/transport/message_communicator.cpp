@@ -1,3 +1,4 @@
+// What both collective algorithms share: counting, slices as messages, and the barrier.
 #include "runtime/transport/message_communicator.h"
 
 #include <array>

@@ -1,5 +1,5 @@
-// Pairwise exchange: every rank sends every other its part, and the owner of a part sums what came
-// in the order of ranks, whenever it came.
+// The ordered collective, a pairwise exchange. Every rank sends every other rank its part. The
+// owner of a part sums what arrived in the order of ranks, whatever the order of arrival.
 #include <algorithm>
 #include <span>
 
@@ -27,8 +27,8 @@ void MessageCommunicator::run_ordered(Buffer whole, Phases phases, Reduction red
   }
 }
 
-// Everything is under way before the first wait, so that a rank sleeps twice at most. The ranks
-// before this one are summed in `scratch`, then with this one's own, then with those behind it;
+// Everything is in flight before the first wait, so that a rank sleeps at most twice. The parts of
+// earlier ranks are summed in `scratch`, then with this rank's own, then with those of later ranks.
 // x + y and y + x have equal bits.
 void MessageCommunicator::reduce_in_order(const CollectiveSlices& slices, std::int64_t round,
                                           Buffer scratch, Reduction reduction,
@@ -45,7 +45,7 @@ void MessageCommunicator::reduce_in_order(const CollectiveSlices& slices, std::i
       requests_.push_back(combine_slice(own, other, reduction));
     }
   }
-  // Every rank begins with another receiver.
+  // Every rank begins with a different receiver, so that no rank gets all messages at once.
   for (int i = 1; i < n; ++i) {
     const int to = (rank() + i) % n;
     requests_.push_back(send_slice(slices.at(to, round), to, kind));

@@ -1,4 +1,4 @@
-// How a thread waits for what nobody wakes it for.
+// How a thread waits for an event that nobody wakes it for.
 #pragma once
 
 #include <algorithm>
@@ -9,21 +9,22 @@
 
 namespace ptdp {
 
-/// How often each of `ranks` ranks of a host looks before it sleeps, where one with a core of its
-/// own looks `looks` times.
+/// Returns how often each of `ranks` ranks of a host looks before it sleeps. A rank with a core of
+/// its own looks `looks` times; ranks that share cores look in proportion fewer times.
 [[nodiscard]] inline int looks_of_each(int looks, int ranks) {
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   return std::min(looks, looks * cores / ranks);
 }
 
-/// Looks again at once for a while, leaving the core to others in between, then after sleeps that
-/// grow with the time waited: they add a part of it to the wait, and let the ranks that share the
-/// core work.
+/// Paces a thread that polls. At first it looks again at once and only yields the core. Then it
+/// sleeps, for times that grow with the time waited. The sleeps add a fraction to the wait, and let
+/// other ranks on the core work.
 class Polling {
  public:
   explicit Polling(int looks) : looks_(looks) {}
 
-  /// Without the lock. `woken` ends a sleep early.
+  /// Yields or sleeps without holding `lock`, and holds it again on return. A notification of
+  /// `woken` ends a sleep early.
   void pause(std::unique_lock<std::mutex>& lock, std::condition_variable& woken) {
     if (looks_ > 0) {
       --looks_;

@@ -1,4 +1,4 @@
-// Where a communicator keeps what it has begun.
+// The table in which a communicator keeps the requests that it has begun.
 #pragma once
 
 #include <cassert>
@@ -10,9 +10,9 @@
 
 namespace ptdp {
 
-/// What is under way, by request; is_begun() of a free place is false. Places are used again and do
-/// not move; giving one back takes no memory, so that what ends in a destructor or by an exception
-/// cannot fail.
+/// A table of what is in flight, indexed by request. `Begun` has is_begun(), which is false for a
+/// free place, and is_collective. Places are reused and never move. Returning a place allocates no
+/// memory, so that it cannot fail in a destructor or after an exception.
 template <class Begun>
 class RequestTable {
  public:
@@ -21,25 +21,28 @@ class RequestTable {
     return places_[static_cast<std::size_t>(request.id - 1)];
   }
 
-  /// An empty place; the same again until it is taken.
+  /// Returns an empty place for a request. Repeated calls return the same place until take() is
+  /// called.
   [[nodiscard]] Request free_place() {
     if (free_.empty()) {
       free_.reserve(places_.size() + 1);
       places_.emplace_back();
       free_.push_back({places_.size()});
     }
-    (*this)[free_.back()] = {};  // what something that failed to begin left behind
+    (*this)[free_.back()] = {};  // Clears what a request that failed to begin left.
     return free_.back();
   }
-  /// Takes the place that free_place() gave last.
+  /// Takes the place that the latest free_place() returned.
   void take() noexcept { free_.pop_back(); }
+  /// Makes the place of `request` free again.
   void give_back(Request request) noexcept { free_.push_back(request); }
 
-  /// Ends with `end` all that has begun, or what collectives began of it.
+  /// Calls `end` for everything that has begun, and frees those places.
   template <class End>
   void end_all(const End& end) noexcept {
     end_chosen(/*are_messages_too=*/true, end);
   }
+  /// Calls `end` for everything that collectives have begun, and frees those places.
   template <class End>
   void end_collectives(const End& end) noexcept {
     end_chosen(/*are_messages_too=*/false, end);
@@ -60,8 +63,8 @@ class RequestTable {
     }
   }
 
-  std::deque<Begun> places_;   ///< By id − 1.
-  std::vector<Request> free_;  ///< The last is free_place().
+  std::deque<Begun> places_;   ///< What has begun, at index id − 1.
+  std::vector<Request> free_;  ///< Free places; the last is the next one that free_place() returns.
 };
 
 }  // namespace ptdp

@@ -1,5 +1,5 @@
-// A ring: n−1 steps in which every rank passes a partial sum on to the next one, then n−1 steps in
-// which it passes on whole ones. Source: Patarasuk & Yuan, JPDC 69 (2009), section 3.
+// The ring collective: n−1 steps in which every rank passes a partial sum on to the next rank, then
+// n−1 steps in which it passes on whole sums. Source: Patarasuk & Yuan, JPDC 69 (2009), section 3.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -9,11 +9,13 @@
 namespace ptdp {
 namespace {
 
-/// What rank r of n does, exchange by exchange. In step s it sends slice r−s−1 (mod n) and receives
-/// slice r−s−2, which it adds to its own while s < n−1 and takes as it is afterwards: so part r is
-/// summed at rank r, in step n−2. Two rounds run at a time, a step of each in turn: while a slice
-/// of one is under way, that of the other is summed. Exchange t is a step of one of them, and what
-/// exchange t received is what exchange t + lanes sends.
+/// The order in which rank r of n sends and receives in a ring. In step s it sends its slice of
+/// part r−s−1 (mod n) and receives its slice of part r−s−2. It adds what it received while s < n−1,
+/// and copies it afterwards; so part r is summed at rank r, in step n−2.
+///
+/// Two rounds (lanes) run at a time, one step of each in turn. While a slice of one round is in
+/// flight, the slice of the other is summed. Exchange t is one step of one round, and exchange t +
+/// lanes sends what exchange t received.
 struct RingOrder {
   int n = 1;
   int rank = 0;
@@ -21,28 +23,35 @@ struct RingOrder {
   int steps = 0;
   int lanes = 1;
 
+  /// Returns the step s of exchange t.
   [[nodiscard]] int step(std::int64_t t) const {
     return first_step + static_cast<int>(t / lanes % steps);
   }
+  /// Returns whether exchange t adds what it receives, rather than copies it.
   [[nodiscard]] bool reduces(std::int64_t t) const { return step(t) < n - 1; }
+  /// Returns the owner of the slice that exchange t sends.
   [[nodiscard]] int owner_sent(std::int64_t t) const { return (rank + 2 * n - step(t) - 1) % n; }
+  /// Returns the owner of the slice that exchange t receives.
   [[nodiscard]] int owner_received(std::int64_t t) const {
     return (rank + 2 * n - step(t) - 2) % n;
   }
+  /// Returns the round of exchange t.
   [[nodiscard]] std::int64_t round(std::int64_t t) const {
     return t / lanes / steps * lanes + t % lanes;
   }
-  /// Receives begin this many exchanges ahead of their turn.
+  /// Returns how many exchanges before its own turn a receive begins.
   [[nodiscard]] int receives_ahead() const { return n <= 3 ? lanes : 2 * lanes; }
-  /// Sends are waited for this many exchanges after theirs, but before the receive begins that
-  /// overwrites the slice, n−1 steps after it was sent.
+  /// Returns how many exchanges after its own a send is waited for. The wait comes before the
+  /// receive begins that overwrites the slice, n−1 steps after it was sent.
   [[nodiscard]] int sends_behind() const {
     return std::min(2 * lanes, (n - 1) * lanes - receives_ahead());
   }
 };
 
-constexpr int kMaxReceives = 4;  // 2 lanes ahead by 2.
-constexpr int kPlaces = 8;       // More than sends under way: 2 lanes ahead by 1, behind by 2.
+// Two lanes, each at most two exchanges ahead.
+constexpr int kMaxReceives = 4;
+// More than the sends in flight: two lanes, one exchange ahead and two behind.
+constexpr int kPlaces = 8;
 
 }  // namespace
 

@@ -1,3 +1,4 @@
+// Counts what one rank of a group would send, without sending it.
 #include "runtime/transport/solo_communicator.h"
 
 #include <algorithm>
@@ -6,7 +7,8 @@
 namespace ptdp {
 namespace {
 
-/// What the ring sends of `whole` in n−1 steps: all parts but one.
+/// Returns the bytes that a ring sends of `whole` in n−1 steps: all but the part of rank `owner`
+/// mod `ranks` [B].
 std::int64_t bytes_without(Buffer whole, int ranks, int owner) {
   return whole.bytes() - part_of(whole.size, ranks, owner % ranks).count * bytes_of(whole.type);
 }

@@ -1,4 +1,4 @@
-// One rank of a large plan alone: every message is free.
+// A communicator for running one rank of a large plan alone: every message is free.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,13 @@
 
 namespace ptdp {
 
-/// An end whose other ranks are not there. Sends go nowhere; receives and collectives leave their
-/// buffers as they are, so that a rank does the work of its place on values without meaning. What
-/// it would send is counted, for collectives as the ring sends it: where the group does not divide
-/// a buffer, that is all of it but the part of this rank (reduce-scatter) or of the next one
-/// (all-gather).
+/// One rank's end of a group whose other ranks do not exist. Sends go nowhere; receives and
+/// collectives leave their buffers unchanged. The rank thus does the work of its place, on
+/// meaningless values.
+///
+/// Bytes that it would send are counted, for collectives as the ring sends them. A
+/// reduce-scatter sends all but this rank's part, and an all-gather all but the next rank's part.
+/// Parts differ in size when the group size does not divide the buffer.
 class SoloCommunicator final : public Communicator {
  public:
   SoloCommunicator(int rank, int size);
@@ -32,6 +34,7 @@ class SoloCommunicator final : public Communicator {
   void abort(ExitStatus) noexcept override {}  // nobody waits
 
  private:
+  /// Adds one message of `bytes` bytes to the counts of `kind`.
   void count(CollectiveKind kind, std::int64_t bytes);
 
   int rank_;

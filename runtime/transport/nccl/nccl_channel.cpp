@@ -1,3 +1,4 @@
+// Orders the streams of a channel by events.
 #include "runtime/transport/nccl/nccl_channel.h"
 
 #include <exception>

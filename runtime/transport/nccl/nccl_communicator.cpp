@@ -1,3 +1,4 @@
+// Turns collectives and messages into NCCL's calls.
 #include "runtime/transport/nccl/nccl_communicator.h"
 
 #include <algorithm>
@@ -30,6 +31,7 @@ ncclRedOp_t operation_of(Reduction reduction) {
   return reduction == Reduction::kSum ? ncclSum : ncclMax;
 }
 
+/// Returns ranks in words, for error messages.
 std::string name_of(std::span<const int> members) {
   constexpr std::size_t most = 8;
   std::string name = members.size() == 1 ? "rank " : "ranks ";
@@ -39,7 +41,7 @@ std::string name_of(std::span<const int> members) {
   return members.size() <= most ? name : name + ", ... (" + std::to_string(members.size()) + ")";
 }
 
-/// Several calls as one. What a call returns is what is wrong with the group.
+/// Makes several NCCL calls as one group. Returns the first error.
 template <class Make>
 ncclResult_t grouped(const Make& make) {
   const NcclLibrary& nccl = nccl_library();
@@ -51,7 +53,7 @@ ncclResult_t grouped(const Make& make) {
   return made == ncclSuccess ? ended : made;
 }
 
-/// Makes a call for every part of a buffer, until one fails.
+/// Calls `make` for every part of a buffer that has elements, until one call fails.
 template <class Make>
 ncclResult_t for_parts(Buffer whole, int ranks, const Make& make) {
   ncclResult_t result = ncclSuccess;
@@ -78,8 +80,8 @@ const char* call_name(CollectiveKind kind) {
   return "";
 }
 
-/// Links with no rank in common, in as few rounds as come of taking them in order: the same on all
-/// ranks.
+/// Splits links into rounds whose links have no rank in common. Each link goes into the first round
+/// that suits it, so that all ranks get the same rounds.
 std::vector<std::vector<MessageLink>> rounds_of(std::span<const MessageLink> links) {
   std::vector<std::vector<MessageLink>> rounds;
   for (const MessageLink& link : links) {
@@ -155,14 +157,14 @@ std::unique_ptr<Communicator> NcclCommunicator::group(std::span<const int> ranks
       const int colour = *std::min_element(ranks.begin(), ranks.end());
       group->all_.emplace(*world_, split(colour, key, name), backend_);
     }
-  } else {  // which need no communicator, nor the memory of one
+  } else {  // A group of one rank needs no communicator, nor the memory of one.
     skip_group();
   }
   return group;
 }
 
 void NcclCommunicator::skip_group() {
-  // NCCL writes to it when the split is done, which may be after this call threw.
+  // NCCL writes to `none` when the split is done, which may be after this call threw.
   const std::shared_ptr<NcclEnd> none = world_->add(world_rank(), "no group");
   require_all().end().split(NCCL_SPLIT_NOCOLOR, 0, /*is_blocking=*/false, *none);
 }
@@ -193,8 +195,9 @@ std::unique_ptr<Communicator> NcclCommunicator::message_group(std::span<const in
   return group;
 }
 
-/// The first message between two ranks is when NCCL connects them, which waits for the other's
-/// thread: it is sent here, where both are.
+/// Makes the channel of a link and sends one element along it. NCCL connects two ranks at their
+/// first message, which waits for the other rank's thread. It is sent here because both ranks are
+/// here.
 void NcclCommunicator::connect(const MessageLink& link, const std::shared_ptr<NcclEnd>& end) {
   const bool sends = link.from == place_.rank;
   const int other = sends ? link.to : link.from;
@@ -244,7 +247,7 @@ Request NcclCommunicator::send(Buffer buffer, int to) {
   if (buffer.empty()) {
     return {};
   }
-  // Of a link the sender is the first of two ranks.
+  // The sender is rank 0 and the receiver rank 1 of a link.
   if (const auto link = to_.find(to); link != to_.end()) {
     return begin_send(link->second, buffer, 1);
   }
@@ -272,7 +275,7 @@ Request NcclCommunicator::receive(Buffer buffer, int from) {
   return from == place_.rank ? receive_own(buffer) : begin_receive(*all_, buffer, from);
 }
 
-/// Both ends of a message to oneself go to NCCL at once.
+/// Sends and receives a message of this rank to itself in one group of NCCL calls.
 Request NcclCommunicator::receive_own(Buffer buffer) {
   if (own_messages_.empty()) {
     throw_without_link(place_.rank, place_.rank);
@@ -311,8 +314,8 @@ void NcclCommunicator::wait(Request request) {
   begun_.erase(found);
 }
 
-/// In place. NCCL's own calls need equal parts: where the ranks do not divide a buffer, each part
-/// is reduced to its owner, or sent by it, in one group.
+/// Makes NCCL's calls for one collective in place. NCCL's own calls need equal parts. When the
+/// ranks do not divide a buffer, each part is reduced to its owner, or sent by it, in one group.
 ncclResult_t NcclCommunicator::issue(ncclComm_t communicator, cudaStream_t stream,
                                      CollectiveKind kind, Buffer whole,
                                      ncclRedOp_t operation) const {
@@ -342,8 +345,8 @@ ncclResult_t NcclCommunicator::issue(ncclComm_t communicator, cudaStream_t strea
   });
 }
 
-/// As the ring sends it: in a reduce-scatter all parts but one's own, in an all-gather all but the
-/// next rank's, in an all-reduce both.
+/// Counts what a ring would send: in a reduce-scatter all parts but this rank's, in an all-gather
+/// all but the next rank's, in an all-reduce both.
 void NcclCommunicator::count(CollectiveKind kind, Buffer whole) {
   if (size() == 1) {
     return;
@@ -408,9 +411,9 @@ void NcclCommunicator::barrier() {
   host_->barrier();
 }
 
-/// NCCL launches what a group of a communicator that does not block should simulate (group.cc of
-/// 2.28): one that blocks is made for it, launches nothing, and is given back at once, with its
-/// memory. It estimates no messages.
+/// Estimates a call with a communicator that blocks, made for it, which launches nothing and is
+/// given back at once with its memory. On one that does not block, NCCL launches what a group
+/// should only simulate (group.cc of 2.28). It estimates no messages.
 std::optional<double> NcclCommunicator::estimate(CollectiveKind kind, Buffer whole) {
   check();
   const Buffer divided = whole.slice(0, whole.size / size() * size());

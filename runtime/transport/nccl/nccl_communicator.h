@@ -1,4 +1,4 @@
-// The end of one rank of a group over NCCL.
+// One rank's end of a group that communicates over NCCL.
 #pragma once
 
 #include <nccl.h>
@@ -18,20 +18,22 @@
 
 namespace ptdp {
 
-/// Made by NcclWorld. Collectives run on the lane in use, messages and what is begun beside it, on
-/// streams of their own. A message waits, on its stream, until its receiver takes it; those of a
-/// link of message_group() wait for no others, those of a group's share one stream in the order of
-/// the calls. The buffer of a request must stay until it is waited for, and may be touched again as
-/// seen by the lane that waited.
+/// One rank's end of a group over NCCL, made by NcclWorld. Collectives run on the lane in use.
+/// Messages and begun collectives run beside it, on streams of their own.
+///
+/// A message waits on its stream until its receiver takes it. Messages of a message_group() wait
+/// only for earlier messages of their link. Messages of other groups share one stream, in the order
+/// of the calls. The buffer of a request must stay until it is waited for. The lane that waited may
+/// then touch it.
 class NcclCommunicator final : public Communicator {
  public:
-  /// The rank's place among `members` (ranks of the world).
+  /// A rank's place in a group.
   struct Place {
-    std::vector<int> members;
-    int rank = 0;
+    std::vector<int> members;  ///< Ranks of the world, in the order of the group.
+    int rank = 0;              ///< Index of this rank in `members`.
   };
-  /// The world's end. `end` has a communicator; `host` is the rank's end of the same ranks over the
-  /// host, and must outlive it as must the backend.
+  /// Makes the world's end. `end` has a communicator. `host` is the rank's end of the same ranks
+  /// over host memory. `host` and `backend` must outlive this end.
   NcclCommunicator(std::shared_ptr<NcclWorldState> world, Place place,
                    const std::shared_ptr<NcclEnd>& end, Backend& backend, Communicator& host);
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -65,52 +67,68 @@ class NcclCommunicator final : public Communicator {
   void abort(ExitStatus status) noexcept override;
 
  private:
-  /// A message to this rank itself, until it is received.
+  /// A message from this rank to itself, until it is received.
   struct OwnMessage {
     Buffer buffer;
     std::uint64_t request = 0;
   };
+  /// A request that has begun.
   struct Begun {
     NcclChannel* channel = nullptr;
-    std::shared_ptr<void> event = {};  ///< Of its end.
+    std::shared_ptr<void> event = {};  ///< Event of the operation's end.
   };
-  using Channels = std::map<int, NcclChannel>;  ///< By the other rank.
+  using Channels = std::map<int, NcclChannel>;  ///< Channels by the other rank of their link.
 
+  /// Makes the end of a group of `world`, without channels yet.
   NcclCommunicator(const NcclCommunicator& world, Place place,
                    std::unique_ptr<Communicator> host_group);
 
   [[nodiscard]] int world_rank() const {
     return place_.members[static_cast<std::size_t>(place_.rank)];
   }
-  /// The channel of all ranks; throws Error in groups that have none.
+  /// Returns the channel of all ranks. Throws Error(kRuntimeFault) in a group that has none.
   [[nodiscard]] NcclChannel& require_all();
+  /// Returns this rank's place in a group of `ranks`, which are ranks of this one.
   [[nodiscard]] Place place_among(std::span<const int> ranks) const;
+  /// Splits the channel of all ranks and returns this rank's end of its part.
   [[nodiscard]] std::shared_ptr<NcclEnd> split(int colour, int key, const std::string& name,
                                                bool is_blocking = false);
+  /// Makes the channel of a link, and has NCCL connect its two ranks by a first message.
   void connect(const MessageLink& link, const std::shared_ptr<NcclEnd>& end);
-  /// `to` and `from` are ranks of the channel.
+  /// Begins to send to rank `to` of the channel.
   [[nodiscard]] Request begin_send(NcclChannel& channel, Buffer buffer, int to);
+  /// Begins to receive from rank `from` of the channel.
   [[nodiscard]] Request begin_receive(NcclChannel& channel, Buffer buffer, int from);
+  /// Begins to receive the oldest message of this rank to itself. Throws Error when there is none.
   [[nodiscard]] Request receive_own(Buffer buffer);
+  /// Returns a request that is done at `event`.
   [[nodiscard]] Request request_of(NcclChannel& channel, std::shared_ptr<void> event);
+  /// Throws Error(kRuntimeFault) for a message along a link that the group does not have.
   [[noreturn]] void throw_without_link(int from, int to) const;
+  /// Makes NCCL's calls for one collective in place.
   [[nodiscard]] ncclResult_t issue(ncclComm_t communicator, cudaStream_t stream,
                                    CollectiveKind kind, Buffer whole, ncclRedOp_t operation) const;
+  /// Queues a collective on the lane in use.
   void collect(CollectiveKind kind, Buffer whole, ncclRedOp_t operation);
+  /// Begins a collective on the channel's own stream.
   [[nodiscard]] Request begin(CollectiveKind kind, Buffer whole, ncclRedOp_t operation);
+  /// Counts the bytes that a ring would send, and one call.
   void count(CollectiveKind kind, Buffer whole);
 
   std::shared_ptr<NcclWorldState> world_;
   Place place_;
   Backend& backend_;
-  std::unique_ptr<Communicator> host_group_;  ///< Null in the world's end.
+  /// The host side of a group; null in the world's end.
+  std::unique_ptr<Communicator> host_group_;
   Communicator* host_;
-  std::optional<NcclChannel> all_;  ///< None in groups of one and of messages.
-  Channels to_;                     ///< Of links.
-  Channels from_;
+  /// The channel of all ranks. There is none in groups of one rank of a larger world, and in
+  /// message groups.
+  std::optional<NcclChannel> all_;
+  Channels to_;    ///< Channels of links from this rank, by receiver.
+  Channels from_;  ///< Channels of links to this rank, by sender.
   std::uint64_t last_request_ = 0;
-  std::map<std::uint64_t, Begun> begun_;  ///< By request: what was not waited for yet.
-  std::deque<OwnMessage> own_messages_;
+  std::map<std::uint64_t, Begun> begun_;  ///< Requests that were not waited for yet, by id.
+  std::deque<OwnMessage> own_messages_;   ///< Messages to this rank itself, in order.
   SentBytes sent_;
 };
 

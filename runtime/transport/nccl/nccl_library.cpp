@@ -1,3 +1,4 @@
+// Loads libnccl.so.2 and looks up its functions.
 #include "runtime/transport/nccl/nccl_library.h"
 
 #include <dlfcn.h>
@@ -7,8 +8,8 @@
 namespace ptdp {
 namespace {
 
-/// By its name, as the system or LD_LIBRARY_PATH has it, else from where it was when this was
-/// built.
+/// Loads libnccl.so.2 by its name, from the system or LD_LIBRARY_PATH, or else from where it was
+/// when this program was built. Throws Error(kRuntimeFault) when it is in none of them.
 void* open_library() {
   void* library = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   std::string reason = library == nullptr ? ::dlerror() : "";
@@ -24,6 +25,7 @@ void* open_library() {
   return library;
 }
 
+/// Looks up a function. Throws Error(kRuntimeFault) when the library lacks it.
 template <class Function>
 void find(void* library, const char* name, Function& function) {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): what dlsym is for
@@ -35,6 +37,7 @@ void find(void* library, const char* name, Function& function) {
   }
 }
 
+/// Loads the library and all functions. Throws Error(kRuntimeFault) when it is too old.
 NcclLibrary load() {
   void* const file = open_library();
   NcclLibrary library;

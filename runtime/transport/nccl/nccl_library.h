@@ -1,4 +1,4 @@
-// The functions of NCCL, found when they are needed: programs start where there is no NCCL.
+// Functions of NCCL, looked up when they are first needed, so that programs start without NCCL.
 #pragma once
 
 #include <nccl.h>
@@ -7,9 +7,10 @@
 
 namespace ptdp {
 
-/// The oldest library that has all of it: 2.22, as NCCL numbers versions.
+/// The oldest NCCL version that has all these functions: 2.22, in NCCL's numbering.
 inline constexpr int kOldestNccl = 22'200;
 
+/// The functions of a loaded NCCL library.
 struct NcclLibrary {
   decltype(&ncclGetVersion) get_version = nullptr;
   decltype(&ncclGetUniqueId) get_unique_id = nullptr;
@@ -33,10 +34,11 @@ struct NcclLibrary {
   decltype(&ncclRecv) receive = nullptr;
 };
 
-/// Loaded once. Throws Error(kRuntimeFault) where libnccl.so.2 is not found, or is too old.
+/// Returns the library, which is loaded once. Throws Error(kRuntimeFault) when libnccl.so.2 is
+/// missing or too old.
 [[nodiscard]] const NcclLibrary& nccl_library();
 
-/// 22809 as "2.28.9".
+/// Returns NCCL's version number as text: 22809 gives "2.28.9".
 [[nodiscard]] std::string nccl_version_name(int version);
 
 }  // namespace ptdp

@@ -1,3 +1,4 @@
+// Joins ranks to NCCL, after comparing their GPUs and versions over the host side.
 #include "runtime/transport/nccl/nccl_world.h"
 
 #include <cuda_runtime_api.h>
@@ -32,7 +33,7 @@ std::string host_name() {
   return name.data();
 }
 
-/// The GPU of the calling thread: "0000:1b:00.0".
+/// Returns the bus address of the calling thread's GPU: "0000:1b:00.0".
 std::string bus_address() {
   int device = 0;
   std::array<char, 32> address{};
@@ -41,13 +42,14 @@ std::string bus_address() {
   return address.data();
 }
 
-/// What the ranks must agree in, or not have in common, before NCCL starts.
+/// What ranks must have in common (the version) or not (the GPU) before NCCL starts.
 struct Seat {
-  std::string gpu;  ///< "GPU 0000:1b:00.0 of node7".
-  std::string version;
+  std::string gpu;      ///< "GPU 0000:1b:00.0 of node7".
+  std::string version;  ///< Version of NCCL, such as "2.28.9".
 };
 
-/// Of all ranks, to be looked at by rank 0.
+/// Checks the seats of all ranks, on rank 0. Throws Error(kBadInput) when two ranks have one GPU or
+/// versions differ.
 void check_seats(const std::vector<Seat>& seats) {
   std::map<std::string, int> taken;
   for (int rank = 0; rank < static_cast<int>(seats.size()); ++rank) {
@@ -66,6 +68,7 @@ void check_seats(const std::vector<Seat>& seats) {
   }
 }
 
+/// Gathers the seats of all ranks on rank 0 and checks them there; all ranks call it.
 void compare_seats(const HostSide& host) {
   const std::string own =
       bus_address() + "\n" + host_name() + "\n" + nccl_version_name(library_version());
@@ -79,7 +82,7 @@ void compare_seats(const HostSide& host) {
                      .version = line.substr(second + 1)});
   }
   check_seats(seats);
-  host.world.barrier();  // none goes on where rank 0 threw
+  host.world.barrier();  // No rank goes on when rank 0 threw.
 }
 
 }  // namespace
@@ -96,7 +99,7 @@ void prepare_nccl_environment() {
   constexpr int keeps_what_is_set = 0;
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", keeps_what_is_set);
   ::setenv("NCCL_RUNTIME_CONNECT", "0", keeps_what_is_set);
-  ::unsetenv("NCCL_COMM_BLOCKING");  // would have calls wait that must be aborted
+  ::unsetenv("NCCL_COMM_BLOCKING");  // A blocking call could not be aborted.
 }
 
 NcclId make_nccl_id() {
@@ -119,7 +122,7 @@ NcclWorld::~NcclWorld() = default;
 
 std::unique_ptr<Communicator> NcclWorld::communicator(int rank, Backend& backend,
                                                       const HostSide& host) {
-  backend.use_lane(0);  // its GPU is the calling thread's from here on
+  backend.use_lane(0);  // The backend's GPU is the calling thread's GPU from here on.
   if (backend.native_lane() == nullptr) {
     throw Error("rank " + std::to_string(rank) + " is on a host: expected a GPU for NCCL");
   }

@@ -11,34 +11,39 @@
 
 namespace ptdp {
 
-/// Whether this program was built with NCCL.
+/// Returns whether this program was built with NCCL.
 [[nodiscard]] bool has_nccl();
-/// "2.28.9", of the library that is loaded. Throws Error as make_nccl_id().
+/// Returns the version of the loaded library, such as "2.28.9". Throws Error(kBadInput) in a build
+/// without NCCL, and Error(kRuntimeFault) when it cannot be loaded.
 [[nodiscard]] std::string nccl_version();
-/// Sets what CUDA and NCCL read from the environment when they start, unless the user set it: as
-/// many hardware queues as there are, since streams that share one wait for each other's messages
-/// (CUDA_DEVICE_MAX_CONNECTIONS), and connections that are made with a group, not in its first call
-/// (NCCL_RUNTIME_CONNECT). To be called while there is one thread, before any other call of CUDA's.
+/// Sets environment variables that CUDA and NCCL read when they start, unless the user set them.
+/// CUDA_DEVICE_MAX_CONNECTIONS becomes the number of hardware queues, since streams that share one
+/// wait for each other's messages. NCCL_RUNTIME_CONNECT is set so that connections are made with a
+/// group, not in its first call. It also removes NCCL_COMM_BLOCKING. Call it while there is one
+/// thread, before any call of CUDA.
 void prepare_nccl_environment();
 
-/// What ranks find each other by: one makes it, and all are given it.
+/// The id by which ranks find each other. One rank makes it, and all ranks are given it.
 struct NcclId {
   std::array<char, 128> bytes{};
 };
-/// Throws Error: kBadInput in a build without NCCL, kRuntimeFault where NCCL fails.
+/// Makes an id. Throws Error(kBadInput) in a build without NCCL, and Error(kRuntimeFault) when NCCL
+/// fails.
 [[nodiscard]] NcclId make_nccl_id();
 
+/// Options of an NcclWorld.
 struct NcclOptions {
-  /// How long a call may stay in progress, the making of a group above all: all its ranks must
+  /// How long a call may stay in progress. Making a group takes longest, because all its ranks must
   /// come.
   Seconds deadline{300.0};
 };
 
 class NcclWorldState;
 
-/// The ranks of this process: threads with a GPU each, or one.
+/// The ranks of this process in a world over NCCL: threads with a GPU each, or one rank.
 class NcclWorld {
  public:
+  /// Makes a world of `size` ranks over all processes. `id` is the same on all.
   NcclWorld(const NcclId& id, int size, NcclOptions options = {});
   NcclWorld(const NcclWorld&) = delete;
   NcclWorld& operator=(const NcclWorld&) = delete;
@@ -46,15 +51,17 @@ class NcclWorld {
   NcclWorld& operator=(NcclWorld&&) = delete;
   ~NcclWorld();
 
-  /// The end of a rank, made by its thread; all ranks of all processes make theirs. `backend` is of
-  /// the rank's GPU; `host` is the rank's end of the same world over the host, for what NCCL does
-  /// not do. Both must outlive the end and its groups. Throws Error: kBadInput where two ranks have
-  /// one GPU, kRuntimeFault where NCCL fails or ranks do not come.
+  /// Makes the end of rank `rank`; its own thread calls this, and all ranks of all processes make
+  /// theirs. `backend` is that of the rank's GPU. `host` is the rank's end of the same world over
+  /// host memory, for what NCCL does not do. Both must outlive the end and its groups. Throws
+  /// Error(kBadInput) when two ranks have one GPU, versions differ, or `backend` is a host's, and
+  /// Error(kRuntimeFault) when NCCL fails or ranks do not come.
   [[nodiscard]] std::unique_ptr<Communicator> communicator(int rank, Backend& backend,
                                                            const HostSide& host);
-  /// Ends all communication of the ranks of this process: every call throws Aborted from here on,
-  /// and GPUs that wait for other ranks go on. Of any thread; does not wait.
+  /// Ends all communication of the ranks of this process: every later call throws Aborted, and GPUs
+  /// that wait for other ranks go on. Any thread may call it; it does not wait.
   void abort() noexcept;
+  /// Returns whether the world was aborted or failed.
   [[nodiscard]] bool is_aborted() const noexcept;
 
  private:

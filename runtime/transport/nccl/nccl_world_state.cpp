@@ -1,3 +1,4 @@
+// Makes and polls NCCL's calls, and aborts all communicators when one fails.
 #include "runtime/transport/nccl/nccl_world_state.h"
 
 #include <algorithm>
@@ -14,18 +15,19 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// How often a communicator is asked whether it failed: a rank that sleeps until its GPU is done
+/// How often a communicator is asked whether it failed. A rank that sleeps until its GPU is done
 /// does not ask.
 constexpr std::chrono::milliseconds kWatchPeriod(100);
+/// The longest pause between looks at a call in progress.
 constexpr std::chrono::microseconds kLongestPause(1000);
-/// NCCL makes a call that does not block on a thread of its own, which is done in tens of
-/// microseconds: a sleep would take longer.
+/// How long a thread only yields while a call is in progress. NCCL makes a nonblocking call on a
+/// thread of its own, within tens of microseconds; a sleep would take longer.
 constexpr std::chrono::microseconds kYielding(200);
 
 ncclConfig_t config_of(bool is_blocking) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = is_blocking ? 1 : 0;
-  // Of its own: ranks use several communicators at once.
+  // Resources are not shared, because ranks use several communicators at once.
   config.splitShare = 0;
   return config;
 }
@@ -53,7 +55,7 @@ void NcclEnd::join(const NcclId& id, int size, int place) {
 void NcclEnd::split(int colour, int key, bool is_blocking, NcclEnd& part) {
   ncclConfig_t config = config_of(is_blocking);
   call("ncclCommSplit", [&](ncclComm_t communicator) {
-    // NCCL writes it when the split is done, which is when it is first looked at.
+    // NCCL writes to `part` when the split is done, which is when it is first looked at.
     return nccl_library().comm_split(communicator, colour, key, &part.communicator_, &config);
   });
   if (colour != NCCL_SPLIT_NOCOLOR) {
@@ -190,8 +192,8 @@ void NcclWorldState::fail(int rank, std::string failure) {
   }
 }
 
-/// In a group, so that none waits for another's kernel to end. Those in a call come last: NCCL
-/// waits for the call, which may wait for a kernel of another.
+/// Aborts all ends in one group of NCCL calls, so that none waits for another's kernel to end. Ends
+/// in a call come last: NCCL waits for the call, which may wait for a kernel of another end.
 void NcclWorldState::abort_all(Ends ends) noexcept {
   std::partition(ends.begin(), ends.end(),
                  [](const std::shared_ptr<NcclEnd>& end) { return !end->is_in_call(); });
@@ -207,7 +209,7 @@ void NcclWorldState::watch() {
   bool is_over = false;
   while (!is_over) {
     std::unique_lock lock(mutex_);
-    // Once aborted, what others add yet is looked for now and then.
+    // After an abort, ends that other threads still add are looked for from time to time.
     changed_.wait_for(lock, kWatchPeriod,
                       [this] { return is_ending_ || (is_aborted_ && !ends_.empty()); });
     is_over = is_ending_;

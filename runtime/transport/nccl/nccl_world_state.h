@@ -1,5 +1,5 @@
-// What the ends of NCCL's communicators in this process share: the thread that watches them, and
-// how they end.
+// The state that all ends of NCCL's communicators in this process share, the thread that watches
+// them, and how they end.
 #pragma once
 
 #include <nccl.h>
@@ -18,23 +18,24 @@
 
 namespace ptdp {
 
-/// One rank's end of a communicator of NCCL's. One thread makes its calls; another may abort it at
-/// any time, so every call is made under a lock. Calls do not block (config.blocking = 0): what
-/// NCCL has not done when it returns is asked for again and again, without the lock.
+/// One rank's end of an NCCL communicator. One thread makes its calls, and another may abort it at
+/// any time, so every call is made under a lock. Calls do not block (config.blocking = 0). A call
+/// that is unfinished when it returns is polled without the lock.
 class NcclEnd {
  public:
-  /// `rank` is the rank's in the world; `name` is for messages.
+  /// `rank` is the rank in the world. `name` is for error messages.
   NcclEnd(NcclWorldState& world, int rank, std::string name)
       : world_(world), rank_(rank), name_(std::move(name)) {}
 
-  /// Joins the ranks that have `id`. Throws as call().
+  /// Joins the ranks that have `id`, as rank `place` of `size`. Throws as call() does.
   void join(const NcclId& id, int size, int place);
-  /// A part of this one's ranks: those that give the same colour, in the order of their keys; with
-  /// NCCL_SPLIT_NOCOLOR `part` stays empty. All ranks call it. Throws as call().
+  /// Makes `part` this rank's end of a communicator of the ranks that give the same color, in the
+  /// order of their keys. With color NCCL_SPLIT_NOCOLOR `part` stays empty. All ranks call it.
+  /// Throws as call() does.
   void split(int colour, int key, bool is_blocking, NcclEnd& part);
-  /// Makes a call, `make(communicator)`, and waits until NCCL is done with it, which is when its
-  /// work is queued. Throws Error(kRuntimeFault), with what NCCL says, where the call fails or
-  /// lasts longer than the deadline, and what ended the world.
+  /// Makes an NCCL call, `make(communicator)`, and waits until NCCL has queued its work. Throws
+  /// Error(kRuntimeFault), with NCCL's text, when the call fails or exceeds the deadline. Throws
+  /// what ended the world, if anything did.
   template <class Make>
   void call(std::string_view name, const Make& make) {
     std::unique_lock lock(mutex_);
@@ -43,19 +44,22 @@ class NcclEnd {
     finish(lock, name, make(communicator_));
     is_in_call_ = false;
   }
-  /// Ends it once what was queued is done; false where that fails.
+  /// Ends the communicator once the queued work is done. Returns false when that fails.
   [[nodiscard]] bool close() noexcept;
-  /// Of the watching thread.
+  /// Aborts the communicator. The watching thread calls it.
   void abort() noexcept;
-  /// What NCCL found wrong since; empty: nothing, or the end is in use.
+  /// Returns the error that NCCL has found since. Returns "" when there is none or the end is in
+  /// use.
   [[nodiscard]] std::string fault();
 
+  /// Returns the rank in the world.
   [[nodiscard]] int rank() const { return rank_; }
-  /// Whether a call is made, or threw.
+  /// Returns whether a call is in progress or has thrown.
   [[nodiscard]] bool is_in_call() const { return is_in_call_; }
 
  private:
   void throw_if_ended() const;
+  /// Polls until the call with `result` is done. Throws as call() does.
   void finish(std::unique_lock<std::mutex>& lock, std::string_view name, ncclResult_t result);
   [[nodiscard]] std::string described(std::string_view call, const std::string& what) const;
 
@@ -64,11 +68,12 @@ class NcclEnd {
   std::string name_;
   std::mutex mutex_;
   ncclComm_t communicator_ = nullptr;
-  bool is_gone_ = false;  ///< Destroyed, or aborted.
+  bool is_gone_ = false;  ///< The communicator was destroyed or aborted.
   std::atomic<bool> is_in_call_ = false;
 };
 
-/// Of any thread.
+/// The state that all NCCL ends of one world in this process share, with the thread that watches
+/// them. Any thread may call its functions.
 class NcclWorldState {
  public:
   NcclWorldState(const NcclId& id, int size, const NcclOptions& options);
@@ -76,26 +81,32 @@ class NcclWorldState {
   NcclWorldState& operator=(const NcclWorldState&) = delete;
   NcclWorldState(NcclWorldState&&) = delete;
   NcclWorldState& operator=(NcclWorldState&&) = delete;
-  /// All ends are closed by then, or the world is aborted.
+  /// Stops the watching thread. All ends must be closed before, or the world aborted.
   ~NcclWorldState();
 
-  /// An end without a communicator yet.
+  /// Adds and returns an end without a communicator.
   [[nodiscard]] std::shared_ptr<NcclEnd> add(int rank, std::string name);
-  /// Ends it once what was queued is done; aborts the world where that fails.
+  /// Ends a communicator once its queued work is done. Aborts the world when that fails.
   void close(const std::shared_ptr<NcclEnd>& end) noexcept;
 
+  /// Makes the watching thread abort all communicators; does not wait for it.
   void abort() noexcept;
   [[nodiscard]] bool is_aborted() const noexcept { return is_aborted_; }
-  /// Throws Error in the rank whose communicator failed, Aborted in the others.
+  /// If the world has ended, throws Error in the rank whose communicator failed, and Aborted in the
+  /// others.
   void throw_if_ended(int rank);
   [[nodiscard]] const NcclId& id() const { return id_; }
+  /// Returns the number of ranks in the world.
   [[nodiscard]] int size() const { return size_; }
+  /// Returns how long a call may stay in progress.
   [[nodiscard]] Seconds deadline() const { return options_.deadline; }
 
  private:
   using Ends = std::vector<std::shared_ptr<NcclEnd>>;
 
+  /// Runs the watching thread.
   void watch();
+  /// Records the first failure, of rank `rank`, and aborts the world.
   void fail(int rank, std::string failure);
   static void abort_all(Ends ends) noexcept;
 
@@ -104,12 +115,13 @@ class NcclWorldState {
   NcclOptions options_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  Ends ends_;  ///< Of all ranks here; what was split behind what it was split from.
-  std::string failure_;
-  int failed_rank_ = -1;
-  bool is_ending_ = false;
+  Ends ends_;  ///< Ends of all ranks here; what was split comes after what it was split from.
+  std::string failure_;     ///< Error message of `failed_rank_`.
+  int failed_rank_ = -1;    ///< Rank whose communicator failed; −1 for none.
+  bool is_ending_ = false;  ///< The watching thread is to stop.
   std::atomic<bool> is_aborted_ = false;
-  std::thread watcher_;  ///< The last member: it begins when the others are there.
+  /// The watching thread. It is the last member, because it uses the others from its start.
+  std::thread watcher_;
 };
 
 }  // namespace ptdp

@@ -1,4 +1,4 @@
-// In place of nccl_*.cpp where CUDA or NCCL was not found.
+// Replaces nccl_*.cpp in builds without CUDA or NCCL.
 #include "cost_model/error.h"
 #include "runtime/transport/nccl/nccl_world.h"
 

@@ -1,4 +1,4 @@
-// The processes that a launcher started, one for each rank.
+// This process as one of a job: a launcher starts one process for each rank.
 #pragma once
 
 #include <memory>
@@ -10,15 +10,15 @@
 
 namespace ptdp {
 
-/// Another process of the job is gone, or cannot be reached: names its rank and host. Status
-/// kRuntimeFault. Of the processes that are left one throws it, the others Aborted; where that of
-/// rank 0 is gone, all do.
+/// Thrown when another process of the job is gone or cannot be reached; the message names its rank
+/// and host. The exit status is kRuntimeFault. One of the remaining processes throws it and the
+/// others throw Aborted. When the process of rank 0 is gone, all throw it.
 class PeerLost : public Error {
  public:
   explicit PeerLost(const std::string& what) : Error(what, ExitStatus::kRuntimeFault) {}
 };
 
-/// Processes of a job as ranks.
+/// A world whose ranks are processes of a job.
 class JobWorld {
  public:
   JobWorld() = default;
@@ -28,19 +28,21 @@ class JobWorld {
   JobWorld& operator=(JobWorld&&) = delete;
   virtual ~JobWorld() = default;
 
-  /// The end of this process, one of the ranks; to be called once. `backend` must outlive it and
-  /// the groups made of it. Ends of different groups may be used by different threads at once.
-  /// Buffers are in the host's memory, or in a backend's that copies from and to it and reduces.
+  /// Returns the end of this process, which must be one of the ranks; call it once. `backend` must
+  /// outlive the end and the groups made from it. Different threads may use ends of different
+  /// groups at once. Buffers are in host memory, or in memory of a backend that copies to and from
+  /// the host and reduces.
   [[nodiscard]] virtual std::unique_ptr<Communicator> communicator(Backend& backend) = 0;
-  /// Ends all communication, on all processes: whoever waits for a message, and every call from
-  /// here on, throws Aborted; other processes hear of it in their next call. `status` is what the
-  /// job ends with unless another process's came first. Of any thread, takes 0.1 s at most.
+  /// Ends all communication on all processes: pending waits and all later calls throw Aborted.
+  /// Other processes learn of it in their next call. The job ends with `status`, unless another
+  /// process aborted first. Any thread may call it; it takes at most 0.1 s.
   virtual void abort(int status) noexcept = 0;
+  /// Returns whether any process aborted this world.
   [[nodiscard]] virtual bool is_aborted() const noexcept = 0;
 };
 
-/// This process as one of a job. One object at a time, and one in the life of a process, whose
-/// destructor ends the whole job with status kBug unless finish() was called.
+/// This process as one of a job. A process makes one such object in its life. The destructor ends
+/// the whole job with status kBug unless finish() was called.
 class JobProcess {
  public:
   JobProcess() = default;
@@ -50,34 +52,38 @@ class JobProcess {
   JobProcess& operator=(JobProcess&&) = delete;
   virtual ~JobProcess() = default;
 
-  /// How messages travel: "mpi", "tcp".
+  /// Returns how messages travel: "mpi" or "tcp".
   [[nodiscard]] virtual std::string transport() const = 0;
+  /// Returns the rank of this process in the job, 0..size()-1.
   [[nodiscard]] virtual int rank() const = 0;
+  /// Returns the number of processes in the job.
   [[nodiscard]] virtual int size() const = 0;
+  /// Returns the name of this host.
   [[nodiscard]] virtual const std::string& host() const = 0;
-  /// The address of this host by which the others reach it; empty: any that it has.
+  /// Returns the address by which other processes reach this host; empty stands for any address of
+  /// the host.
   [[nodiscard]] virtual const std::string& address() const = 0;
-  /// Processes of the job on this host, this one included.
+  /// Returns the number of processes of the job on this host, including this one.
   [[nodiscard]] virtual int ranks_on_host() const = 0;
-  /// Its place among them, from 0.
+  /// Returns this process's place among those of the job on this host, from 0.
   [[nodiscard]] virtual int place_on_host() const = 0;
 
-  /// The first `size` processes as the ranks of a world. All processes make the same worlds in the
-  /// same order, one at a time: the next once the last and its ends are gone. Nobody waits for the
-  /// others in it. The job must outlive it.
+  /// Makes a world whose ranks are the first `size` processes. All processes make the same worlds
+  /// in the same order, one at a time: the next one after the last world and its ends are gone. The
+  /// call does not wait for other processes. The job must outlive the world.
   [[nodiscard]] virtual std::unique_ptr<JobWorld> make_world(int size,
                                                              CollectiveAlgorithm algorithm) = 0;
 
-  /// The last call, of all processes, which wait for each other in it: returns `status`, for main
-  /// to return. After JobWorld::abort, of any process, it returns the status given there; where a
-  /// process does not come within two seconds, it ends the job with that status and does not
+  /// Waits for all processes and returns `status`, for main() to return. It is the last call of
+  /// every process. After JobWorld::abort() by any process it returns the status given there. If a
+  /// process then does not come within two seconds, it ends the job with that status and does not
   /// return.
   [[nodiscard]] virtual int finish(int status) noexcept = 0;
-  /// The rank that finish() waits for first, of any thread: of rank 0 one that did not come, of the
-  /// others rank 0.
+  /// Returns the rank that finish() waits for first. On rank 0 that is a rank that has not come; on
+  /// other ranks it is rank 0. Any thread may call it.
   [[nodiscard]] virtual int awaited_at_end() const noexcept = 0;
-  /// What this process would throw, or threw, as PeerLost: which other process is gone; empty where
-  /// none is, or another process says so.
+  /// Returns the message of the PeerLost that this process would throw or threw, which says which
+  /// process is gone. It is empty when none is gone or another process throws it.
   [[nodiscard]] virtual std::string loss() const = 0;
 };
 

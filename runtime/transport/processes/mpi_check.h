@@ -1,4 +1,4 @@
-// Faults of MPI as errors.
+// Turns faults of MPI into errors.
 #pragma once
 
 #include <mpi.h>
@@ -10,7 +10,8 @@
 
 namespace ptdp {
 
-/// Throws Error(kRuntimeFault) with MPI's own words unless `code`, which `call` returned, is none.
+/// Throws Error(kRuntimeFault) with MPI's own text, unless `code`, which `call` returned, is
+/// MPI_SUCCESS.
 inline void check_mpi(int code, const char* call) {
   if (code == MPI_SUCCESS) {
     return;

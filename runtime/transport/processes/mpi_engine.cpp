@@ -1,3 +1,4 @@
+// Moves packets by nonblocking MPI calls, and ends the job by MPI_Abort when MPI cannot end.
 #include "runtime/transport/processes/mpi_engine.h"
 
 #include <unistd.h>
@@ -15,12 +16,12 @@
 namespace ptdp {
 namespace {
 
-/// Every MPI has tags up to this.
+/// The largest tag that every MPI supports.
 constexpr std::uint64_t kLargestTag = 32767;
-constexpr int kAbortTag = 0;
+constexpr int kAbortTag = 0;  ///< Tag of packets without elements.
 
-/// Messages of a group, of a kind of traffic and of a sender have one tag, so that MPI keeps their
-/// order; others may have the same.
+/// Returns the MPI tag of a packet. Packets of one group, kind of traffic and sender have one tag,
+/// so that MPI keeps their order. Other packets may have the same tag.
 int tag_of(const PacketHeader& header) {
   return header.kind == PacketHeader::Kind::kElements
              ? static_cast<int>(1 + header.group % kLargestTag)
@@ -40,10 +41,10 @@ int size_of(MPI_Comm comm) {
   return size;
 }
 
-/// Ranks that share this one's host, and its place among them.
+/// The ranks that share this rank's host.
 struct RanksOnHost {
-  int count = 1;
-  int place = 0;
+  int count = 1;  ///< Number of ranks, including this one.
+  int place = 0;  ///< This rank's place among them, from 0.
 };
 
 RanksOnHost find_ranks_on_host() {
@@ -56,16 +57,17 @@ RanksOnHost find_ranks_on_host() {
   return ranks;
 }
 
-/// For MPI_Abort, which waits for a launcher that a cut link may have taken away.
+/// How long MPI_Abort may take. It waits for a launcher, which may be gone after a cut link.
 constexpr auto kAbortPatience = std::chrono::seconds(2);
 
+/// Ends the job with MPI_Abort, or this process alone when that takes too long.
 void abort_job(int status) noexcept {
   try {
     std::thread([status] {
       std::this_thread::sleep_for(kAbortPatience);
       ::_exit(status);
     }).detach();
-  } catch (const std::system_error&) {  // Then MPI takes as long as it takes.
+  } catch (const std::system_error&) {  // MPI_Abort then takes as long as it takes.
   }
   MPI_Abort(MPI_COMM_WORLD, status);
 }
@@ -100,7 +102,7 @@ MpiEngine::~MpiEngine() {
   int is_finalized = 0;
   MPI_Finalized(&is_finalized);
   if (is_finalized == 0) {
-    // Whoever leaves without finish() hangs the others.
+    // A process that leaves without finish() would hang the others.
     abort_job(static_cast<int>(ExitStatus::kBug));
   }
 }
@@ -159,9 +161,10 @@ void MpiEngine::accept(MPI_Message message, const MPI_Status& status) {
   arrivals_.push_back(std::move(arrival));
 }
 
-// In the order of their probes, which for a sender and a tag is that of the sends.
+// Packets go to sort() in the order of their probes. For one sender and tag, that is the order of
+// the sends.
 void MpiEngine::complete_arrivals() {
-  std::vector<std::pair<int, int>> waiting;  // Senders and tags of which one is incomplete.
+  std::vector<std::pair<int, int>> waiting;  // Sources (sender and tag) with an incomplete packet.
   for (std::size_t i = 0; i < arrivals_.size();) {
     Arrival& arrival = arrivals_[i];
     if (!arrival.is_complete) {
@@ -207,9 +210,9 @@ void MpiEngine::complete_sends() {
   sent_packets_.resize(kept);
 }
 
-// Nobody comes before all that it sent is taken in, and who waits takes in what still comes: else
-// one could leave whom another's last message is for. Rank 0 may write for long what the others
-// wait for here; after an abort nobody does.
+// A process comes to the barrier only after its own sends are done, and receives while it waits.
+// Otherwise it could leave before another process's last message arrives. Rank 0 may write files
+// for long while the others wait here; after an abort no rank does.
 bool MpiEngine::all_came() {
   if (place().rank > 0) {
     Packet goodbye = pool().take(1);
@@ -243,7 +246,7 @@ int MpiEngine::finish(int status) noexcept {
       MPI_Finalize();
       return status_of_job();
     }
-  } catch (const Error&) {  // MPI does not work any more.
+  } catch (const Error&) {  // MPI no longer works.
   }
   abort_job(status_of_job());
   return status_of_job();

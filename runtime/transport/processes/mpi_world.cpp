@@ -1,3 +1,4 @@
+// Joins a job over MPI.
 #include "runtime/transport/processes/mpi_world.h"
 
 #include "runtime/transport/processes/mpi_engine.h"

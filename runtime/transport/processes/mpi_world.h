@@ -1,4 +1,4 @@
-// Ranks as processes, started by mpirun or srun, over MPI.
+// Ranks as processes that mpirun or srun started, over MPI.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,11 @@
 
 namespace ptdp {
 
-/// Whether this program was built with MPI.
+/// Returns whether this program was built with MPI.
 [[nodiscard]] bool has_mpi();
 
-/// Initialises MPI; waits for all processes of the job. Throws Error(kBadInput) where the program
-/// was built without MPI, Error(kRuntimeFault) where MPI does not start.
+/// Initializes MPI and waits for all processes of the job. Throws Error(kBadInput) when the program
+/// was built without MPI, and Error(kRuntimeFault) when MPI does not start.
 [[nodiscard]] std::unique_ptr<JobProcess> join_mpi_job();
 
 }  // namespace ptdp

@@ -1,3 +1,4 @@
+// Turns buffers into packets and back.
 #include "runtime/transport/processes/process_communicator.h"
 
 #include <algorithm>
@@ -11,7 +12,8 @@
 namespace ptdp {
 namespace {
 
-/// The finaliser of SplitMix64: every bit of the result depends on every bit of both.
+/// Returns a hash of both arguments by the finalizer of SplitMix64: every bit of the result depends
+/// on every bit of both.
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   std::uint64_t z = hash * 0x9E3779B97F4A7C15U + value + 0x9E3779B97F4A7C15U;
   z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
@@ -106,7 +108,7 @@ void ProcessCommunicator::take(ProcessReceive& receive) {
   engine().pool().give_back(std::move(arrived.packet));
 }
 
-// Packets lie in the host's memory.
+// The packet lies in host memory, so that a device needs a copy of it.
 void ProcessCommunicator::combine_received(Buffer sent, Buffer to, Reduction reduction) {
   if (!is_on_device_ || sent.empty()) {
     combine(sent, to, reduction, backend());

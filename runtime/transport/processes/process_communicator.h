@@ -15,7 +15,8 @@
 
 namespace ptdp {
 
-/// What the ends of a world share. The world ends with the last of them.
+/// The state that all ends of a world in this process share. The world ends with the last of its
+/// ends.
 class ProcessWorldState {
  public:
   ProcessWorldState(std::shared_ptr<ProcessEngine> engine, CollectiveAlgorithm algorithm)
@@ -28,6 +29,7 @@ class ProcessWorldState {
 
   [[nodiscard]] ProcessEngine& engine() const { return *engine_; }
   [[nodiscard]] CollectiveAlgorithm algorithm() const { return algorithm_; }
+  /// Returns the number of the world within the job, from 1.
   [[nodiscard]] std::uint32_t number() const { return number_; }
 
  private:
@@ -36,16 +38,16 @@ class ProcessWorldState {
   std::uint32_t number_;
 };
 
-/// Processes that talk to each other, apart from other groups.
+/// A group of processes whose messages are separate from those of other groups.
 struct ProcessGroup {
-  /// Formed alike by all members, each by itself, out of what makes a group: 64 bits, so that two
-  /// of a thousand groups are the same once in 10^13 jobs.
+  /// A hash of what makes the group, which every member computes by itself. It has 64 bits, so that
+  /// two of a thousand groups collide once in 10^13 jobs.
   std::uint64_t id = 0;
-  std::vector<int> members;  ///< Ranks of the job.
+  std::vector<int> members;  ///< The members' ranks in the job, by rank in the group.
 };
 
-/// Made by JobWorld. Sends are copied; a message is copied again when it is waited for. Buffers are
-/// touched in calls of this end alone.
+/// One process's end of a group of processes, made by JobWorld. A send copies its buffer; a message
+/// is copied again when it is waited for. Only calls of this end touch the buffers.
 class ProcessCommunicator final : public MessageCommunicator {
  public:
   ProcessCommunicator(std::shared_ptr<ProcessWorldState> world, ProcessGroup group, int rank,
@@ -69,12 +71,18 @@ class ProcessCommunicator final : public MessageCommunicator {
   void withdraw_collectives() noexcept override;
 
  private:
+  /// Returns the number by which packets name this group and a kind of traffic.
   [[nodiscard]] std::uint64_t channel(Traffic traffic) const;
+  /// Returns the rank in the job of rank `rank` of this group.
   [[nodiscard]] int member(int rank) const {
     return group_.members[static_cast<std::size_t>(rank)];
   }
+  /// Returns the mailbox for messages of rank `from` of this group.
   [[nodiscard]] Mailbox& mailbox(int from, Traffic traffic);
+  /// Copies an arrived packet into its buffer, or combines it, and frees `receive`. Throws
+  /// Error(kRuntimeFault) when sizes or types differ.
   void take(ProcessReceive& receive);
+  /// Combines elements in host memory with `to`, which may be in device memory.
   void combine_received(Buffer sent, Buffer to, Reduction reduction);
 
   [[nodiscard]] ProcessEngine& engine() const { return world_->engine(); }
@@ -83,8 +91,9 @@ class ProcessCommunicator final : public MessageCommunicator {
   ProcessGroup group_;
   int rank_;
   bool is_on_device_;
-  std::map<std::pair<std::vector<int>, int>, std::uint64_t> groups_made_;  ///< By ranks and tag.
-  std::vector<Mailbox*> mailboxes_;  ///< [traffic][from]; null before their first use.
+  /// Numbers of calls of group(), by ranks and tag.
+  std::map<std::pair<std::vector<int>, int>, std::uint64_t> groups_made_;
+  std::vector<Mailbox*> mailboxes_;  ///< Mailboxes by [traffic][from]; null before their first use.
   RequestTable<ProcessReceive> receives_;
 };
 

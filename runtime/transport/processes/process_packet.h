@@ -1,4 +1,4 @@
-// Messages between processes, and the memory in which they travel.
+// Packets, in which messages travel between processes, and the pool of their memory.
 #pragma once
 
 #include <algorithm>
@@ -18,55 +18,62 @@
 
 namespace ptdp {
 
-/// What the first bytes of a message say of it. Hosts of a job have the same byte order.
+/// The first bytes of a packet, which describe its contents. Hosts of a job have the same byte
+/// order.
 struct PacketHeader {
+  /// What a packet carries.
   enum class Kind : std::uint8_t {
-    kElements,
-    kAbort,    ///< Ends a world; without elements.
-    kLost,     ///< A process is gone: ends all worlds; without elements.
-    kGoodbye,  ///< The sender finished; without elements.
-    kText,     ///< What processes that meet, call or watch each other say.
+    kElements,  ///< Elements of a message.
+    kAbort,     ///< Ends one world; has no elements.
+    kLost,      ///< A process is gone, which ends all worlds; has no elements.
+    kGoodbye,   ///< The sender came to finish(); has no elements.
+    kText,      ///< Text that processes exchange when they meet, call or watch each other.
   };
 
-  /// Begins every message: what strangers send over TCP begins otherwise. Ends with the version of
-  /// all that processes tell each other.
+  /// The mark that begins every packet, and that no stranger's bytes over TCP begin with. Its
+  /// lowest byte is the version of everything that processes tell each other.
   static constexpr std::uint64_t kMark = 0x70746470'74637002;
 
   std::uint64_t mark = kMark;
-  std::uint64_t group = 0;  ///< Of a group and a kind of traffic.
-  std::int64_t size = 0;    ///< Elements.
-  std::uint32_t world = 0;
-  std::int32_t status = 0;  ///< What the job is to end with: of kAbort.
+  std::uint64_t group = 0;  ///< Channel: a hash of a group and a kind of traffic.
+  std::int64_t size = 0;    ///< Number of elements.
+  std::uint32_t world = 0;  ///< Number of the world.
+  std::int32_t status = 0;  ///< The exit status of the job, in a kAbort.
   Kind kind = Kind::kElements;
   DataType type = DataType::kFloat32;
 };
 
-/// A message as it travels: a header, then elements, in whole blocks of 64 bytes. So the elements
-/// are aligned to 64 bytes, and MPI's counts of 31 bits suffice for 128 GiB.
+/// A message as it travels: a header, then elements, in whole blocks of 64 bytes. The elements are
+/// thus aligned to 64 bytes, and MPI's 31-bit counts suffice for 128 GiB.
 class Packet {
  public:
   static constexpr std::int64_t kBlockBytes = 64;
   static_assert(sizeof(PacketHeader) <= kBlockBytes && std::is_trivially_copyable_v<PacketHeader>);
 
   Packet() = default;
-  /// Uninitialised but for the first block, a default header.
+  /// Allocates `blocks` blocks. Only the first block is initialized, with zeros and a default
+  /// header.
   explicit Packet(std::int64_t blocks)
       : memory_(static_cast<std::byte*>(::operator new (
             static_cast<std::size_t>(blocks* kBlockBytes), std::align_val_t{kBlockBytes}))),
         capacity_(blocks) {
-    std::memset(memory_.get(), 0, kBlockBytes);  // all of it travels
+    std::memset(memory_.get(), 0, kBlockBytes);  // All of the block travels.
     new (memory_.get()) PacketHeader;
   }
 
+  /// Returns the number of blocks of a packet with `bytes` bytes of elements.
   [[nodiscard]] static std::int64_t blocks_for(std::int64_t bytes) {
     return 1 + (bytes + kBlockBytes - 1) / kBlockBytes;
   }
-  [[nodiscard]] std::int64_t capacity() const { return capacity_; }  ///< In blocks.
+  /// Returns the size of the memory [blocks].
+  [[nodiscard]] std::int64_t capacity() const { return capacity_; }
+  /// Returns the first byte of the packet, which its header begins.
   [[nodiscard]] void* memory() const { return memory_.get(); }
   [[nodiscard]] PacketHeader& header() const {
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): made there by the constructor
     return *std::launder(reinterpret_cast<PacketHeader*>(memory_.get()));
   }
+  /// Returns the elements that the header describes, behind the first block.
   [[nodiscard]] Buffer elements() const {
     return {memory_.get() + kBlockBytes, header().size, header().type};
   }
@@ -82,10 +89,11 @@ class Packet {
   std::int64_t capacity_ = 0;
 };
 
-/// Keeps the memory of packets for the next: fresh memory costs as much as the copy. Of any thread.
+/// A pool that keeps the memory of packets for later ones, because fresh memory costs as much as
+/// the copy. Any thread may use it.
 class PacketPool {
  public:
-  /// Of at least so many blocks.
+  /// Returns a packet of at least `blocks` blocks, whose header is unspecified.
   [[nodiscard]] Packet take(std::int64_t blocks) {
     const std::size_t place = place_of(blocks);
     {
@@ -100,6 +108,7 @@ class PacketPool {
     }
     return Packet(std::int64_t{1} << place);
   }
+  /// Keeps the memory of `packet` for a later take(), unless the pool then exceeds 64 MiB.
   void give_back(Packet packet) {
     const std::lock_guard lock(mutex_);
     if (kept_ + packet.capacity() <= kMostKept) {
@@ -109,16 +118,18 @@ class PacketPool {
   }
 
  private:
+  /// The most memory that the pool keeps [blocks].
   static constexpr std::int64_t kMostKept = (std::int64_t{64} << 20) / Packet::kBlockBytes;
 
-  /// The power of two that is not below.
+  /// Returns log2 of the smallest power of two that is at least `blocks`.
   [[nodiscard]] static std::size_t place_of(std::int64_t blocks) {
     return static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(blocks - 1)));
   }
 
   std::mutex mutex_;
-  std::array<std::vector<Packet>, 64> spares_;  ///< By log2 of their blocks.
-  std::int64_t kept_ = 0;                       ///< Blocks.
+  /// Packets kept, by log2 of their capacity [blocks].
+  std::array<std::vector<Packet>, 64> spares_;
+  std::int64_t kept_ = 0;  ///< Total capacity of the packets kept [blocks].
 };
 
 }  // namespace ptdp

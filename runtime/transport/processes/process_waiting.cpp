@@ -1,4 +1,4 @@
-// How threads wait for messages, and how a world ends.
+// How threads wait for messages, and how an aborted world ends.
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -10,16 +10,18 @@
 namespace ptdp {
 namespace {
 
-/// For the courier to tell of an abort; half of it for what it sent to leave.
+/// How long abort() waits for the courier to tell other processes.
 constexpr auto kTellingPatience = std::chrono::milliseconds(100);
+/// How long the courier waits for its notices of an abort to leave.
 constexpr auto kNoticePatience = std::chrono::milliseconds(50);
 
 /// How long a send may take by itself before the courier looks after it.
 constexpr auto kSendPatience = std::chrono::microseconds(100);
-/// How long the others get to leave an aborted world before the job is ended.
+/// How long other processes get to leave an aborted world before the job is ended.
 constexpr auto kFarewell = std::chrono::seconds(2);
+/// The longest sleep between two looks of progress_until().
 constexpr auto kLongestNap = std::chrono::microseconds(1000);
-/// A thread that sleeps looks for an abort at least so often.
+/// The longest sleep of a thread that waits for the one that polls; it then looks for an abort.
 constexpr auto kLongestSleep = std::chrono::milliseconds(5);
 
 }  // namespace
@@ -37,13 +39,13 @@ void ProcessEngine::wait_until(const std::function<bool()>& is_over) {
       continue;
     }
     ++num_followers_;
-    changed_.notify_all();  // whoever polls may sleep
+    changed_.notify_all();  // The polling thread may be asleep.
     changed_.wait_for(lock, kLongestSleep);
     --num_followers_;
   }
 }
 
-// Returns early where the world is aborted.
+// It returns early when the world is aborted.
 void ProcessEngine::poll_until(Lock& lock, int looks, const std::function<bool()>& is_over) {
   is_polled_ = true;
   Polling polling(looks);
@@ -98,7 +100,7 @@ void ProcessEngine::deliver_sends() {
       look_while_idle();
       continue;
     }
-    // Most sends are done soon, and somebody waits for something soon.
+    // Most sends finish soon by themselves, and soon some thread waits and polls.
     lock.unlock();
     std::this_thread::sleep_for(kSendPatience);
     lock.lock();
@@ -148,8 +150,8 @@ void ProcessEngine::abort(int status) noexcept {
   if (place_.size == 1) {
     return;
   }
-  // The courier tells them: MPI may hang where a process is gone, and whoever ends the run must
-  // not.
+  // The courier tells the others. MPI may hang when a process is gone, and the thread that ends the
+  // run must not hang.
   telling_ = Telling::kAsked;
   const Clock::time_point deadline = Clock::now() + kTellingPatience;
   while (telling_ == Telling::kAsked && Clock::now() < deadline) {

@@ -1,3 +1,4 @@
+// Makes JobProcess and JobWorld out of any engine.
 #include "runtime/transport/processes/process_world.h"
 
 #include <cassert>
@@ -10,6 +11,7 @@
 namespace ptdp {
 namespace {
 
+/// A world of processes over a ProcessEngine.
 class ProcessWorld final : public JobWorld {
  public:
   ProcessWorld(std::shared_ptr<ProcessEngine> engine, int size, CollectiveAlgorithm algorithm)
@@ -33,6 +35,7 @@ class ProcessWorld final : public JobWorld {
   int size_ = 1;
 };
 
+/// This process of a job, over a ProcessEngine that it shares with its worlds.
 class EngineProcess final : public JobProcess {
  public:
   explicit EngineProcess(std::shared_ptr<ProcessEngine> engine) : engine_(std::move(engine)) {}

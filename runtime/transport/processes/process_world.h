@@ -1,4 +1,4 @@
-// Processes as ranks, over an engine that moves their messages.
+// Makes a job's worlds of processes out of an engine.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 
 namespace ptdp {
 
+/// Returns this process as one of a job, whose messages `engine` moves.
 [[nodiscard]] std::unique_ptr<JobProcess> process_of(std::shared_ptr<ProcessEngine> engine);
 
 }  // namespace ptdp

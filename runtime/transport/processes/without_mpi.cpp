@@ -1,4 +1,4 @@
-// In place of mpi_*.cpp where MPI was not found.
+// Replaces mpi_*.cpp in builds without MPI.
 #include "cost_model/error.h"
 #include "runtime/transport/processes/mpi_world.h"
 

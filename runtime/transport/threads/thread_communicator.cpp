@@ -1,3 +1,4 @@
+// Turns sends and receives into transfers over the links of a group.
 #include "runtime/transport/threads/thread_communicator.h"
 
 #include <algorithm>
@@ -7,7 +8,8 @@
 namespace ptdp {
 namespace {
 
-/// Slices below this are copied once more rather than make their sender wait.
+/// Smallest slice that is offered in place [B]. Smaller slices are copied once more, so that their
+/// sender does not wait.
 constexpr std::int64_t kSmallestOffer = 16 << 10;
 
 }  // namespace
@@ -72,7 +74,7 @@ Request ThreadCommunicator::start_receive(Buffer buffer, int from, Traffic traff
 
 void ThreadCommunicator::wait_all(std::span<const Request> requests) {
   throw_if_aborted();
-  // Receives first: two ranks that exchange slices wait for each other's to be taken.
+  // Receives come first: two ranks that exchange slices each wait until the other takes theirs.
   finish(requests, /*are_offers=*/false);
   finish(requests, /*are_offers=*/true);
 }
@@ -83,7 +85,7 @@ void ThreadCommunicator::finish(std::span<const Request> requests, bool are_offe
            transfers_[request].is_offer == are_offers;
   };
   const Event mark = are_offers ? Event{} : lanes_.mark();
-  // Counted as one until all are looked at, so that it sinks to 0 once.
+  // It starts at 1 until all transfers are looked at, so that it reaches 0 only once.
   Countdown remaining = 1;
   for (const Request& request : requests) {
     if (is_meant(request)) {

@@ -1,4 +1,4 @@
-// The end of one thread of a group of threads.
+// One thread's end of a group of threads.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,17 @@
 
 namespace ptdp {
 
-/// Made by ThreadWorld. Messages are copied into the buffer of a receiver that waits for them, else
-/// kept; what a collective sends stays where it is until its receiver takes it from there, unless
-/// it is small. Nobody touches a buffer of a rank that is neither in a collective nor waits for a
-/// receive, so that a thread may throw at any time. On a device the buffers are ready, and may be
-/// touched again, as seen by the lane of the thread that makes the call.
+/// One thread's end of a group of threads, made by ThreadWorld. A message is copied into the buffer
+/// of a receiver that waits for it, or else into a copy that is kept. What a collective sends stays
+/// in place until its receiver takes it from there, unless it is small.
+///
+/// Nobody touches the buffers of a rank outside collectives and waits for receives, so a thread may
+/// throw at any time. On a device, buffers are ready, and may be touched again, only for the lane
+/// of the calling thread.
 class ThreadCommunicator final : public MessageCommunicator {
  public:
-  /// `group` is one of the world's.
+  /// `group` belongs to `world`; `rank` is this thread's rank in it. `backend` must outlive the
+  /// communicator.
   ThreadCommunicator(std::shared_ptr<ThreadWorldState> world, ThreadGroup& group, int rank,
                      Backend& backend);
   ThreadCommunicator(const ThreadCommunicator&) = delete;
@@ -41,9 +44,12 @@ class ThreadCommunicator final : public MessageCommunicator {
   void withdraw_collectives() noexcept override;
 
  private:
+  /// Throws Aborted when the world is aborted.
   void throw_if_aborted() const;
+  /// Returns the link of this group from rank `from` to rank `to` for one kind of traffic.
   [[nodiscard]] ThreadLink& link(int from, int to, Traffic traffic) const;
-  /// Waits for the receives, or the offers, among `requests`.
+  /// Waits for those of `requests` that are offers, or for those that are receives. Throws Aborted
+  /// when the world is aborted meanwhile.
   void finish(std::span<const Request> requests, bool are_offers);
 
   std::shared_ptr<ThreadWorldState> world_;

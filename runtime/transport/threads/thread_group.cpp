@@ -1,3 +1,4 @@
+// Creates links and groups of threads at their first use.
 #include "runtime/transport/threads/thread_group.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 namespace ptdp {
 namespace {
 
+/// Returns the ranks 0..size−1.
 std::vector<int> all_ranks(int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -16,8 +18,9 @@ std::vector<int> all_ranks(int size) {
 }
 
 // A thread that yields finds its message about 2 us after it was sent, one that slept 5 to 40 us.
-// With many ranks per core whoever looks keeps the core from the one that is waited for: measured
-// on 2 cores, 64 looks of each of 2 ranks and 16 of each of 8 are best, and none of 64 or more.
+// With many ranks per core, a thread that looks keeps the core from the one it waits for. Measured
+// on 2 cores, best are 64 looks for each of 2 ranks, 16 for each of 8, and none for each of 64 or
+// more.
 std::deque<WaitSlot> parking_places(int size) {
   std::deque<WaitSlot> places;
   for (int rank = 0; rank < size; ++rank) {

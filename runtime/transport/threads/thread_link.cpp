@@ -1,3 +1,4 @@
+// How two threads hand over messages and offers, and who of them does the copying.
 #include "runtime/transport/threads/thread_link.h"
 
 #include <algorithm>
@@ -13,16 +14,16 @@ namespace {
 
 using State = Transfer::State;
 
-constexpr std::int64_t kSmallestCopy = 64;  // Bytes; so that scalars of all types share memory.
+constexpr std::int64_t kSmallestCopy = 64;  // Bytes, so that scalars of all types share memory.
 
-/// Whether a thread waits and this was the last that it waits for. The countdown is that thread's:
-/// it may be gone once the link's lock is released.
+/// Returns whether a thread waits for `transfer` and this was the last that it waits for. The
+/// countdown is that thread's: it may be gone once the link's lock is released.
 bool count_down(const Transfer& transfer) {
   return transfer.countdown != nullptr &&
          transfer.countdown->fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 
-/// On the contents of a copy, behind what was done to them last.
+/// Calls `work` on the contents of a copy, behind the latest work on them, and marks it.
 template <class Work>
 void work_on_copy(Message& message, const LinkBackend& backend, const Work& work) {
   if (!message.contents.empty()) {
@@ -32,7 +33,7 @@ void work_on_copy(Message& message, const LinkBackend& backend, const Work& work
   }
 }
 
-// One by one, so that a long list does not take a deep stack.
+// Releases one message at a time, so that a long list does not take a deep stack.
 void release_all(std::unique_ptr<Message>& first) {
   while (first != nullptr) {
     first = std::move(first->next);
@@ -54,7 +55,7 @@ void ThreadLink::send(Buffer buffer, const LinkBackend& backend) {
   }
 }
 
-// The first receive, if its receiver lets others write.
+// Takes the first receive, if its receiver lets others write to it; returns null otherwise.
 Transfer* ThreadLink::claim(Buffer buffer) {
   const std::lock_guard lock(mutex_);
   Transfer* const receive = first_receive_;
@@ -98,7 +99,7 @@ std::unique_ptr<Message> ThreadLink::take_spare(std::int64_t bytes) {
   return found;
 }
 
-// The larger ones stay, and what a lane may be at yet.
+// Keeps the larger copies, and those in device memory, which a lane may still be using.
 void ThreadLink::keep_for_reuse(std::unique_ptr<Message> message) {
   const std::lock_guard lock(mutex_);
   for (std::unique_ptr<Message>& spare : spares_) {
@@ -115,7 +116,7 @@ void ThreadLink::keep_for_reuse(std::unique_ptr<Message> message) {
   }
 }
 
-// On a buffer that the other side let this one work on.
+// Calls `work` on a buffer that the other side has handed over.
 template <class Work>
 void ThreadLink::work_on(Transfer& transfer, WaitSlot& place, const LinkBackend& backend,
                          const Work& work) {
@@ -258,7 +259,7 @@ void ThreadLink::withdraw(Transfer& transfer, const LinkBackend& backend) noexce
     try {
       backend.wait_for(ended.mark);
     } catch (...) {
-      // The device failed, and with it what it did to the buffer.
+      // The device failed, and with it its work on the buffer.
     }
   }
 }

@@ -1,3 +1,4 @@
+// Makes the ends of a world of threads.
 #include "runtime/transport/threads/thread_world.h"
 
 #include <cassert>

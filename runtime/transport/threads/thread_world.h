@@ -10,8 +10,9 @@ namespace ptdp {
 
 struct ThreadWorldState;
 
-/// What the threads share. A message is copied once if its receiver waits for it, else twice: it is
-/// kept in memory of the transport's own, so that no send waits.
+/// The world of ranks that are threads of one process. A message is copied once when its receiver
+/// waits for it, and twice otherwise. It is then kept in memory of the transport, so that no send
+/// waits.
 class ThreadWorld {
  public:
   ThreadWorld(int size, CollectiveAlgorithm algorithm);
@@ -21,13 +22,15 @@ class ThreadWorld {
   ThreadWorld& operator=(ThreadWorld&&) = delete;
   ~ThreadWorld();
 
+  /// Returns the number of ranks.
   [[nodiscard]] int size() const;
-  /// The end of one rank: to be called once for each, by any thread, and used by one thread at a
-  /// time. `backend` must outlive it and the groups made of it.
+  /// Returns the end of rank `rank`. Any thread may call it, once for each rank; one thread at a
+  /// time uses the result. `backend` must outlive the end and the groups made from it.
   [[nodiscard]] std::unique_ptr<Communicator> communicator(int rank, Backend& backend);
-  /// Ends all communication: whoever waits for a message, and every call from here on, throws
-  /// Aborted. Buffers of a rank that left its call are not written to any more. Of any thread.
+  /// Ends all communication: pending waits and all later calls throw Aborted. Buffers of a rank
+  /// that left its call are not written to any more. Any thread may call it.
   void abort() noexcept;
+  /// Returns whether abort() was called.
   [[nodiscard]] bool is_aborted() const noexcept;
 
  private:

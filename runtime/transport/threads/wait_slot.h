@@ -1,4 +1,4 @@
-// Where the threads of a rank wait.
+// Where the threads of a rank wait for other threads.
 #pragma once
 
 #include <atomic>
@@ -8,16 +8,16 @@
 
 namespace ptdp {
 
-/// What a thread still waits for.
+/// The number of transfers that a waiting thread still waits for.
 using Countdown = std::atomic<int>;
 
+/// A place where threads of one rank wait: they look for a while, then sleep until woken.
 class WaitSlot {
  public:
-  /// `looks`: how often a thread looks again, with the core left to others in between, before it
-  /// sleeps.
+  /// `looks` is how often a thread looks and yields the core before it sleeps.
   explicit WaitSlot(int looks) : looks_(looks) {}
 
-  /// Returns once `is_over()`, which another thread makes true before it calls wake().
+  /// Returns once `is_over()` is true. Another thread makes it true before it calls wake().
   template <class Condition>
   void wait_until(const Condition& is_over) {
     for (int i = 0; i < looks_; ++i) {
@@ -30,8 +30,9 @@ class WaitSlot {
     woken_.wait(lock, is_over);
   }
 
+  /// Wakes the threads that sleep here, so that they look again.
   void wake() {
-    // The lock keeps a sleeper from missing it between its look and its sleep.
+    // The lock prevents that a thread misses the notification between its look and its sleep.
     { const std::lock_guard lock(mutex_); }
     woken_.notify_all();
   }

@@ -1,3 +1,4 @@
+// SHA-256 and HMAC, written out so that no cryptography library is needed.
 #include "runtime/transport/processes/tcp/keyed_digest.h"
 
 #include <fmt/format.h>
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::size_t kBlock = 64;  // [B]
 
-/// The first 32 bits of the fractions of the cube roots of the first 64 primes.
+/// Round constants: the first 32 bits of the fractions of the cube roots of the first 64 primes.
 constexpr std::array<std::uint32_t, 64> kRoundConstants = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -22,13 +23,13 @@ constexpr std::array<std::uint32_t, 64> kRoundConstants = {
     0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
-/// Of the square roots of the first 8.
+/// First state: the first 32 bits of the fractions of the square roots of the first 8 primes.
 constexpr std::array<std::uint32_t, 8> kFirstState = {
     0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
 using State = std::array<std::uint32_t, 8>;
 
-/// FIPS 180-4, section 6.2.2.
+/// Adds one block of 64 bytes to the state of a SHA-256. Source: FIPS 180-4, section 6.2.2.
 void add_block(State& state, std::string_view block) {
   std::array<std::uint32_t, 64> w{};
   for (std::size_t t = 0; t < 16; ++t) {
@@ -64,7 +65,7 @@ void add_block(State& state, std::string_view block) {
   }
 }
 
-/// 32 bytes.
+/// Returns the SHA-256 of `message`, 32 bytes.
 std::string sha256(std::string message) {
   const std::uint64_t bits = 8 * message.size();
   message += '\x80';

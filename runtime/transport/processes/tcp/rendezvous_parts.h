@@ -1,4 +1,4 @@
-// The two parts of a meeting over TCP: that of rank 0, and that of every other rank.
+// The two parts of a meeting over TCP: rank 0's, and that of every other rank.
 #pragma once
 
 #include <chrono>
@@ -12,31 +12,36 @@ namespace ptdp {
 
 using RendezvousClock = std::chrono::steady_clock;
 
-/// The part of rank 0; throws as join_tcp_job() does.
+/// Runs rank 0's part of a meeting and returns its result. Throws as join_tcp_job() does.
 [[nodiscard]] Rendezvous host_rendezvous(const TcpJobOptions& options, PacketPool& pool);
-/// The part of a rank above 0; throws as join_tcp_job() does.
+/// Runs the part of a rank above 0 in a meeting and returns its result. Throws as join_tcp_job()
+/// does.
 [[nodiscard]] Rendezvous join_rendezvous(const TcpJobOptions& options, PacketPool& pool);
 
-/// For somebody who connected to say who he is, and for an answer to that.
+/// How long a caller may take to say who it is, and rank 0 to answer that.
 inline constexpr auto kHelloPatience = std::chrono::seconds(10);
-/// Throws Error(kRuntimeFault).
+/// Throws Error(kRuntimeFault) with the text `what`.
 [[noreturn]] void fail_to_meet(const std::string& what);
 
-/// The time of a meeting: how long it may take, and when to say what is waited for.
+/// The time limit of a meeting, and the times to report what the meeting waits for.
 class Patience {
  public:
   explicit Patience(const TcpJobOptions& options)
       : options_(&options), next_notice_(begin_ + steady_duration(options.notice_interval)) {}
 
+  /// Returns whether the time limit has passed.
   [[nodiscard]] bool is_over() const { return RendezvousClock::now() >= end(); }
+  /// Returns the time limit, or the largest time when there is none.
   [[nodiscard]] RendezvousClock::time_point end() const {
     return options_->timeout ? begin_ + steady_duration(*options_->timeout)
                              : RendezvousClock::time_point::max();
   }
+  /// Returns the time since the meeting began [s].
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(RendezvousClock::now() - begin_).count();
   }
-  /// Says what is waited for, where it is time to.
+  /// Reports what the meeting waits for, once per notice interval. Calls `what` only when a report
+  /// is due.
   void notice(const std::function<std::string()>& what);
 
  private:

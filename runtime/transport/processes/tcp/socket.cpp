@@ -1,3 +1,4 @@
+// Wraps the system's calls for sockets, addresses and host names.
 #include "runtime/transport/processes/tcp/socket.h"
 
 #include <arpa/inet.h>
@@ -29,9 +30,9 @@ void set_option(const Descriptor& socket, int level, int option, int value) {
   ::setsockopt(socket.get(), level, option, &value, sizeof value);
 }
 
-/// Small messages leave at once, and where nothing is under way a host that vanished is noticed
-/// after a minute. (With something under way the system gives up after a quarter of an hour; a
-/// process that is merely stopped must not be given up.)
+/// Lets small messages leave at once, and detects a vanished host after a minute when nothing is in
+/// flight. With something in flight the system gives up after a quarter of an hour. A shorter limit
+/// would also give up a process that is merely stopped.
 void prepare_connection(const Descriptor& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -40,13 +41,14 @@ void prepare_connection(const Descriptor& socket) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
-/// As bind(2) and connect(2) take it.
+/// Returns `address` as bind(2) and connect(2) take it.
 template <class Address>
 const sockaddr* as_sockaddr(const Address& address) {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): the system's way
   return reinterpret_cast<const sockaddr*>(&address);
 }
 
+/// Returns the address that stands for all addresses of this host.
 SocketAddress any_address(int family, std::uint16_t port) {
   SocketAddress any;
   if (family == AF_INET6) {
@@ -76,7 +78,7 @@ std::uint16_t port_of(const SocketAddress& address) {
   return ntohs(four.sin_port);
 }
 
-/// 0, or the error number.
+/// Listens at `address`. Returns 0, or the system's error number.
 int try_to_listen(SocketAddress address, Listening& listening) {
   const int family = address.storage.ss_family;
   listening.socket = new_stream(family);
@@ -104,7 +106,7 @@ Listening listen_on(std::uint16_t port, const std::string& address) {
   Listening listening{.address = address};
   int fault = EADDRNOTAVAIL;
   if (address.empty()) {
-    fault = try_to_listen(any_address(AF_INET6, port), listening);  // takes IPv4 too
+    fault = try_to_listen(any_address(AF_INET6, port), listening);  // It takes IPv4 too.
     if (fault == EAFNOSUPPORT || fault == EADDRNOTAVAIL) {
       fault = try_to_listen(any_address(AF_INET, port), listening);
     }
@@ -254,7 +256,8 @@ std::vector<std::string> own_addresses() {
       std::memcpy(&address.storage, each->ifa_addr,
                   family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
       std::string text = to_text(address);
-      if (!text.starts_with("fe80:")) {  // of a link: means nothing without its name
+      // A link-local address means nothing without the name of its link.
+      if (!text.starts_with("fe80:")) {
         addresses.push_back(std::move(text));
       }
     }
@@ -273,7 +276,7 @@ std::string own_address_of(const std::string& host) {
   std::string address;
   for (const SocketAddress& found : resolve(host, 0).addresses) {
     const std::string each = to_text(found);
-    // What a name of a host means to the host itself may be its loopback, and others cannot follow.
+    // A host's own name may mean its loopback on the host itself, which other hosts cannot reach.
     const bool is_meant =
         is_loopback(host)
             ? is_loopback(each)

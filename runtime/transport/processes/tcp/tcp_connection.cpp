@@ -1,3 +1,4 @@
+// Sends and receives packets piece by piece, as far as a socket allows without blocking.
 #include "runtime/transport/processes/tcp/tcp_connection.h"
 
 #include <sys/socket.h>
@@ -8,10 +9,12 @@
 namespace ptdp {
 namespace {
 
+/// Returns the bytes of a packet as it is sent: its first block and its elements [B].
 std::int64_t bytes_on_wire(const Packet& packet) {
   return Packet::kBlockBytes + packet.elements().bytes();
 }
 
+/// Returns whether a header is one of ours, with elements of at most `most` bytes.
 bool is_sound(const PacketHeader& header, std::int64_t most) {
   return header.mark == PacketHeader::kMark && header.kind <= PacketHeader::Kind::kText &&
          header.type <= DataType::kInt32 && header.size >= 0 &&
@@ -49,7 +52,8 @@ void TcpConnection::send(Packet packet) {
 
 void TcpConnection::send_text(const std::string& text) {
   constexpr std::size_t element = sizeof(std::int32_t);
-  const auto size = static_cast<std::int64_t>(text.size() / element + 1);  // and a zero byte
+  // The element count includes at least one zero byte.
+  const auto size = static_cast<std::int64_t>(text.size() / element + 1);
   Packet packet = pool_->take(Packet::blocks_for(size * static_cast<std::int64_t>(element)));
   packet.header() = {.size = size, .kind = PacketHeader::Kind::kText, .type = DataType::kInt32};
   const Buffer elements = packet.elements();
@@ -69,7 +73,7 @@ void TcpConnection::flush() {
     }
     if (count < 0) {
       if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) {
-        is_broken_ = true;  // what the other side said before it went is still to be read
+        is_broken_ = true;  // What the other side sent before it went is still to be read.
         unsent_.clear();
       }
       return;
@@ -83,7 +87,8 @@ void TcpConnection::flush() {
   }
 }
 
-/// Whether all of `size` bytes from `to` on are there, of which the packet's first are.
+/// Receives until `size` bytes at `to` are filled. Returns false when more have yet to arrive, or
+/// when the connection ended.
 bool TcpConnection::fill(std::byte* to, std::int64_t size) {
   while (size > 0) {
     const ssize_t count = ::recv(socket_.get(), to, static_cast<std::size_t>(size), MSG_DONTWAIT);
@@ -104,7 +109,8 @@ bool TcpConnection::fill(std::byte* to, std::int64_t size) {
   return true;
 }
 
-/// The header is there: the memory for the whole packet.
+/// Takes memory for the packet whose header arrived. Returns false, and closes the connection, if
+/// the header is invalid.
 bool TcpConnection::take_header(std::int64_t most) {
   PacketHeader header;
   std::memcpy(&header, header_.data(), sizeof header);

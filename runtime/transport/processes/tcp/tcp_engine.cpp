@@ -1,3 +1,4 @@
+// Moves packets over the connections of a meeting and over routes, and notices processes that died.
 #include "runtime/transport/processes/tcp/tcp_engine.h"
 
 #include <fmt/format.h>
@@ -14,13 +15,15 @@
 namespace ptdp {
 namespace {
 
-/// What is taken from one connection before others have their turn [B].
+/// The most that is taken from one connection before others get their turn [B].
 constexpr std::int64_t kMostAtOnce = std::int64_t{4} << 20;
+/// How long a caller may take to say who it is.
 constexpr auto kStrangersPatience = std::chrono::seconds(10);
-/// For the others to hang up after the last goodbye.
+/// How long the other processes may take to hang up after the last goodbye.
 constexpr auto kHangUpPatience = std::chrono::seconds(2);
 
-/// Rank 0 has a connection to every process, and many systems allow 1024 unless asked.
+/// Raises the limit of open files: rank 0 has a connection to every process, and many systems allow
+/// 1024 by default.
 void allow_many_connections() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -61,7 +64,7 @@ TcpEngine::~TcpEngine() {
   if (is_leaving_) {
     return;
   }
-  // Whoever leaves without finish() hangs the others.
+  // A process that leaves without finish() would hang the others.
   const Lock lock = locked();
   try {
     tell_all_but(place().rank, static_cast<int>(ExitStatus::kBug), PacketHeader::Kind::kAbort);
@@ -228,7 +231,7 @@ void TcpEngine::take(Inlet& inlet, Packet packet) {
   sort(std::move(packet), from);
 }
 
-/// Somebody connected and says who he is.
+/// Handles the first text of a caller: answers a greeting, and refuses anything else.
 void TcpEngine::greet(Inlet& inlet, const std::string& text) {
   const std::optional<TcpGreeting> greeting = parse_greeting_text(text);
   if (greeting && greeting->opens(rendezvous_.secret, place().rank) &&
@@ -248,7 +251,7 @@ void TcpEngine::greet(Inlet& inlet, const std::string& text) {
   inlet.connection.close();
 }
 
-/// The other side hung up.
+/// Handles a connection that the other side closed.
 void TcpEngine::note_end(Inlet& inlet) {
   busy_inlets_.erase(&inlet);
   if (inlet.is_of_meeting && !inlet.said_goodbye && !is_lost()) {
@@ -256,14 +259,15 @@ void TcpEngine::note_end(Inlet& inlet) {
   }
 }
 
-/// This process says so, and tells the others.
+/// Reports a loss in this process and tells the other processes.
 void TcpEngine::report_loss(const std::string& why) {
   lose(why);
   tell_all_but(place().rank, static_cast<int>(ExitStatus::kRuntimeFault),
                PacketHeader::Kind::kLost);
 }
 
-/// Rank 0 tells all; others tell rank 0, which does.
+/// Sends a notice to all neighbors of the meeting but `rank`. Rank 0 thus tells all; others tell
+/// rank 0, which passes it on.
 void TcpEngine::tell_all_but(int rank, int status, PacketHeader::Kind kind) {
   for (const auto& [other, inlet] : of_meeting_) {
     if (other != rank && inlet->connection.is_open()) {
@@ -284,11 +288,11 @@ void TcpEngine::say_goodbye(Inlet& inlet) {
   }
 }
 
-// What a process sent is in the system's hands when it says goodbye, and all others take it in
-// before they do; nobody hangs up before all did. Rank 0 may write for long what the others wait
-// for here; after an abort nobody does.
+// What a process sent is in the system's hands when it says goodbye, and all others receive it
+// before they say theirs. No process hangs up before all have said goodbye. Rank 0 may write files
+// for long while the others wait here; after an abort no rank does.
 void TcpEngine::leave() {
-  if (is_aborted()) {  // again: who aborted may not have had the time to tell all
+  if (is_aborted()) {  // Told again: the process that aborted may not have had time to tell all.
     tell_all_but(place().rank, abort_status(), PacketHeader::Kind::kAbort);
   }
   const auto has_ended = [](const auto& entry) { return !entry.second->connection.is_open(); };
@@ -308,7 +312,8 @@ void TcpEngine::leave() {
   for (const auto& [rank, inlet] : of_meeting_) {
     say_goodbye(*inlet);
   }
-  // A connection that is closed before the other side read to its end may lose that end.
+  // A connection that is closed before the other side has read everything may lose its last
+  // packets.
   static_cast<void>(
       progress_until([&] { return std::all_of(of_meeting_.begin(), of_meeting_.end(), has_ended); },
                      Clock::now() + kHangUpPatience));

@@ -1,3 +1,4 @@
+// Writes and reads the texts of a meeting.
 #include "runtime/transport/processes/tcp/tcp_hello.h"
 
 #include <fmt/format.h>
@@ -20,14 +21,16 @@ constexpr std::string_view kWithoutSecret = "open";
 constexpr std::string_view kComplete = "complete ";
 constexpr std::string_view kProof = "proof ";
 constexpr std::string_view kPeer = "peer";
-constexpr std::size_t kMostWays = 8;
+constexpr std::size_t kMostWays = 8;  ///< The most addresses that a process names.
 
+/// Returns this machine's host name and boot id, as one word.
 std::string own_machine() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   return as_word(own_host_name() + "/" + boot);
 }
 
+/// Appends the words that describe a process.
 void append(std::string& line, const MetProcess& process) {
   line += fmt::format("{} {} {}", process.host, process.machine, process.port);
   for (const std::string& address : process.addresses) {
@@ -35,7 +38,7 @@ void append(std::string& line, const MetProcess& process) {
   }
 }
 
-/// What is left of a line.
+/// Reads a process from the remaining words of a line.
 MetProcess take_process(Words& words) {
   MetProcess process{.host = words.word(),
                      .machine = words.word(),

@@ -1,4 +1,4 @@
-// Rank 0's part of a meeting: it listens, hears who comes, and tells all where all are.
+// Rank 0's part of a meeting: it listens, judges who comes, and tells everybody where all are.
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -17,11 +17,11 @@
 namespace ptdp {
 namespace {
 
-constexpr std::size_t kMostRanksNamed = 8;
-/// For an earlier job to give the port free.
+constexpr std::size_t kMostRanksNamed = 8;  ///< In messages, the rest is "...".
+/// How long an earlier job may take to free the port.
 constexpr auto kPortPatience = std::chrono::seconds(10);
 
-/// "3, 5-7".
+/// Returns sorted ranks in words, with ranges: "3, 5-7".
 std::string ranks_in_words(const std::vector<int>& ranks) {
   std::string text;
   std::size_t named = 0;
@@ -40,6 +40,8 @@ std::string ranks_in_words(const std::vector<int>& ranks) {
   return text;
 }
 
+/// Listens at rank 0's address and port, and retries while the port is in use. Throws
+/// Error(kRuntimeFault).
 Listening listen_at_port(const TcpJobOptions& options, Patience& patience) {
   const std::string address = own_address_of(options.address);
   Retries retries(std::min(patience.end(), RendezvousClock::now() + kPortPatience));
@@ -56,20 +58,22 @@ Listening listen_at_port(const TcpJobOptions& options, Patience& patience) {
   }
 }
 
-/// Somebody who connected to rank 0.
+/// A process that connected to rank 0, or a stranger.
 struct Guest {
   TcpConnection connection;
   RendezvousClock::time_point since = RendezvousClock::now();
-  std::optional<TcpHello> claim = {};  ///< Of one who was asked for the job's secret,
-  TcpProof proof = {};                 ///< with this.
-  std::optional<TcpHello> hello = {};  ///< Of one who joined.
+  /// The hello of a guest that was asked for the job's secret.
+  std::optional<TcpHello> claim = {};
+  TcpProof proof = {};  ///< The proof expected of a guest that was asked for the job's secret.
+  std::optional<TcpHello> hello = {};  ///< The hello of a guest that has joined.
 };
 
+/// Returns whether two hellos come from the same process.
 bool are_of_one_process(const TcpHello& a, const TcpHello& b) {
   return a.process == b.process && a.self.machine == b.self.machine && a.self.port == b.self.port;
 }
 
-/// Rank 0's part.
+/// Runs rank 0's part of a meeting.
 class Host {
  public:
   Host(const TcpJobOptions& options, PacketPool& pool)
@@ -78,6 +82,8 @@ class Host {
         patience_(options),
         listening_(listen_at_port(options, patience_)) {}
 
+  /// Waits until all ranks have joined, then sends the table. Throws Error(kRuntimeFault) when time
+  /// is over.
   [[nodiscard]] Rendezvous gather() {
     while (true) {
       wait_for_guests();
@@ -110,6 +116,7 @@ class Host {
   }
 
  private:
+  /// Waits up to 50 ms for a new connection or a message.
   void wait_for_guests() {
     std::vector<pollfd> polled = {{.fd = listening_.socket.get(), .events = POLLIN, .revents = 0}};
     for (const Guest& guest : guests_) {
@@ -118,6 +125,7 @@ class Host {
     ::poll(polled.data(), polled.size(), kPollMilliseconds);
   }
 
+  /// Handles what a guest sent, and closes connections of silent guests.
   void look_at(Guest& guest) {
     TcpConnection& connection = guest.connection;
     connection.flush();
@@ -127,7 +135,7 @@ class Host {
       return;
     }
     const bool is_silent = !guest.hello && RendezvousClock::now() - guest.since > kHelloPatience;
-    if (text || is_silent) {  // who joined has nothing to say yet
+    if (text || is_silent) {  // A guest that has joined has nothing to say yet.
       connection.close();
     }
     if (guest.claim && !guest.hello && !connection.is_open()) {
@@ -135,7 +143,8 @@ class Host {
     }
   }
 
-  /// False where the system has no descriptor left for the next guest.
+  /// Accepts all waiting connections. Returns false when the system has no descriptor left for the
+  /// next one.
   bool let_in() {
     while (std::optional<Descriptor> socket = accept_next(listening_.socket)) {
       guests_.push_back({.connection = TcpConnection(std::move(*socket), *pool_)});
@@ -143,7 +152,8 @@ class Host {
     return errno != EMFILE && errno != ENFILE;
   }
 
-  /// Processes of the job speak at once: the guest that has been silent longest goes.
+  /// Closes the connection of the guest that has been silent longest, since processes of the job
+  /// speak at once. Waits when every guest has joined.
   void make_room() {
     const auto silent = std::find_if(guests_.begin(), guests_.end(),
                                      [](const Guest& guest) { return !guest.hello; });
@@ -155,7 +165,8 @@ class Host {
     std::this_thread::sleep_for(std::chrono::milliseconds(kPollMilliseconds));
   }
 
-  /// A guest spoke who has not joined yet. Whoever does not belong here ends nothing.
+  /// Handles a text of a guest that has not joined yet. A guest that does not belong here does not
+  /// end the meeting.
   void judge(Guest& guest, const std::string& text) {
     if (guest.claim) {
       return judge_proof(guest, text);
@@ -176,6 +187,7 @@ class Host {
     guest.connection.send_text(std::string(kChallenge) + guest.proof.challenge);
   }
 
+  /// Handles a guest's proof that it knows the secret.
   void judge_proof(Guest& guest, const std::string& text) {
     guest.proof.answer = answer_in(text);
     if (!are_equal_digests(text, guest.proof.of_guest(options_->secret))) {
@@ -184,7 +196,7 @@ class Host {
     welcome(guest, std::move(*guest.claim), guest.proof.of_host(options_->secret));
   }
 
-  /// Why this is no process of the job; empty where it may be one.
+  /// Returns why the sender is no process of this job, or "" if it may be one.
   [[nodiscard]] std::string mismatch(const TcpHello& hello) const {
     if (hello.job != as_word(options_->job)) {
       return fmt::format("another job meets there: expected job {}, got {}", as_word(options_->job),
@@ -219,7 +231,8 @@ class Host {
     }
   }
 
-  /// A process that hung up and comes again takes the place of its former connection.
+  /// Lets a guest join. A process that hung up and comes again takes the place of its former
+  /// connection.
   void welcome(Guest& guest, TcpHello hello, const std::string& word) {
     const auto same = std::find_if(guests_.begin(), guests_.end(), [&](const Guest& other) {
       return other.hello && other.connection.is_open() && other.hello->rank == hello.rank;
@@ -244,7 +257,7 @@ class Host {
     guest.connection.send_text(word);
   }
 
-  /// What may be why ranks are missing, behind their names.
+  /// Returns what may explain missing ranks, as text to follow their names.
   [[nodiscard]] std::string others_in_words() const {
     std::string text = lacks_room_ ? "; this process may not have more connections open" : "";
     for (const std::string& other : turned_away_) {
@@ -253,7 +266,7 @@ class Host {
     return text;
   }
 
-  /// Throws it, here alone.
+  /// Ends the meeting for all guests, and throws Error(kRuntimeFault) with `why` here alone.
   [[noreturn]] void end_all(const std::string& why) {
     for (Guest& guest : guests_) {
       guest.connection.send_text(std::string(kEnded));
@@ -261,6 +274,7 @@ class Host {
     fail_to_meet(why);
   }
 
+  /// Returns the ranks that have not joined.
   [[nodiscard]] std::vector<int> missing_ranks() const {
     std::vector<bool> is_here(static_cast<std::size_t>(options_->size), false);
     is_here[0] = true;
@@ -278,6 +292,7 @@ class Host {
     return missing;
   }
 
+  /// Sends the table to every guest that joined, and returns the meeting.
   [[nodiscard]] Rendezvous complete() {
     Rendezvous rendezvous{.secret = random_digits()};
     rendezvous.processes.resize(static_cast<std::size_t>(options_->size));
@@ -302,8 +317,8 @@ class Host {
   Patience patience_;
   Listening listening_;
   std::vector<Guest> guests_;
-  std::set<std::string> turned_away_;  ///< The first few, and why.
-  bool lacks_room_ = false;
+  std::set<std::string> turned_away_;  ///< The first few guests turned away, with the reasons.
+  bool lacks_room_ = false;            ///< No descriptor was left, although every guest had joined.
 };
 
 }  // namespace

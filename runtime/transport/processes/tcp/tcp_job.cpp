@@ -1,3 +1,4 @@
+// Joins a job over TCP.
 #include "runtime/transport/processes/tcp/tcp_job.h"
 
 #include <cassert>

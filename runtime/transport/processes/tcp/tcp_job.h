@@ -1,4 +1,4 @@
-// Ranks as processes that meet over TCP: those of torchrun, of srun without a PMI, or anybody's.
+// Ranks as processes that meet over TCP: started by torchrun, by srun without a PMI, or otherwise.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,17 @@
 
 namespace ptdp {
 
-/// Meets the others; a job of one process meets nobody. Throws Error(kRuntimeFault), naming rank
-/// 0's address and port, where the meeting does not succeed within the timeout: the port is in use,
-/// the host's name means nothing, nobody answers, or somebody who is no process of the job does,
-/// processes do not come (rank 0 names their ranks, and whom it turned away). Throws at once where
-/// rank 0 turns this process away: it has another size of the job or version of this program,
-/// another process has its rank, it does not know the secret, or the job is complete without it.
-/// Throws Aborted where rank 0 gave up and says why.
+/// Meets the other processes and returns this one as part of the job. A job of one process meets
+/// nobody.
+///
+/// Throws Error(kRuntimeFault), with rank 0's address and port, when the meeting does not succeed
+/// within the timeout. Causes: the port is in use, the host's name does not resolve, nobody
+/// answers, or a stranger answers. Processes may also not come; rank 0 then names their ranks, and
+/// whom it turned away.
+///
+/// Throws at once when rank 0 turns this process away. Causes: another job size or program version,
+/// a rank that another process has, an unknown secret, or a job that is complete. Throws Aborted
+/// when rank 0 gave up and reports why.
 [[nodiscard]] std::unique_ptr<JobProcess> join_tcp_job(const TcpJobOptions& options);
 
 }  // namespace ptdp

@@ -10,19 +10,20 @@
 
 namespace ptdp {
 
-/// Place of a process in its job, where rank 0 listens, and how long to wait for it.
+/// Place of a process in its job, where rank 0 listens, and how long to wait for the meeting.
 struct TcpJobOptions {
-  int rank = 0;
-  int size = 1;
-  std::string address;     ///< Name or address of the host of rank 0, which listens there
-  std::uint16_t port = 0;  ///< at this port.
-  /// What tells processes of this job from those of others that use the port; may be empty.
+  int rank = 0;            ///< Rank of this process.
+  int size = 1;            ///< Number of processes in the job.
+  std::string address;     ///< Name or address of the host on which rank 0 listens.
+  std::uint16_t port = 0;  ///< Port at which rank 0 listens.
+  /// Name of the job; it tells the job's processes from others that use the port. It may be empty.
   std::string job = {};
-  /// What all processes of the job know, and prove to know; empty: nobody asks.
+  /// Secret that all processes of the job know and prove to know. When empty, nobody asks for it.
   std::string secret = {};
-  std::optional<Seconds> timeout = Seconds(120.0);  ///< For all processes to meet; none: for ever.
-  Seconds notice_interval{10.0};                    ///< Of `notice`.
-  /// Told what this process waits for.
+  /// Time for all processes to meet; nullopt for no limit.
+  std::optional<Seconds> timeout = Seconds(120.0);
+  Seconds notice_interval{10.0};  ///< Time between calls of `notice`.
+  /// Called with what this process waits for.
   std::function<void(const std::string&)> notice = {};
 };
 

@@ -1,5 +1,5 @@
-// The part of a rank above 0 in a meeting: it looks for rank 0, says who it is, and hears where all
-// are.
+// The part of a rank above 0 in a meeting: it looks for rank 0, says who it is, and learns where
+// all are.
 #include <fmt/format.h>
 #include <poll.h>
 
@@ -16,9 +16,10 @@
 namespace ptdp {
 namespace {
 
-/// For rank 0 to say that it gave up.
+/// How much longer than its own timeout a process waits for rank 0, which says when it gives up.
 constexpr auto kTableMargin = std::chrono::seconds(2);
 
+/// Runs the part of a rank above 0 in a meeting.
 class Joiner {
  public:
   Joiner(const TcpJobOptions& options, PacketPool& pool)
@@ -27,6 +28,7 @@ class Joiner {
         patience_(options),
         place_(fmt::format("{}:{}", options.address, options.port)) {}
 
+  /// Tries to join until rank 0 sends the table. Throws as join_tcp_job() does.
   [[nodiscard]] Rendezvous join() {
     Retries retries(patience_.end());
     while (true) {
@@ -54,13 +56,15 @@ class Joiner {
     return std::move(found.addresses);
   }
 
-  /// What is cut short by the end says less than what was before.
+  /// Keeps the reason of the latest failed attempt. An attempt cut short by the time limit does not
+  /// replace an earlier reason.
   void note_fault(const std::string& what) {
     if (fault_.empty() || !patience_.is_over()) {
       fault_ = what;
     }
   }
 
+  /// Tries to join at one address. Returns nullopt when the attempt failed but others may succeed.
   [[nodiscard]] std::optional<Rendezvous> try_at(const SocketAddress& address) {
     Attempt attempt = try_to_connect(address, patience_.end());
     if (!attempt.socket.is_open()) {
@@ -100,8 +104,8 @@ class Joiner {
     return std::nullopt;
   }
 
-  /// At the address by which this process reaches rank 0; at all where that is of this host alone,
-  /// and processes on others may know rank 0 by the same name.
+  /// Listens at the address by which this process reaches rank 0. It listens at all addresses when
+  /// that one is reachable on this host alone, but other hosts may know rank 0 by the same name.
   void listen_where_reached(const std::string& local) {
     const bool is_for_all =
         local.starts_with("fe80:") || (is_loopback(local) && !is_loopback(options_->address));
@@ -111,7 +115,7 @@ class Joiner {
     }
   }
 
-  /// The other side's next word, after this one.
+  /// Sends `text` and returns the other side's next text, or nullopt when none came in time.
   [[nodiscard]] std::optional<std::string> ask(TcpConnection& connection,
                                                const std::string& text) const {
     connection.send_text(text);
@@ -119,7 +123,8 @@ class Joiner {
                      std::min(patience_.end(), RendezvousClock::now() + kHelloPatience));
   }
 
-  /// Rank 0 knows this process, and its patience began before this: it is the one to give up.
+  /// Waits for the table. Rank 0 knows this process by now, and its time began earlier, so rank 0
+  /// is the one to give up.
   [[nodiscard]] std::optional<Rendezvous> wait_for_table(TcpConnection connection) {
     const auto end = options_->timeout ? RendezvousClock::now() +
                                              steady_duration(*options_->timeout) + kTableMargin
@@ -143,6 +148,7 @@ class Joiner {
     return rendezvous;
   }
 
+  /// Throws when rank 0's answer says that it gave up, or that it refuses this process.
   void end_where_told(const std::optional<std::string>& answer) {
     if (answer == kEnded) {
       throw Aborted();
@@ -154,7 +160,7 @@ class Joiner {
     }
   }
 
-  /// None where the connection ended, or the time.
+  /// Returns the next text, or nullopt when the connection ended or the time is over.
   [[nodiscard]] static std::optional<std::string> next_text(TcpConnection& connection,
                                                             RendezvousClock::time_point end) {
     while (connection.is_open() && RendezvousClock::now() < end) {
@@ -173,7 +179,7 @@ class Joiner {
   Patience patience_;
   std::string place_;
   Listening listening_;
-  std::string fault_;  ///< Of the last attempt.
+  std::string fault_;  ///< Why the latest attempt failed.
 };
 
 }  // namespace

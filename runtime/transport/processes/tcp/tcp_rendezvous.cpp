@@ -1,3 +1,4 @@
+// Starts a rank's part of a meeting, and answers questions on its result.
 #include "runtime/transport/processes/tcp/tcp_rendezvous.h"
 
 #include <fmt/format.h>

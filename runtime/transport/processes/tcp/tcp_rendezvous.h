@@ -11,20 +11,23 @@
 
 namespace ptdp {
 
-/// What a meeting leaves behind.
+/// The result of a meeting.
 struct Rendezvous {
-  std::string secret;                 ///< Of this job: opens connections between its processes.
-  std::vector<MetProcess> processes;  ///< By rank.
-  /// Of rank 0 to every other rank, by rank; of another to rank 0.
+  std::string secret;  ///< Secret that opens connections between processes of this job.
+  std::vector<MetProcess> processes;  ///< Processes by rank.
+  /// Connections by rank: on rank 0 to every other rank, elsewhere to rank 0.
   std::map<int, TcpConnection> connections;
-  Listening listening;
+  Listening listening;  ///< Where this process listens.
 };
 
-/// As join_tcp_job() says. `pool` outlives what it returns.
+/// Meets the other processes of the job. Throws as join_tcp_job() does. `pool` must outlive the
+/// result.
 [[nodiscard]] Rendezvous rendezvous(const TcpJobOptions& options, PacketPool& pool);
 
+/// Returns the place in the job of rank `rank`.
 [[nodiscard]] ProcessPlace place_in(const Rendezvous& rendezvous, int rank);
-/// Where process `to` may be reached from `from`: on its own machine its loopback first.
+/// Returns the addresses by which `from` may reach `to`: on the same machine loopback first,
+/// between machines no loopback.
 [[nodiscard]] std::vector<std::string> ways_to(const MetProcess& to, const MetProcess& from);
 
 }  // namespace ptdp

@@ -1,3 +1,4 @@
+// Tries the addresses of a process in rounds until it answers with the right greeting.
 #include "runtime/transport/processes/tcp/tcp_route.h"
 
 #include <fmt/format.h>
@@ -8,7 +9,8 @@ namespace ptdp {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(30);
-/// The other process answers at its next call at the latest, or a moment later.
+/// How long a connected process may take to answer. It answers at the latest in its next call, or a
+/// moment later.
 constexpr auto kAnswerPatience = std::chrono::seconds(10);
 constexpr auto kPauseBetweenRounds = std::chrono::milliseconds(100);
 

@@ -1,4 +1,4 @@
-// The fields of what processes say to each other, read strictly.
+// Reads the fields of the texts that processes exchange, strictly.
 #pragma once
 
 #include <charconv>
@@ -8,17 +8,19 @@
 
 namespace ptdp {
 
-/// Takes the words of a line one after the other. A word that is missing, or is no number where one
-/// is expected, spoils all of them.
+/// Takes the words of a line one after another. A missing word, or a word that is not the number
+/// expected, makes the whole line bad.
 class Words {
  public:
   explicit Words(std::string_view text) : text_(text) {}
 
-  /// Whether no word has been amiss so far.
+  /// Returns whether all words so far were as expected.
   [[nodiscard]] bool is_good() const { return is_good_; }
+  /// Returns whether no words are left.
   [[nodiscard]] bool is_over() const { return text_.empty(); }
-  /// Takes a word that must be this one.
+  /// Takes a word that must equal `expected`.
   void expect(std::string_view expected) { is_good_ = word() == expected && is_good_; }
+  /// Takes the next word, which must not be missing.
   std::string word() {
     const std::size_t space = text_.find(' ');
     std::string word(text_.substr(0, space));
@@ -26,7 +28,7 @@ class Words {
     is_good_ = is_good_ && !word.empty();
     return word;
   }
-  /// Takes a number from `low` to `high`; `low` where there is none.
+  /// Takes a number from `low` to `high`. Returns `low` when there is none.
   template <class Number>
   Number number(Number low, Number high) {
     const std::string text = word();
