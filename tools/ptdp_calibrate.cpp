@@ -8,6 +8,7 @@
 #include "cost_model/error.h"
 #include "cost_model/measured/quantile.h"
 #include "cost_model/text/in_quotes.h"
+#include "cost_model/text/plural.h"
 #include "planner/accuracy/calibration_fit.h"
 #include "planner/accuracy/interval_fit.h"
 #include "planner/profile_fit/profile_fit.h"
@@ -25,27 +26,31 @@ constexpr const char* kUsage =
     "       ptdp-calibrate run.json... --profile CLUSTER.json\n"
     "       ptdp-calibrate --intervals [--runs FILE.csv]\n"
     "\n"
-    "Fits a factor to the runs of every cluster, stack and kind of model (dense, or with experts)\n"
-    "that has three, and writes each to DIRECTORY/<cluster>+<stack>.json, or +experts.json, for\n"
-    "ptdp-plan --calibration DIRECTORY. Runs are those of\n"
-    "ptdp-run -o, and rows with the columns of profiles/published (profiles/README.md).\n"
+    "Fits a factor, measured over predicted time, to the runs of every cluster, stack and kind of\n"
+    "model (dense, or with experts) that has three runs, and writes each to\n"
+    "DIRECTORY/<cluster>+<stack>.json, or +experts.json, for ptdp-plan --calibration DIRECTORY.\n"
+    "Runs are reports of ptdp-run -o, and rows with the columns of profiles/published\n"
+    "(profiles/README.md).\n"
     "\n"
-    "--profile corrects the cluster and the stack that runs were planned for, constant by "
-    "constant,\n"
-    "by what the runs measured of each term: products, attention, memory, launches, collectives,\n"
-    "messages, optimizer. It writes CLUSTER.json and CLUSTER.stack.json, for ptdp-plan --cluster\n"
-    "CLUSTER.json --stack CLUSTER.stack.json, and shows the errors before and after. One run will\n"
-    "do; from three on each is also predicted by the others.\n"
-    "--intervals shows the constants of the intervals.\n"
+    "--profile corrects the cluster and the stack that runs were planned for, constant by\n"
+    "constant, by what the runs measured of each term: products, attention, memory, launches,\n"
+    "collectives, messages, optimizer. It writes CLUSTER.json and CLUSTER.stack.json, for\n"
+    "ptdp-plan --cluster CLUSTER.json --stack CLUSTER.stack.json, and shows the errors before and\n"
+    "after. One run will do; with three or more, each is also predicted from the others\n"
+    "(leave-one-out).\n"
+    "\n"
+    "--intervals fits the constants that say how wide the 90 % interval of a prediction is, and\n"
+    "shows them beside those that the programs use.\n"
     "\n";
 
 po::options_description flag_descriptions() {
   po::options_description flags("flags");
   auto option = flags.add_options();
-  option("runs", texts_value(), "measured runs, comma-separated values");
+  option("runs", texts_value(), "file of measured runs, comma-separated values; may be repeated");
   option("output,o", text_value(), "write the factors into this directory");
-  option("profile", text_value(), "write the cluster that the runs measured to this file");
-  option("intervals", "fit the constants of the intervals (default: to the published runs)");
+  option("profile", text_value(), "write the cluster corrected by the runs to this file");
+  option("intervals",
+         "fit the constants of the intervals to --runs, or else to the published runs");
   option("help,h", "this text");
   option("version", "the version");
   return flags;
@@ -58,20 +63,23 @@ std::string describe_model(const IntervalModel& model) {
 }
 
 std::string half_width_line(const char* what, const std::vector<double>& half_widths) {
-  return half_widths.empty() ? ""
-                             : fmt::format("  {}: {} runs, median half-width {:.1f} %\n", what,
-                                           half_widths.size(), 100.0 * median(half_widths));
+  return half_widths.empty()
+             ? ""
+             : fmt::format("  {}: {}, median half-width {:.1f} %\n", what,
+                           plural(std::ssize(half_widths), "run"), 100.0 * median(half_widths));
 }
 
 std::string intervals_text(const std::vector<CostedRun>& runs) {
-  const std::string text =
-      fmt::format("fitted to {} runs: {}\nin cost_model/measured/interval.h: {}\n", runs.size(),
-                  describe_model(fit_intervals(runs)), describe_model(kIntervalModel));
+  const std::string text = fmt::format(
+      "fitted to {}: {}\nin cost_model/measured/interval.h: {}\n", plural(std::ssize(runs), "run"),
+      describe_model(fit_intervals(runs)), describe_model(kIntervalModel));
   const std::vector<HeldOutCoverage> coverages = held_out_coverage(runs);
   const CoverageSummary all = to_text(coverages);
   return text +
-         fmt::format("groups held out: {:.1f} % inside, mean of {} groups\n",
-                     100.0 * all.inside_interval, coverages.size()) +
+         "near: half-width beside few runs, per distance: what a distance of 1 adds, both as\n"
+         "logarithms; not calibrated: the interval where no runs calibrate\n" +
+         fmt::format("groups held out: {:.1f} % inside, mean of {}\n", 100.0 * all.inside_interval,
+                     plural(std::ssize(coverages), "group")) +
          half_width_line("calibrated by other groups", all.calibrated_half_widths) +
          half_width_line("not calibrated", all.uncalibrated_half_widths);
 }
@@ -133,14 +141,14 @@ int run_profile(const CommandLine& line) {
                 in_quotes(file.string()));
   }
   if (line.words().empty()) {
-    throw Error("--profile: expected runs of ptdp-run to correct it by, as words");
+    throw Error("--profile: expected runs to correct it by, files of ptdp-run -o, got none");
   }
   check_output_files(named_inputs(line),
                      {{"--profile", file}, {"the stack of --profile", stack_file_beside(file)}});
   const std::vector<NamedReport> runs = read_reports(line.words());
   const ProfileFit refit = fit_profile(runs, provenance(line.words()));
   write_profiles(file, refit);
-  print(to_text(refit) + fmt::format("\nwritten; ptdp-plan --cluster {} --stack {} plans by it\n",
+  print(to_text(refit) + fmt::format("\nwritten; ptdp-plan --cluster {} --stack {} plans with it\n",
                                      shell_quoted(file.string()),
                                      shell_quoted(stack_file_beside(file).string())));
   return 0;

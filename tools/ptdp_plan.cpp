@@ -8,6 +8,7 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
+#include "cost_model/text/plural.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/answer/explanation_output.h"
 #include "planner/answer/planning.h"
@@ -42,6 +43,8 @@ constexpr const char* kUsage =
     "  ptdp-plan --gpus 512 --model Llama-3.1-70B/config.json --cluster dgx-h100\n"
     "  ptdp-plan --gpus 3072 --model 1T --explain tp=4,pp=128\n"
     "  ptdp-plan --gpus 1536 --model gpt3-175b --compare-strategies\n"
+    "\n"
+    "GLOSSARY.md explains the terms.\n"
     "\n";
 
 po::options_description flag_descriptions() {
@@ -54,8 +57,9 @@ po::options_description flag_descriptions() {
   option("cluster", text(), "a shipped cluster or a file (default: selene-a100)");
   option("stack", text(), "a shipped software stack or a file (default: the cluster's)");
   option("global-batch-size", text(),
-         "sequences per iteration (default: the model's, or 4 Mi tokens)");
-  option("batch-per-gpu", text(), "sequences per iteration and GPU, in place of the above");
+         "sequences per iteration (default: the model's, else 4 Mi tokens)");
+  option("batch-per-gpu", text(),
+         "sequences per iteration and GPU, in place of --global-batch-size");
   option("seq-length", text(), "tokens per sequence (default: the model's)");
   add_search_flags(flags);
   option("precision", text(),
@@ -63,21 +67,22 @@ po::options_description flag_descriptions() {
          "recipe), fp8-delayed, fp8-current, fp8-block, fp8-mx (default: the stack's)");
   option("overlap", text(), kOverlapHelp);
   option("memory-headroom", text(), "device memory to leave free: 0.08 or 8% (default: 0)");
-  option("objective", text(), choices_help<Objective>(kObjectiveNames).c_str());
-  option("tokens", text(), "tokens to train on: 450B");
-  option("price", text(), "price of a GPU-hour");
-  option("top", text(), "plans to show (default: 5)");
+  option("objective", text(),
+         ("what to minimise: " + choices_help<Objective>(kObjectiveNames)).c_str());
+  option("tokens", text(), "tokens to train on, such as 450B: adds days and GPU-hours");
+  option("price", text(), "price of a GPU-hour: adds the cost of training on --tokens");
+  option("top", text(), "how many plans to show (default: 5)");
   option("threads", text(), "threads to search with; never changes the result (default: 1)");
   add_time_limit(flags);
   option("format", text(), choices_help<AnswerFormat>(kPlanFormats).c_str());
   option("output,o", text(), "write the best plan to this file");
   option("calibration", text(),
-         "none, shipped, or a file or directory of ptdp-calibrate (default: shipped)");
+         "measured runs to correct predictions by: none, shipped, or a file or directory of "
+         "ptdp-calibrate (default: shipped)");
   option("explain", text(), "why not this configuration: tp=8,pp=64,...");
-  option(
-      "compare-strategies",
-      "PTD-P, ZeRO-3, ZeRO-3 with TP, FSDP side by side, each at its best, whether the stack runs "
-      "it or not");
+  option("compare-strategies",
+         "side by side, each at its best: tensor, pipeline and data parallelism (PTD-P), ZeRO-3, "
+         "ZeRO-3 with tensor parallelism, FSDP; also what the stack does not run");
   add_partition_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
@@ -160,7 +165,7 @@ int tell_unfound(const SearchResult& search) {
     return 0;
   }
   const std::string looked =
-      fmt::format("{} candidates were looked at, none can run", search.enumerated);
+      fmt::format("of {} looked at, none can run", plural(search.enumerated, "candidate"));
   if (SearchWatch::signal() != 0) {
     std::cerr << fmt::format("{}: interrupted before a plan was found: {}\n", kProgram, looked);
     return SearchWatch::status();

@@ -15,6 +15,7 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
+#include "cost_model/text/plural.h"
 #include "cost_model/text/shown_text.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/product.h"
@@ -36,15 +37,15 @@ constexpr const char* kUsage =
     "usage: ptdp-profile -o host.json [flags]\n"
     "       ptdp-profile --device cuda [--gpu N] [--links CLUSTER] -o gpu.json [flags]\n"
     "\n"
-    "Measures this machine, a minute long, and writes it down as a cluster whose GPUs are its\n"
-    "cores: matrix products, attention and the other operations of a training step, alone and\n"
-    "with all cores busy, memory, messages and collectives between ranks. Then\n"
+    "Measures this machine for a minute and writes it down as a cluster whose GPUs are its cores:\n"
+    "matrix products, attention and the other operations of a training step, alone and with all\n"
+    "cores busy, memory, messages and collectives between ranks. Then these use it:\n"
     "  ptdp-plan --cluster host.json --model gpt-tiny --gpus 2 -o plan.json\n"
     "  ptdp-run plan.json\n"
     "\n"
-    "With --device cuda it measures one GPU, some minutes long: the same operations at the sizes\n"
-    "of models with hidden sizes from 1024 on, launches, copies from and to the host, clocks and\n"
-    "power. What joins GPUs is not measured but taken from a cluster of profiles/clusters.\n"
+    "With --device cuda it measures one GPU for some minutes: the same operations at the sizes of\n"
+    "models with hidden sizes from 1024 on, launches, copies from and to the host, clocks and\n"
+    "power. What joins GPUs is not measured, but taken from a cluster of profiles/clusters.\n"
     "\n"
     "The machine should have nothing else to do meanwhile.\n"
     "\n";
@@ -67,20 +68,21 @@ po::options_description flag_descriptions() {
   auto option = flags.add_options();
   option("output,o", text_value(), "write the cluster to this file");
   option("device", text_value(), "cpu: cores of this host; cuda: a GPU (default: cpu)");
-  option("gpu", text_value(), "its number, as CUDA counts those that it may use (default: 0)");
+  option("gpu", text_value(),
+         "number of the GPU, as CUDA counts those that it may use (default: 0)");
   option("links", text_value(),
-         "cluster of which nodes, links and collectives are taken for a GPU (default: one that has "
+         "for a GPU: the cluster to take nodes, links and collectives from (default: one that has "
          "such GPUs)");
   option("types", text_value(),
-         "what is trained in, the most important first: f32, bf16, f64, fp16 (default: f32,bf16; "
-         "of a GPU, which has no f64, bf16,fp16)");
-  option("quick", "a quarter of the time");
-  option("seconds", text_value(), "about so long (default: 60; of a GPU 120)");
+         "number types to measure, the most important first: f32, bf16, f64, fp16 (default: "
+         "f32,bf16; for a GPU, which has no f64, bf16,fp16)");
+  option("quick", "measure for a quarter of the time");
+  option("seconds", text_value(), "measure for about this long (default: 60; for a GPU 120)");
   option("ranks", text_value(),
-         "measure collectives of 2, 4 ... so many ranks, a power of two (default: 8)");
+         "measure collectives of 2, 4 ... up to this many ranks, a power of two (default: 8)");
   option("cores", text_value(),
-         "cores that ranks may use, at most all that this process may (default: all)");
-  option("name", text_value(), "of the cluster (default: host; of a GPU CLUSTER-measured)");
+         "how many cores ranks may use (default: all that this process may)");
+  option("name", text_value(), "name of the cluster (default: host; for a GPU CLUSTER-measured)");
   option("format", text_value(),
          "text or json, on standard output (default: text; json prints the cluster)");
   option("quiet", "no progress on standard error");
@@ -139,7 +141,7 @@ void set_host(ProfileOptions& options, const CommandLine& line) {
                                 .memory = memory_limit() * (kMemoryShare / cores),
                                 .seconds = options.seconds,
                                 .make_backend = [] { return std::make_unique<CpuBackend>(); }});
-  options.description = fmt::format("{}, {}, {} cores.", processor_name(), date(), cores);
+  options.description = fmt::format("{}, {}, {}.", processor_name(), date(), plural(cores, "core"));
 }
 
 /// Of which a GPU takes nodes and links.
@@ -186,7 +188,7 @@ ProfileOptions parse_options(const CommandLine& line) {
   ProfileOptions options;
   const bool is_gpu = line.choice_or_first<DeviceKind>("device", kDeviceNames) == DeviceKind::kCuda;
   if (line.has("quick") && line.has("seconds")) {
-    throw Error("--quick: expected without --seconds");
+    throw Error("--quick: expected without --seconds, got both");
   }
   const double usual = is_gpu ? kUsualSecondsOfGpu : kUsualSeconds;
   options.seconds =
@@ -220,7 +222,7 @@ std::string summary(const MachineProfile& profile, const ProfiledDevice& device)
                         name_of(precision), cluster.gpu.peak(precision).value() / kGiga);
   }
   text += fmt::format(
-      " GFLOP/s; of it a long product reaches {:.0f} %\n"
+      " GFLOP/s, of which a long product reaches {:.0f} %\n"
       "  memory                    {:.1f} GB/s copying; operations reach {:.0f} % of it\n"
       "  smallest operation        {:.3f} us\n",
       100.0 * cluster.gpu.matmul_efficiency, cluster.gpu.memory_bandwidth.value() / kGiga,
@@ -234,8 +236,7 @@ std::string summary(const MachineProfile& profile, const ProfiledDevice& device)
   for (const BusyCores& busy : cluster.busy_cores) {
     text += fmt::format(
         "  with {:<4} cores busy      products x {:.2f}, attention x {:.2f}, the rest x {:.2f}, "
-        "optimizer x "
-        "{:.2f}, skew {:.1f} %\n",
+        "optimizer x {:.2f} as long; waiting for the slowest {:.1f} %\n",
         busy.cores, busy.matmul, busy.attention, busy.memory_bound, busy.optimizer,
         100.0 * busy.skew);
   }

@@ -14,6 +14,7 @@
 #include "cost_model/iteration/flops.h"
 #include "cost_model/simulation/views/trace.h"
 #include "cost_model/text/files.h"
+#include "cost_model/text/plural.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/product.h"
 #include "planner/answer_format.h"
@@ -77,6 +78,8 @@ constexpr const char* kUsage =
     "of\n"
     "the steps before. SIGINT and SIGTERM end it at once with that report, SIGUSR1 after its step\n"
     "with the checkpoint of --save; --tune then shows the turns that were complete.\n"
+    "\n"
+    "GLOSSARY.md explains the terms.\n"
     "\n";
 
 void write_trace_file(const std::string& path, const PreparedRun& run, const RunRecord& record,
@@ -145,12 +148,11 @@ std::vector<SharedInput> shared_inputs(const CommandLine& line, const Job& job) 
 
 void check_num_processes(const JobProcess* process, const ParallelConfig& config) {
   if (process != nullptr && process->size() != config.world_size()) {
-    throw Error(
-        fmt::format("the plan has {} ranks, but {} process{} started: expected {} "
-                    "(mpirun -n, srun -n, torchrun --nproc-per-node; without them all ranks are "
-                    "threads of one process)",
-                    config.world_size(), process->size(), process->size() == 1 ? " was" : "es were",
-                    config.world_size()));
+    throw Error(fmt::format(
+        "the plan has {}, but {} {} started: expected {} (mpirun -n, srun -n, torchrun "
+        "--nproc-per-node; without them all ranks are threads of one process)",
+        plural(config.world_size(), "rank"), plural(process->size(), "process", "processes"),
+        process->size() == 1 ? "was" : "were", config.world_size()));
   }
 }
 
@@ -264,9 +266,8 @@ int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end,
          [&] { tell(memory_advice(end, *job.prepared)); }},
         [](const std::exception& error) { tell(fmt::format("{}: {}\n", kProgram, error.what())); });
     if (end.process >= 0 && end.signal == 0 && !end.is_told_elsewhere) {
-      tell(fmt::format("{}: {} of {} steps were done\n", kProgram,
-                       end.record.first_step + end.done_steps,
-                       end.record.first_step + end.asked_steps));
+      tell(fmt::format("{}: {} of {} done\n", kProgram, end.record.first_step + end.done_steps,
+                       plural(end.record.first_step + end.asked_steps, "step")));
     }
     const EndedEarly why(end);
     if (end.signal == 0 && !end.is_told_elsewhere) {
@@ -335,7 +336,7 @@ int execute(const CommandLine& line, const Job& job, JobProcess* process) {
     if (!record.differences.empty()) {
       if (is_first(process)) {
         tell(
-            fmt::format("{}: differs from what the plan means, a bug of ours, please report it; "
+            fmt::format("{}: differs from what the plan says, a bug of ours, please report it; "
                         "the run ended and saved nothing of it: {}\n",
                         kProgram, fmt::join(record.differences, "; ")));
       }

@@ -33,23 +33,24 @@ constexpr const char* kUsage =
     "       ptdp-sim FILE.csv [--orders] [--durations F,I,W]\n"
     "\n"
     "Simulates the step of a plan action by action, with messages, reductions and the optimizer,\n"
-    "and draws it. Or makes a pipeline schedule, or reads one that torch.distributed.pipelining\n"
-    "wrote (compute_only or compute_comms, a line per rank), and proves that it can be executed;\n"
-    "prints its orders and simulates its compute. zb-auto is made for the durations.\n"
-    "2F0 is the forward pass of microbatch 0 on stage 2; B is a whole backward pass, I and W are "
-    "its\n"
-    "halves for inputs and weights; (0F3;3B5)OVERLAP_F_B run together.\n"
+    "and draws it. Without a plan it makes a pipeline schedule, or reads one that\n"
+    "torch.distributed.pipelining wrote (compute_only or compute_comms, a line per rank), proves\n"
+    "that it can be executed, prints its orders and simulates its compute. zb-auto is a schedule\n"
+    "that is searched for the durations given.\n"
+    "In orders, 2F0 is the forward pass of microbatch 0 on stage 2; B is a whole backward pass, I\n"
+    "and W are its halves for inputs and weights; (0F3;3B5)OVERLAP_F_B run together.\n"
     "\n"
-    "With durations, in the unit in which they are given:\n"
+    "With durations it prints, in the unit in which they are given:\n"
     "  makespan      from the start to the end of the last action\n"
-    "  bubble        the makespan without the work of a rank; bubble_ratio: over the makespan\n"
-    "  idle_in_span  per rank, what it waits between its first action and its last\n"
-    "  peaks         per rank, activations held at the worst moment, in stages of a microbatch\n"
-    "pipedream and pipedream-2bw change what the optimizer does: they apply gradients of older "
-    "weights.\n"
-    "Their makespan is from a cold start, without a flush; with them comes\n"
+    "  bubble        the time in which an average rank does nothing; bubble_ratio: its share\n"
+    "  idle_in_span  by rank, how long it waits between its first action and its last\n"
+    "  peaks         by rank, the most activations held at once, in stages of a microbatch\n"
+    "pipedream and pipedream-2bw change what the optimizer does: they apply gradients of older\n"
+    "weights. Their makespan starts with an empty pipeline, and they never drain it; they add\n"
     "  steady_state_period  from one microbatch to the next, once the pipeline is full\n"
-    "  weight_versions      per rank, versions of its weights that it keeps\n"
+    "  weight_versions      by rank, how many versions of its weights it keeps\n"
+    "\n"
+    "GLOSSARY.md explains the terms.\n"
     "\n";
 
 const std::vector<std::string> kScheduleFlags = {
@@ -70,16 +71,15 @@ po::options_description flag_descriptions() {
   option("microbatches", text_value(), "microbatches per iteration and replica");
   option("vpp", text_value(), "stages per rank (default: 1)");
   option("microbatch-group-size", text_value(),
-         "interleaved: microbatches that run through a stage before the next one's turn "
-         "(default: pp, or the next that leaves no rest below pp)");
+         "interleaved: how many microbatches run through a stage before the next stage's turn "
+         "(default: pp, or the next number that leaves no remainder below pp)");
   option("memory-limit", text_value(),
-         "zb-auto: activations of a stage that a rank may hold (default: pp)");
+         "zb-auto: how many activations of a stage a rank may hold (default: pp)");
   option("orders", "print what every rank does, a line per rank");
   option("durations", text_value(),
-         "simulate: time of a forward pass, an input and a weight gradient of one stage");
-  option("format", text_value(),
-         "text, json, or csv: the orders as torch reads them (default: "
-         "text)");
+         "simulate, with these times of one stage's forward pass, gradient of its input and "
+         "gradient of its weights");
+  option("format", text_value(), "text, json, or csv (orders as torch reads them) (default: text)");
   add_plan_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
@@ -126,8 +126,8 @@ void check_memory(const ScheduleShape& shape, const ScheduleTraits& schedule, An
   const double needed = actions * bytes_per_action * (is_searched ? 2.0 : 1.0);
   if (const double limit = memory_limit().value(); needed > limit) {
     throw Error(fmt::format(
-        "--microbatches: {} with --pp {} and --vpp {} are up to {:.3g} actions "
-        "of {:.1f} GiB; expected fewer, there are {:.1f} GiB of memory",
+        "--microbatches: {} with --pp {} and --vpp {} are up to {:.3g} actions, which take {:.1f} "
+        "GiB; expected fewer, for {:.1f} GiB of memory",
         shape.num_microbatches, shape.pp, shape.vpp, actions, needed / kGibi, limit / kGibi));
   }
 }

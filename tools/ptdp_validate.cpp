@@ -27,32 +27,36 @@ constexpr const char* kUsage =
     "usage: ptdp-validate [--runs FILE.csv]... [--group NAME]... [flags]\n"
     "       ptdp-validate run.json... [--max-error PERCENT] [--format json]\n"
     "\n"
-    "Costs every run of the files as it was configured; without a file, the shipped published "
-    "runs.\n"
-    "The columns are those of profiles/published (profiles/README.md). --runs and --group may be\n"
-    "repeated. Rows that leave fields out get the range of what these may have been. With "
-    "tolerances, the exit status is 6 where one is missed. A run of ptdp-run is\n"
-    "printed again; several are compared: errors by run and term, plans of one job in their "
+    "Predicts every run of the files as it was configured and shows how far off that is; without\n"
+    "a file, the published runs that are shipped. The columns are those of profiles/published\n"
+    "(profiles/README.md). --runs and --group may be repeated. A row that leaves fields out gets\n"
+    "the range over all that they may have been. Where an error exceeds --max-mape or\n"
+    "--max-error, the exit status is 6. A report of ptdp-run (run.json) is printed again; several\n"
+    "are compared: errors by run and by term, and whether plans of one job come in their measured\n"
     "order.\n"
     "\n"
-    "calibrations:\n"
-    "  none                 the cost model as it is\n"
-    "  shipped              as ptdp-plan would: by published runs of other jobs\n"
-    "  leave-one-out        by the other rows of its cluster, stack and kind of model (experts?)\n"
-    "  leave-one-group-out  by those of them that are not of the group\n"
-    "  scale                by all of them, the row itself included: in-sample\n"
+    "calibrations, by which a factor corrects the predictions of each row:\n"
+    "  none                 no factor: the cost model as it is\n"
+    "  shipped              as in ptdp-plan: fitted to published runs of other jobs\n"
+    "  leave-one-out        fitted to the other rows of its cluster, stack and kind of model\n"
+    "                       (dense, or with experts)\n"
+    "  leave-one-group-out  fitted to those of them that are in other groups\n"
+    "  scale                fitted to all of them, the row itself included (in-sample): no test\n"
+    "                       of the model\n"
+    "\n"
+    "GLOSSARY.md explains the terms.\n"
     "\n";
 
 po::options_description flag_descriptions() {
   po::options_description flags("flags");
   auto option = flags.add_options();
-  option("runs", texts_value(), "measured runs, comma-separated values");
-  option("group", texts_value(), "only the rows of this holdout_group");
+  option("runs", texts_value(), "file of measured runs, comma-separated values");
+  option("group", texts_value(), "only rows with this name in the column holdout_group");
   option("calibration", text_value(), "see above (default: none)");
-  option("ranking", "are configurations of one job in their measured order?");
-  option("format", text_value(), "table, json, or markdown: the page of errors (default: table)");
-  option("max-mape", text_value(), "tolerated mean absolute error of all rows [%]");
-  option("max-error", text_value(), "tolerated worst error [%]");
+  option("ranking", "also show whether configurations of one job come in their measured order");
+  option("format", text_value(), "table, json, or markdown, a page of all errors (default: table)");
+  option("max-mape", text_value(), "largest mean absolute error of all rows that is tolerated [%]");
+  option("max-error", text_value(), "largest error of any row that is tolerated [%]");
   option("help,h", "this text");
   option("version", "the version");
   return flags;
@@ -146,7 +150,7 @@ int validate_runs(const CommandLine& line) {
   const RunSet set = compare_runs(runs);
   print(in_format(format, set));
   if (set.runs.empty()) {
-    throw Error("of no run anything was predicted: " + set.not_predicted.front());
+    throw Error("nothing was predicted for any of these runs: " + set.not_predicted.front());
   }
   check_tolerances(tolerances, set.errors);
   return 0;
@@ -162,7 +166,7 @@ int validate_run(const CommandLine& line) {
   const auto tolerated = line.number("max-error", 0.0, 1e6);
   const double predicted = report.predicted_time.value.value();
   if (tolerated && predicted == 0.0) {
-    throw Error("--max-error: " + file + " is of a shrunk run, whose time nothing predicts");
+    throw Error("--max-error: " + file + " is of a shrunk run, for which no time is predicted");
   }
   const double percent = 100.0 * std::abs(predicted / report.measured_time.value() - 1.0);
   if (tolerated && percent > *tolerated) {
@@ -195,7 +199,8 @@ int run(int argc, const char* const* argv) {
       select_groups(files.empty() ? read_published_runs() : read_runs({files.begin(), files.end()}),
                     line.texts("group"));
   if (runs.runs.empty() && runs.skipped.empty()) {
-    throw Error(fmt::format("{}: no runs to validate: there is a header only", named(files)));
+    throw Error(fmt::format("{}: no runs to validate: expected rows below the header, got none",
+                            named(files)));
   }
   CostedRuns costed = cost_runs(runs);
   complete_partial_runs(costed);

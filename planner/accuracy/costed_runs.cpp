@@ -13,6 +13,7 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/iteration/flops.h"
 #include "cost_model/iteration/iteration.h"
+#include "cost_model/text/plural.h"
 #include "planner/accuracy/profile_cache.h"
 #include "planner/constraints/constraint.h"
 
@@ -83,7 +84,7 @@ std::string tally_of_skipped(const std::vector<SkippedRun>& skipped) {
   for (const SkippedRun& run : skipped) {
     ++by_reason[run.reason];
   }
-  std::string text = fmt::format("\nskipped: {} runs\n", skipped.size());
+  std::string text = "\nskipped: " + plural(std::ssize(skipped), "run") + "\n";
   for (const auto& [reason, count] : by_reason) {
     text += fmt::format("  {:>5}  {}\n", count, reason);
   }

@@ -186,7 +186,7 @@ std::string to_text(const std::vector<ValidatedPartialRun>& runs) {
         row.id, row.best.costed.run.iteration_time.value(), row.fastest.value(),
         row.slowest.value(), row.low.value(), row.high.value(), 100.0 * row.best.error(), row.tried,
         row.fits ? row.completions : 0, best_of(row), fmt::join(row.unknown, ", "),
-        row.is_inside_interval() ? "" : "  outside", row.fits ? "" : "  fits nowhere");
+        row.is_inside_interval() ? "" : "  outside", row.fits ? "" : "  too large");
   }
   text += fmt::format("\n{:<24} {:>5} {:>7} {:>9} {:>12} {:>11}\n", "group [%]", "rows", "inside",
                       "± median", "best: inside", "|error|");
@@ -198,8 +198,9 @@ std::string to_text(const std::vector<ValidatedPartialRun>& runs) {
   return text +
          "\nA row with unknown fields is predicted over every way to fill them in that the stack "
          "runs\nand that fits into memory; best: the fastest of them. Where the batch is unknown, "
-         "times are\nof the best's. Such rows count in no error and calibrate nothing. Fits "
-         "nowhere: no way fits by\nthe model of memory, though the run did, and all count.\n";
+         "times are\nfor the batch of the best. Such rows count in no error and calibrate nothing. "
+         "Too large: by\nthe memory model no way fits, though the run did, so that all ways "
+         "count.\n";
 }
 
 std::vector<ObjectWriter> partial_json(const std::vector<ValidatedPartialRun>& runs) {

@@ -1,6 +1,7 @@
 // Prints the report of a validation as tables for people.
 #include <fmt/format.h>
 
+#include "cost_model/text/plural.h"
 #include "planner/accuracy/partial_report.h"
 #include "planner/accuracy/validation_report.h"
 
@@ -62,18 +63,19 @@ std::string groups_table(const ValidationReport& report) {
     text += group_line(group);
   }
   return text + group_line(report.total) +
-         "\nerror: predicted/measured - 1; inside: measured times inside their 90 % interval;\n"
-         "± median: half-width of the interval. TFLOP/s per GPU, hardware FLOPs.\n";
+         "\nerror: predicted/measured - 1; MAPE: mean absolute error; p90: exceeded by one run in\n"
+         "ten; bias: mean error; inside: measured times inside their 90 % interval; ± median:\n"
+         "half-width of the interval. TFLOP/s per GPU count recomputation, too.\n";
 }
 
 std::string factors_table(const ValidationReport& report) {
-  std::string text = "\nfactors fitted to all runs above (in-sample)\n";
+  std::string text = "\nfactors fitted to all runs above, which test nothing (in-sample)\n";
   for (const FittedFactor& factor : report.factors) {
     const std::string scope = text_of(factor.scope);
-    text +=
-        factor.fit.is_calibrated()
-            ? fmt::format("  {}: x{:.3f} on {} runs\n", scope, factor.fit.factor, factor.num_rows)
-            : fmt::format("  {}: none, fewer than {} runs\n", scope, kFewestCalibrationRuns);
+    text += factor.fit.is_calibrated()
+                ? fmt::format("  {}: x{:.3f} on {}\n", scope, factor.fit.factor,
+                              plural(factor.num_rows, "run"))
+                : fmt::format("  {}: none, fewer than {} runs\n", scope, kFewestCalibrationRuns);
   }
   return text;
 }
@@ -102,12 +104,12 @@ std::string memory_table(const MemoryReport& memory) {
   }
   text += memory_line(memory.total);
   for (const MemoryConstant& constant : memory.constants) {
-    text += fmt::format("  {}: {:+.1f} GiB beyond the formulas on {} runs\n", constant.stack,
-                        constant.constant.value() / kGibi, constant.num_rows);
+    text += fmt::format("  {}: {:+.1f} GiB beyond the formulas on {}\n", constant.stack,
+                        constant.constant.value() / kGibi, plural(constant.num_rows, "run"));
   }
   return text +
-         "\npredicted: with the stack's reserve; constant, and right: with the median of what the\n"
-         "other rows of the stack measure beyond the formulas in its place.\n";
+         "\npredicted: with the reserve that the stack is given; constant, and the columns on the\n"
+         "right: with the median of what the stack's other rows measure beyond the formulas.\n";
 }
 
 std::string accuracy(const std::optional<double>& share) {
@@ -149,8 +151,10 @@ std::string ranking_table(const ValidationReport& report) {
                         100.0 * without.max_regret, 100.0 * without.max_regret_of_three);
   }
   return text +
-         "\nordered: pairs predicted in the order measured, but for pairs within 2 %; regret: how\n"
-         "much slower than the fastest the row predicted fastest was, top 3: the best of three.\n";
+         "\nordered: pairs predicted in the order measured, leaving out pairs within 2 %; regret:\n"
+         "how much slower than the fastest the row predicted fastest was, top 3: the best of the\n"
+         "three predicted fastest; rows contradict themselves where a microbatch size is far\n"
+         "slower or faster than its neighbours in the same series.\n";
 }
 
 std::string skipped_table(const ValidationReport& report) {

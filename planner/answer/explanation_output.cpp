@@ -52,8 +52,11 @@ std::string to_text(const Explanation& explanation, const Scenario& scenario,
   const Candidate& best = explanation.all.best.front();
   const double lost = loss(compared, best, objective);
   text += fmt::format("Best without it:   {}\n", show(best));
-  text += fmt::format("It {} {:.1f} %{}:\n", lost < 0.0 ? "gains" : "loses", 100.0 * std::abs(lost),
-                      objective == Objective::kCost ? " cost" : "");
+  text += fmt::format("What matches {} {:.1f} % {}:\n",
+                      objective == Objective::kCost ? "costs" : "takes", 100.0 * std::abs(lost),
+                      lost < 0.0                      ? "less"
+                      : objective == Objective::kCost ? "more"
+                                                      : "longer");
   for (const TermDifference& term : lost_terms(explanation, scenario, calibration)) {
     if (term.difference.value() != 0.0) {
       text += fmt::format("  {:<22} {:>+9.4g} {}\n", term.term, term.difference.value(),
@@ -63,7 +66,7 @@ std::string to_text(const Explanation& explanation, const Scenario& scenario,
   const RelativeInterval interval =
       calibration.at(run_point(scenario.job.model, best.config)).interval;
   if (std::abs(lost) <= interval.high - 1.0) {
-    text += "The difference lies within the interval of the prediction: a tie.\n";
+    text += "The difference lies within the 90 % interval of the prediction: a tie.\n";
   }
   return text;
 }

@@ -208,15 +208,13 @@ std::string unproven_remark(const SearchResult& search, const SearchOptions& opt
           : duration(search.unseen->least_time * calibration_factor);
   return search.is_proven
              ? fmt::format(
-                   "\nProven, not counted to the end\n  the search was ended; what it did not look "
-                   "at "
-                   "takes {} an iteration at least\n",
+                   "\nProven, though not all candidates were counted\n  the search ended early; "
+                   "what it did not look at takes at least {} an iteration\n",
                    least)
              : fmt::format(
-                   "\nNot proven\n  the search was ended before it had looked at everything; what "
-                   "is "
-                   "left may be better,\n  but takes {} an iteration at least. With more time, "
-                   "--time-limit, the answer may be another.\n",
+                   "\nNot proven\n  the search ended before it had looked at everything: what is "
+                   "left may be better,\n  but takes at least {} an iteration. More time "
+                   "(--time-limit) may find a better plan.\n",
                    least);
 }
 

@@ -7,6 +7,7 @@
 
 #include "cost_model/inputs/config_fields.h"
 #include "cost_model/pipeline_rank/rank_parameters.h"
+#include "cost_model/text/plural.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/explain/nothing_fits.h"
 #include "planner/formatting.h"
@@ -37,11 +38,11 @@ std::string headline(const Plan& plan) {
   const Scenario& scenario = plan.scenario;
   const Prediction& predicted = plan.predicted;
   return fmt::format(
-      "Train {} on {} GPUs ({} with {}) with {}{}: {} per iteration of {} sequences, {:.4g} "
-      "TFLOP/s per GPU, {} of peak.\n",
-      scenario.job.model_name, plan.gpus, scenario.cluster.name, scenario.stack.name,
+      "Train {} on {} ({} with {}) with {}{}: {} per iteration of {}, {:.4g} TFLOP/s per GPU, {} "
+      "of peak.\n",
+      scenario.job.model_name, plural(plan.gpus, "GPU"), scenario.cluster.name, scenario.stack.name,
       to_string(plan.config), stack_remark(scenario.stack, plan.config),
-      duration(predicted.iteration_time.value), scenario.job.global_batch_size,
+      duration(predicted.iteration_time.value), plural(scenario.job.global_batch_size, "sequence"),
       predicted.per_gpu.value.value() / kTera, percent(predicted.hfu.value));
 }
 
@@ -68,12 +69,14 @@ std::string remark(std::string_view key, const Plan& plan) {
   const ParallelConfig& config = plan.config;
   return key == "pp" && config.vpp > 1 ? fmt::format(", {} chunks each", config.vpp)
          : key == "micro_batch_size"
-             ? fmt::format(", {} per replica and iteration", plan.schedule.num_microbatches)
+             ? fmt::format(" {}, {} per replica and iteration",
+                           config.micro_batch_size == 1 ? "sequence" : "sequences",
+                           plural(plan.schedule.num_microbatches, "microbatch", "microbatches"))
          : key == "schedule"   ? stack_remark(plan.scenario.stack, config)
          : key == "recompute"  ? recomputed(config)
          : key == "zero_stage" ? zero_remark(config)
          : key == "offload" && config.offload_num_layers > 0
-             ? fmt::format(": first {} layers", config.offload_num_layers)
+             ? ": first " + plural(config.offload_num_layers, "layer")
              : "";
 }
 
@@ -117,8 +120,8 @@ std::string budget_rows(const Plan& plan, const RunBudget& budget) {
 std::string peak_remark(const Scenario& scenario) {
   return scenario.stack.fp8
              ? fmt::format(
-                   " Both are of fp8's peak, {:.4g} TFLOP/s; of {}'s they are {:.3g} times "
-                   "as much.",
+                   "  Both are shares of fp8's peak, {:.4g} TFLOP/s; of {}'s they are {:.3g} times "
+                   "as much.\n",
                    matmul_peak(scenario).value() / kTera, name_of(scenario.stack.precision),
                    matmul_peak(scenario) / scenario.cluster.gpu.peak(scenario.stack.precision))
              : "";
@@ -142,9 +145,9 @@ std::string predictions(const Plan& plan, const RunBudget& budget) {
          row("MFU", with_interval(predicted.mfu, percent)) +
          row("tokens/s", with_interval(predicted.tokens_per_second, plain)) +
          budget_rows(plan, budget) +
-         "  FLOP/s and HFU count what the hardware executes, recomputation included (SC21 eq. 3);\n"
-         "  MFU counts the model's FLOPs only." +
-         peak_remark(plan.scenario) + "\n";
+         "  HFU (hardware FLOP utilization) and FLOP/s count all that GPUs compute, with\n"
+         "  what recomputation repeats; MFU (model FLOP utilization) counts it once.\n" +
+         peak_remark(plan.scenario);
 }
 
 std::string time_breakdown(const Plan& plan) {
@@ -172,7 +175,7 @@ std::string memory_breakdown(const Plan& plan) {
                   heaviest + 1, plan.config.pp, memory.total().value() / kGibi, capacity,
                   plan.memory_headroom == 0.0
                       ? ""
-                      : fmt::format(", {:.2f} of them left free", plan.memory_headroom * capacity));
+                      : fmt::format(", {:.2f} GiB kept free", plan.memory_headroom * capacity));
   for (const MemoryTerm& term : kMemoryTerms) {
     text += row(term.name, fmt::format("{:>6.2f} GiB", (memory.*term.size).value() / kGibi));
   }
@@ -190,12 +193,12 @@ std::string traffic(const Plan& plan) {
     text += row("context parallel", bytes(sent.context_parallel));
   }
   if (plan.config.pp > 1) {
-    text += row("pipeline", fmt::format("{}; {} through the pipeline's bisection, on average",
+    text += row("pipeline", fmt::format("{}; on average {} cross the middle of the pipeline",
                                         bytes(sent.pipeline), rate(sent.pipeline_bisection)));
   }
   if (has_replicas(plan.scenario.job.model, plan.config)) {
     text += row("data parallel",
-                fmt::format("{}; {} over all GPUs, on average", bytes(sent.data_parallel),
+                fmt::format("{}; on average {} over all GPUs", bytes(sent.data_parallel),
                             rate(sent.data_parallel_total)));
   }
   if (sent.expert_parallel > Bytes(0.0)) {
@@ -252,7 +255,7 @@ std::string pareto(const PlanningResult& result) {
 std::string baselines(const PlanningResult& result) {
   std::string text = "\nRules of thumb\n";
   if (result.baselines.empty()) {
-    return text + "  not looked at: the search was ended\n";
+    return text + "  not looked at: the search ended early\n";
   }
   for (const Baseline& baseline : result.baselines) {
     if (!baseline.choice.has_value()) {
@@ -289,7 +292,7 @@ std::string published(const PlanningResult& result) {
     } else if (run.config == best.config) {
       text += "    the same configuration as ours\n";
     } else {
-      text += fmt::format("    ours differs: the published one spends {}\n",
+      text += fmt::format("    ours differs; compared with it the published one spends {}\n",
                           describe_differences(predicted.breakdown, best.predicted.breakdown));
     }
   }
@@ -298,7 +301,8 @@ std::string published(const PlanningResult& result) {
 
 std::string tally(const SearchResult& result) {
   std::string text =
-      fmt::format("\nCandidates: {} enumerated, {} fit\n", result.enumerated, result.feasible);
+      fmt::format("\nCandidates: {} enumerated, {} fit{}\n", result.enumerated, result.feasible,
+                  result.feasible < result.enumerated ? "; why the others do not:" : "");
   for (const ConstraintText& constraint : kConstraints) {
     const auto found = result.violations.find(constraint.constraint);
     if (found != result.violations.end()) {
@@ -313,7 +317,7 @@ std::string tally(const SearchResult& result) {
 std::string to_text(const Plan& plan, const RunBudget& budget) {
   return headline(plan) + configuration(plan) + predictions(plan, budget) + time_breakdown(plan) +
          memory_breakdown(plan) + traffic(plan) +
-         lines("Extrapolated", plan.predicted.extrapolations);
+         lines("Extrapolated, beyond what was measured", plan.predicted.extrapolations);
 }
 
 std::string to_text(const PlanningResult& result, const RunBudget& budget,
@@ -326,9 +330,10 @@ std::string to_text(const PlanningResult& result, const RunBudget& budget,
 
 std::string failure_text(const PlanningResult& result) {
   std::string text = fmt::format(
-      "nothing fits: {} on {} GPUs of {} with {} and batch {}: {} candidates, none can run\n",
-      result.scenario.job.model_name, result.options.gpus, result.scenario.cluster.name,
-      result.scenario.stack.name, result.scenario.job.global_batch_size, result.search.enumerated);
+      "nothing fits: {} on {} of {} with {} and batch {}: {}, none can run\n",
+      result.scenario.job.model_name, plural(result.options.gpus, "GPU"),
+      result.scenario.cluster.name, result.scenario.stack.name,
+      result.scenario.job.global_batch_size, plural(result.search.enumerated, "candidate"));
   text += why_nothing_fits(result.scenario, result.options, result.search);
   if (const auto larger = gpus_that_would_do(result.scenario, result.options)) {
     text += fmt::format("  {} GPUs would do: {}\n", larger->gpus, to_string(larger->config));

@@ -9,6 +9,7 @@
 
 #include "cost_model/iteration/simulated_step.h"
 #include "cost_model/text/object_writer.h"
+#include "cost_model/text/plural.h"
 #include "planner/constraints/constraint.h"
 #include "planner/formatting.h"
 
@@ -64,27 +65,28 @@ std::string headline(const Plan& plan, const SimulationContext& context,
                      const PlanSimulation& simulation) {
   const Seconds predicted = plan.predicted.iteration_time.value;
   const std::string sentence = difference(plan, context, simulation);
-  return fmt::format("{} on {} GPUs with {}: a step of {} simulated, {}.\n{}",
-                     plan.scenario.job.model_name, plan.config.world_size(), to_string(plan.config),
-                     duration(simulation.step),
+  return fmt::format("{} on {} with {}: a step takes {} simulated, {}.\n{}",
+                     plan.scenario.job.model_name, plural(plan.config.world_size(), "GPU"),
+                     to_string(plan.config), duration(simulation.step),
                      is_predicted(context)
                          ? fmt::format("{} planned ({:+.1f} %)", duration(predicted),
                                        100.0 * (simulation.step / predicted - 1.0))
-                         : fmt::format("where the plan as it is predicts {}", duration(predicted)),
+                         : fmt::format("while the plan as it is predicts {}", duration(predicted)),
                      sentence.empty() ? "" : sentence + '\n');
 }
 
 std::string changes(const SimulationOptions& options) {
   std::string text;
   for (const Straggler& straggler : options.stragglers) {
-    text += fmt::format("  rank {} computes {} times as long\n", straggler.rank, straggler.factor);
+    text += fmt::format("  rank {} taking {} times as long to compute\n", straggler.rank,
+                        straggler.factor);
   }
   if (options.jitter.sigma > 0.0) {
-    text += fmt::format("  every action is exp({} z) times as long, seed {}\n",
+    text += fmt::format("  every action taking exp({} z) times as long, z normal, seed {}\n",
                         options.jitter.sigma, options.jitter.seed);
   }
   if (!options.shares_links) {
-    text += "  every transfer has its links to itself\n";
+    text += "  every transfer having its links to itself\n";
   }
   return text.empty() ? text : "With\n" + text;
 }
@@ -104,17 +106,17 @@ std::string range_over_ranks(const SimulatedTimes& times, const Figure& figure) 
 std::string times_text(const PlanSimulation& simulation) {
   const SimulatedTimes& times = simulation.timeline.times;
   return "\nTime\n" + row("until the last action", duration(times.makespan())) +
-         row("bubble", fmt::format("{}, {} of it: all but the compute of a rank",
+         row("bubble", fmt::format("{} ({}) in which a rank computes nothing, on average",
                                    duration(times.bubble()), percent(times.bubble_ratio()))) +
-         row("idle in span",
+         row("idle in between",
              range_over_ranks(times, [](const RankTimes& rank) { return rank.idle_in_span(); }) +
-                 ": between a rank's first action and its last") +
+                 " by rank: waits between its first action and its last") +
          row("work of a rank",
              range_over_ranks(times, [](const RankTimes& rank) { return rank.work; }));
 }
 
 std::string critical_path_text(const PlanSimulation& simulation) {
-  std::string text = "\nCritical path\n";
+  std::string text = "\nCritical path: the chain of actions that makes the step as long as it is\n";
   const Seconds makespan = simulation.timeline.times.makespan();
   for (std::size_t term = 0; term < kPathTermNames.size(); ++term) {
     const Seconds time = simulation.critical_path.terms.at(term);
@@ -163,7 +165,7 @@ std::string shown_part(const PlanSimulation& simulation, const DrawingWindow& wi
   const Seconds makespan = simulation.timeline.times.makespan();
   const bool is_whole = window.from == Seconds(0.0) && window.to == makespan;
   return is_whole ? ""
-                  : fmt::format(" from {} to {} of {}: another with --from and --to",
+                  : fmt::format(" from {} to {} of {}; --from and --to choose another part",
                                 duration(window.from), duration(window.to), duration(makespan));
 }
 
@@ -276,7 +278,7 @@ std::string remarks(const Plan& plan, const ScheduleComparison& row) {
     remarks.emplace_back("the plan's");
   }
   if (row.changes_semantics) {
-    remarks.emplace_back("stale weights: another optimizer; no step ends");
+    remarks.emplace_back("stale weights: another optimizer; never drains between steps");
   }
   if (!row.fits) {
     remarks.push_back(
@@ -298,10 +300,9 @@ std::string to_text(const Plan& plan, std::span<const ScheduleComparison> schedu
     }
   }
   std::string text = fmt::format(
-      "{} on {} GPUs with {}, simulated with every schedule\n\n{:<14}{:>4}{:>12}{:>9}"
-      "{:>9}{:>10}\n",
-      plan.scenario.job.model_name, plan.config.world_size(), to_string(plan.config), "schedule",
-      "vpp", "step", "", "bubble", "memory");
+      "{} on {} with {}, simulated with every schedule\n\n{:<14}{:>4}{:>12}{:>9}{:>9}{:>10}\n",
+      plan.scenario.job.model_name, plural(plan.config.world_size(), "GPU"), to_string(plan.config),
+      "schedule", "vpp", "step", "", "bubble", "memory");
   for (const ScheduleComparison& row : sorted(schedules)) {
     if (!row.conflict.empty()) {
       text += fmt::format("{:<14}{:>4}  {}\n", row.schedule, "-", row.conflict);

@@ -22,7 +22,8 @@ struct StrategySearch {
   void pin(const char* flag, IntegerRanges SearchSpace::*degree, std::int64_t value) {
     IntegerRanges& range = options.space.*degree;
     if (!range.contains(value)) {
-      left_out = fmt::format("--{} {} leaves out {}", flag, range.text(), value);
+      left_out =
+          fmt::format("needs {} {}, which --{} {} rules out", flag, value, flag, range.text());
     }
     range = IntegerRanges(value);
   }
@@ -31,7 +32,8 @@ struct StrategySearch {
     IntegerRanges& range = options.space.*degree;
     const std::optional<IntegerRanges> rest = range.at_least(low);
     if (!rest.has_value()) {
-      left_out = fmt::format("--{} {} leaves out {} and more", flag, range.text(), low);
+      left_out = fmt::format("needs {} {} or more, which --{} {} rules out", flag, low, flag,
+                             range.text());
     }
     range = rest.value_or(IntegerRanges(low));
   }
@@ -41,7 +43,7 @@ struct StrategySearch {
     const IntegerRanges& pinned = options.space.zero_stage;
     std::erase_if(stages, [&](int stage) { return !pinned.contains(stage); });
     if (stages.empty()) {
-      left_out = fmt::format("--zero-stage {} leaves it out", pinned.text());
+      left_out = fmt::format("--zero-stage {} rules it out", pinned.text());
     }
     options.space.zero_stage = {};
     scenario.stack.can_run.zero_stages = std::move(stages);
@@ -103,7 +105,7 @@ void search_fully_sharded(StrategySearch& search, Strategy strategy) {
   } else {
     search.pin("dp-replicate", &SearchSpace::dp_replicate, 1);
     if (!search.options.space.reshard_after_forward.value_or(true)) {
-      search.left_out = "--reshard-after-forward off leaves it out";
+      search.left_out = "--reshard-after-forward off rules it out";
     }
     search.options.space.reshard_after_forward = true;
     search.pin("cp", &SearchSpace::cp, 1);
@@ -116,10 +118,10 @@ void search_fully_sharded(StrategySearch& search, Strategy strategy) {
 /// the one that misses least; else takes the first line of why_nothing_fits().
 std::string reason_of(const StrategySearch& search, const SearchResult& result) {
   if (result.unseen.has_value()) {
-    return "nothing was found before the search was ended";
+    return "nothing was found before the search ended";
   }
   if (result.shortfall.has_value()) {
-    return fmt::format("out of memory: {} misses the least, by {:.2f} GiB",
+    return fmt::format("out of memory: {} comes closest, {:.2f} GiB short",
                        to_string(result.shortfall->config),
                        result.shortfall->missing.value() / kGibi);
   }

@@ -3,6 +3,7 @@
 
 #include "cost_model/text/csv_columns.h"
 #include "cost_model/text/object_writer.h"
+#include "cost_model/text/plural.h"
 #include "planner/answer/planning.h"
 #include "planner/answer/strategies.h"
 #include "planner/explain/explain.h"
@@ -22,10 +23,10 @@ std::string remark(const StrategyComparison& comparison, const StrategyResult& r
   const std::int64_t gpus = comparison.options.gpus;
   const bool is_dp_only = result.name.strategy == Strategy::kZero3;
   if (is_dp_only && batch < gpus) {
-    return fmt::format("a batch of {} keeps no more than {} GPUs busy", batch, batch);
+    return fmt::format("a batch of {} keeps no more than {} busy", batch, plural(batch, "GPU"));
   }
   if (result.plan.has_value() && result.plan->config.world_size() < gpus) {
-    return fmt::format("{} GPUs idle", gpus - result.plan->config.world_size());
+    return plural(gpus - result.plan->config.world_size(), "GPU") + " idle";
   }
   return "";
 }
@@ -53,7 +54,7 @@ std::string block(const StrategyComparison& comparison, const StrategyResult& re
       fmt::format("  {:<12} {}\n    {}{}\n{}", result.name.name, figures(comparison, result),
                   to_string(result.plan->config), not_run, note);
   if (!result.search.is_proven) {
-    text += fmt::format("    not proven: what was not looked at takes {} at least\n",
+    text += fmt::format("    not proven: what was not looked at takes at least {}\n",
                         duration(result.search.unseen->least_time * comparison.calibration.factor));
   }
   const StrategyResult& best = *comparison.best();
@@ -98,17 +99,21 @@ std::string to_text(const StrategyComparison& comparison,
                     const std::vector<std::string>& assumptions) {
   const Scenario& scenario = comparison.scenario;
   std::string text = fmt::format(
-      "Train {} on {} GPUs ({} with {}), batch {}: each strategy at its best\n\n"
+      "Train {} on {} ({} with {}), batch {}: each strategy at its best\n\n"
       "  {:<12} {:>10} {:>8} {:>8} {:>10} {:>7} {:>9}\n",
-      scenario.job.model_name, comparison.options.gpus, scenario.cluster.name, scenario.stack.name,
-      scenario.job.global_batch_size, "strategy", "time", "TFLOP/s", "MFU", "memory", "GPUs",
-      comparison.options.objective == Objective::kCost ? "cost" : "loss");
+      scenario.job.model_name, plural(comparison.options.gpus, "GPU"), scenario.cluster.name,
+      scenario.stack.name, scenario.job.global_batch_size, "strategy", "time", "TFLOP/s", "MFU",
+      "memory", "GPUs", comparison.options.objective == Objective::kCost ? "cost" : "slower");
   for (const StrategyResult& result : comparison.results) {
     text += block(comparison, result);
   }
+  text +=
+      "\nPTD-P: tensor, pipeline and data parallelism. ZeRO-3: weights, gradients and\n"
+      "optimizer states sharded over the replicas. FSDP: the same, with weights gathered\n"
+      "ahead of use, and kept, or shards replicated, where that is faster.\n";
   text += comparison.calibration.is_calibrated()
               ? fmt::format(
-                    "\nAll times are calibrated with one factor, of {} runs of this cluster "
+                    "\nAll times are calibrated with one factor, fitted to {} runs of this cluster "
                     "and stack.\n",
                     comparison.calibration.num_runs())
               : "\nNot calibrated.\n";

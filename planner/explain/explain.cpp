@@ -75,7 +75,10 @@ void apply(const Item& item, SearchSpace& space, const std::string& place) {
     }
   });
   if (!is_known) {
-    throw Error(place + ": unknown key" + did_you_mean(item.key, known_keys));
+    const std::string near = did_you_mean(item.key, known_keys);
+    throw Error(
+        place + ": unknown key" +
+        (near.empty() ? fmt::format("; expected one of {}", fmt::join(known_keys, ", ")) : near));
   }
   if (const auto method = find_value(item.written, kSpellings<RecomputeMethod>)) {
     space.recompute_method = method;

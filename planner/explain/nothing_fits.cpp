@@ -8,6 +8,7 @@
 
 #include "cost_model/contains.h"
 #include "cost_model/layer/context_parallel.h"
+#include "cost_model/text/plural.h"
 
 namespace ptdp {
 namespace {
@@ -108,7 +109,7 @@ std::string contradiction(const SearchOptions& options) {
       std::ranges::none_of(space.schedules, [](ScheduleKind schedule) {
         return traits_of(schedule).is_synchronous;
       })) {
-    return fmt::format("{} changes what the optimizer does: considered with --allow-stale-weights",
+    return fmt::format("{} changes what the optimizer does: it takes --allow-stale-weights as well",
                        name_of(space.schedules.front()));
   }
   const bool wants_interleaving =
@@ -123,15 +124,15 @@ std::string contradiction(const SearchOptions& options) {
     return "schedule interleaved and pp=1 contradict each other: there is nothing to interleave";
   }
   if (space.sequence_parallel.value_or(false) && space.tp == IntegerRanges(1)) {
-    return "sequence parallelism and tp=1 contradict each other: it splits over tp";
+    return "sequence parallelism and tp=1 contradict each other: it splits activations over tp";
   }
   const std::int64_t tp = space.tp.smallest();
   const std::int64_t pp = space.pp.smallest();
   const std::int64_t dp = space.dp.smallest();
   const std::int64_t cp = space.cp.smallest();
   if (tp > options.gpus / pp / dp / cp) {
-    return fmt::format("tp={} pp={} dp={}{}, the smallest asked for, need more than {} GPUs", tp,
-                       pp, dp, cp > 1 ? fmt::format(" cp={}", cp) : "", options.gpus);
+    return fmt::format("tp={} pp={} dp={}{}, the smallest asked for, need more than {}", tp, pp, dp,
+                       cp > 1 ? fmt::format(" cp={}", cp) : "", plural(options.gpus, "GPU"));
   }
   return "";
 }
@@ -163,7 +164,7 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
       return scenario.cluster.host.has_value()
                  ? fmt::format("a GPU's share of its host is {:.0f} GiB",
                                scenario.cluster.host->memory.value() / kGibi)
-                 : fmt::format("cluster {} says nothing of its hosts: give it a \"host\"",
+                 : fmt::format("cluster {} says nothing about its hosts: add a \"host\" to it",
                                scenario.cluster.name);
     case Constraint::kExpertsByRankOrder:
       return "ep * etp must be tp * cp, or the order of ranks tp-cp-ep-dp-pp";
@@ -189,9 +190,9 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
                  ? fmt::format("tp must divide {}", model.seq_length)
                  : fmt::format("tp * cp must divide {}", model.seq_length);
     case Constraint::kReplicasOfShards:
-      return "both are of --zero-stage 3, dp_replicate of 1 and 2 too";
+      return "both need --zero-stage 3; dp_replicate can also go with 1 or 2";
     case Constraint::kDpByReplicas:
-      return "dp_replicate can be a divisor of dp";
+      return "dp_replicate must divide dp";
     case Constraint::kExpertsByEp:
       return model.num_experts == 0
                  ? "the model has no experts"
@@ -199,7 +200,7 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
     case Constraint::kExpertFfnByEtp:
       return fmt::format("etp must divide {}", model.moe_ffn_hidden_size);
     case Constraint::kExpertsWholeSequences:
-      return "with --sequence-parallel on they can have tp";
+      return "tp must be 1, or --sequence-parallel on";
     case Constraint::kRanksByExperts:
       return "ep * etp must divide tp * cp * dp / dp_replicate";
     case Constraint::kInterleavedMinStages:
@@ -211,14 +212,14 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
     case Constraint::kScheduleByMicrobatches:
       return "batch / (dp * micro_batch_size) must be at least 2 pp, and even for dualpipe";
     case Constraint::kScheduleTooLong:
-      return "fewer stages have shorter ones";
+      return "a pipeline of fewer stages has a shorter schedule";
     case Constraint::kMicrobatchesByPp:
       return "batch / (dp * micro_batch_size) must be a multiple of pp";
     case Constraint::kMemoryFirstStage:
     case Constraint::kMemoryLastStage:
     case Constraint::kMemoryMiddleStage:
       return fmt::format(
-          "{} misses the least, by {:.0f} bytes ({:.2f} GiB)", to_string(result.shortfall->config),
+          "{} comes closest, {:.0f} bytes ({:.2f} GiB) short", to_string(result.shortfall->config),
           std::ceil(result.shortfall->missing.value()), result.shortfall->missing.value() / kGibi);
   }
   return "";
@@ -233,8 +234,9 @@ std::string why_nothing_fits(const Scenario& scenario, const SearchOptions& opti
     return "  " + contradicted + "\n";
   }
   if (result.enumerated == 0) {
-    return fmt::format("  no degrees that are asked for match a model of {} layers and {} heads\n",
-                       scenario.job.model.num_layers, scenario.job.model.num_attention_heads);
+    return fmt::format("  no sizes asked for suit a model of {} and {}\n",
+                       plural(scenario.job.model.num_layers, "layer"),
+                       plural(scenario.job.model.num_attention_heads, "head"));
   }
   std::vector<std::pair<Constraint, std::int64_t>> violated(result.violations.begin(),
                                                             result.violations.end());
@@ -242,8 +244,9 @@ std::string why_nothing_fits(const Scenario& scenario, const SearchOptions& opti
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text;
   for (const auto& [constraint, count] : violated) {
-    text += fmt::format("  {}: {}; {}\n", text_of(constraint).description, count,
-                        nearest_feasible(constraint, scenario, options, result));
+    text +=
+        fmt::format("  {}: {}; {}\n", text_of(constraint).description, plural(count, "candidate"),
+                    nearest_feasible(constraint, scenario, options, result));
   }
   return text;
 }

@@ -8,6 +8,7 @@
 
 #include "cost_model/text/csv_columns.h"
 #include "cost_model/text/object_writer.h"
+#include "cost_model/text/plural.h"
 #include "planner/text_table.h"
 
 namespace ptdp {
@@ -90,9 +91,10 @@ std::string comparison(const PipelinePartition& partition) {
   const Seconds time = pipeline_time(partition, partition.ranks);
   if (!partition.even) {
     return fmt::format(
-        "slowest rank {:.6g} ms; {:.6g} ms for {} microbatches\n"
+        "slowest rank {:.6g} ms; {:.6g} ms for {}\n"
         "no even split to compare with: fewer layers than stages\n",
-        milliseconds(ours), milliseconds(time), partition.num_microbatches);
+        milliseconds(ours), milliseconds(time),
+        plural(partition.num_microbatches, "microbatch", "microbatches"));
   }
   const std::vector<LayerCost>& even = partition.even->ranks;
   const Seconds even_time = pipeline_time(partition, even);

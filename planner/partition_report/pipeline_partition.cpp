@@ -12,6 +12,7 @@
 #include "cost_model/memory/memory.h"
 #include "cost_model/partition/balance_equal_layers.h"
 #include "cost_model/pipeline_rank/rank_costs.h"
+#include "cost_model/text/plural.h"
 
 namespace ptdp {
 namespace {
@@ -131,9 +132,9 @@ void check_stages(const Pipeline& pipeline, const PartitionRequest& request) {
   const std::int64_t stages = std::int64_t{request.pp} * request.vpp;
   const auto most = static_cast<std::int64_t>(pipeline.costs.size());
   if (stages > most) {
-    throw Error(fmt::format("nothing fits: {} layers{} do not fill pp * vpp = {} * {} = {} stages; "
+    throw Error(fmt::format("nothing fits: {}{} cannot fill pp * vpp = {} * {} = {} stages; "
                             "the most are {}",
-                            pipeline.num_layers(),
+                            plural(pipeline.num_layers(), "layer"),
                             pipeline.has_embedding || pipeline.has_logits
                                 ? ", with embedding and logits counted as stages of their own,"
                                 : "",
@@ -144,10 +145,11 @@ void check_stages(const Pipeline& pipeline, const PartitionRequest& request) {
 
 [[noreturn]] void refuse_memory(const PartitionRequest& request, Bytes needed) {
   const Bytes missing = needed - *request.memory;
-  throw Error(fmt::format("nothing fits: {} stages need {:.4f} GiB on the fullest GPU, however "
-                          "they are cut; of {:.4f} GiB {:.4f} are missing",
-                          request.pp * request.vpp, needed.value() / kGibi,
-                          request.memory->value() / kGibi, missing.value() / kGibi),
+  throw Error(fmt::format("nothing fits: {} of layers, however cut, {} at least {:.4f} GiB on the "
+                          "fullest GPU, {:.4f} GiB more than the {:.4f} GiB there are",
+                          plural(request.pp * request.vpp, "stage"),
+                          request.pp * request.vpp == 1 ? "needs" : "need", needed.value() / kGibi,
+                          missing.value() / kGibi, request.memory->value() / kGibi),
               ExitStatus::kNothingFits);
 }
 

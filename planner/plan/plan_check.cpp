@@ -4,6 +4,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/text/object_writer.h"
+#include "cost_model/text/plural.h"
 #include "planner/constraints/constraint.h"
 #include "planner/plan/plan.h"
 
@@ -30,7 +31,7 @@ void check_config(const Plan& plan, const std::string& place) {
     refuse(std::string(text_of(*violation).description));
   }
   if (config.world_size() > plan.gpus) {
-    refuse("uses " + std::to_string(config.world_size()) + " GPUs of " + std::to_string(plan.gpus));
+    refuse("uses " + plural(config.world_size(), "GPU") + " of " + std::to_string(plan.gpus));
   }
   const Bytes capacity = usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
   if (const auto violation = find_violation({scenario, config}, capacity)) {

@@ -6,6 +6,7 @@
 #include "cost_model/measured/calibration.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/object_writer.h"
+#include "cost_model/text/plural.h"
 #include "planner/formatting.h"
 #include "planner/profile_fit/profile_fit.h"
 
@@ -16,15 +17,17 @@ std::string knob_line(const KnobFit& knob) {
   const ProfileKnobText& text = kProfileKnobs[static_cast<std::size_t>(knob.knob)];
   std::string line = fmt::format("  {:<26}", text.name);
   if (knob.num_runs == 0) {
-    line += fmt::format("left as it was: {:.2g} % of the time of a run at most\n",
-                        100.0 * knob.time_share);
+    line += knob.time_share > 0.0
+                ? fmt::format("left as it was: at most {:.2g} % of a run's time\n",
+                              100.0 * knob.time_share)
+                : "left as it was: no run spent time on it\n";
     return line;
   }
-  line += fmt::format("takes {:.3g} times what the profile said, by {} run{}", knob.factor,
-                      knob.num_runs, knob.num_runs == 1 ? "" : "s");
+  line += fmt::format("takes {:.3g} times as long as the profile says ({})", knob.factor,
+                      plural(knob.num_runs, "run"));
   line += knob.is_at_bound ? fmt::format(
-                                 "; stopped at the bound of {:.0f}: is this the machine "
-                                 "that the profile is of?",
+                                 "; stopped at the limit of {:.0f} times: is this the machine "
+                                 "that the profile describes?",
                                  text.largest)
                            : "";
   return line + '\n';
@@ -59,7 +62,7 @@ std::string document(const char* schema, const Profile& profile) {
 }  // namespace
 
 std::string to_text(const ProfileFit& refit) {
-  std::string text = "Corrections, as factors of times\n";
+  std::string text = "Corrections of the profile\n";
   for (const KnobFit& knob : refit.knobs) {
     text += knob_line(knob);
   }

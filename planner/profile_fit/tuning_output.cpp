@@ -51,7 +51,7 @@ std::string gain_text(const Tuning& tuning, std::size_t plan) {
   return fmt::format("gain: predicted {:+.1f} %, measured {:+.1f} %{}\n",
                      100.0 * tuning.predicted_gain(plan), 100.0 * tuning.measured_gain(plan),
                      is_tie(tuning.plans[tuning.chosen_first], tuning.plans[plan])
-                         ? ": a tie, steps scatter more"
+                         ? ": a tie, as single steps differ by more"
                          : "");
 }
 
@@ -59,15 +59,14 @@ std::string gain_text(const Tuning& tuning, std::size_t plan) {
 std::string reason_text(const Tuning& tuning) {
   const std::size_t best = tuning.best();
   if (tuning.predicted_gain(best) <= 0.0) {
-    return "because it measured faster; the refitted profiles do not say why\n";
+    return "because it ran faster; the refitted profiles do not explain why\n";
   }
   const ChangedTerm term = find_changed_term(tuning);
   const auto signed_time = [](Seconds time) {
     return time.value() < 0.0 ? "-" + duration(Seconds(-time.value())) : "+" + duration(time);
   };
-  return fmt::format(
-      "because of {}: the first one's differs from the second one's by {}, not by {}\n", term.name,
-      signed_time(term.after), signed_time(term.before));
+  return fmt::format("because of {}: the first plan's differs from the second's by {}, not by {}\n",
+                     term.name, signed_time(term.after), signed_time(term.before));
 }
 
 std::string choice_text(const Tuning& tuning) {
@@ -88,7 +87,7 @@ std::string choice_text(const Tuning& tuning) {
                         gain_text(tuning, tuning.chosen_again));
   }
   if (tuning.not_run) {
-    text += fmt::format("Of all plans they would choose one that did not run: {}, predicted {}\n",
+    text += fmt::format("Of all plans they would choose one that was not run: {}, predicted {}\n",
                         to_string(tuning.not_run->config),
                         duration(tuning.not_run->predicted.iteration_time.value));
   }
@@ -99,7 +98,7 @@ std::string regret_text(const Tuning& tuning) {
   const TunedPlan& fastest = tuning.plans[tuning.fastest];
   const auto line = [&](const char* what, std::size_t chosen) {
     const bool is_tied = chosen != tuning.fastest && is_tie(tuning.plans[chosen], fastest);
-    return fmt::format("regret of the {} choice: {:.1f} %{}\n", what,
+    return fmt::format("regret of the {} choice (its time over the fastest): {:.1f} %{}\n", what,
                        100.0 * tuning.regret_of(chosen),
                        is_tied ? " (a tie with the fastest)" : "");
   };
@@ -121,9 +120,10 @@ std::string unmeasured_text(const Tuning& tuning) {
       names += (names.empty() ? "" : ", ") + std::string(name);
     }
   }
-  return names.empty() ? ""
-                       : "not measured by these plans, and believed as before: " + names +
-                             " (--tune takes files of plans, too)\n";
+  return names.empty()
+             ? ""
+             : "left as they were, since these plans spend too little time on them: " + names +
+                   " (--tune also takes files of plans that do)\n";
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "cost_model/text/plural.h"
 #include "planner/formatting.h"
 #include "planner/runs/rehearsal_report.h"
 
@@ -14,18 +15,18 @@ namespace {
 std::string rehearsal_heading(const RehearsalReport& report) {
   const RehearsalExecution& run = report.execution;
   std::string text = fmt::format(
-      "Rehearsal of {} with {}: {} of {} ranks of the pipeline, one after the other, {} steps each "
-      "in {} on {}\n{}\n{}\n",
+      "Rehearsal of {} with {}: {} of {} of the pipeline, one after the other, {} each in {} on "
+      "{}\n{}\n{}\n",
       report.plan.scenario.job.model_name, to_string(report.plan.config), report.ranks.size(),
-      report.plan.config.pp, run.steps, name_of(run.precision), run.device, report.basis.rates,
-      report.basis.predicted);
+      plural(report.plan.config.pp, "rank"), plural(run.steps, "step"), name_of(run.precision),
+      run.device, report.basis.rates, report.basis.predicted);
   for (const std::string& note : report.basis.notes) {
     text += note + '\n';
   }
   if (run.memory_of_others > Bytes(0.0)) {
     text += fmt::format(
-        "Ranks take turns on cores: while one waited for a message, {} of other memory were used: "
-        "caches then hold what belongs to others\n",
+        "Ranks take turns on cores: while one waited for a message, {} of other memory were used, "
+        "so that caches hold what belongs to others\n",
         bytes(run.memory_of_others));
   }
   return text;
@@ -45,7 +46,7 @@ std::string composed_iteration_text(const RehearsalReport& report) {
   text += measured_row("per device", rate_in(predicted), rate_in(report.composed_time));
   text += measured_row("MFU", mfu_in(predicted), mfu_in(report.composed_time));
   if (report.core_contention > Seconds(0.0)) {
-    text += measured_row("of it sharing cores", "", duration(report.core_contention));
+    text += measured_row("of that sharing cores", "", duration(report.core_contention));
   }
   text += fmt::format("  predicted {} to {}", duration(report.predicted_time.low),
                       duration(report.predicted_time.high));
@@ -88,10 +89,11 @@ std::string stands_for(const std::vector<int>& sources, int rank) {
 
 std::string rehearsed_rank_text(const RehearsalReport& report, const RehearsedRank& rank) {
   const std::string others = stands_for(report.sources, rank.pipeline_rank);
-  std::string text = fmt::format(
-      "Rank {} of the pipeline (rank {} of {}), {} microbatches a step, {} in flight{}\n",
-      rank.pipeline_rank, rank.rank, report.plan.config.world_size(), rank.microbatches,
-      rank.activations.measured, others.empty() ? "" : "; stands for " + others);
+  std::string text =
+      fmt::format("Rank {} of the pipeline (rank {} of {}), {} a step, {} in flight{}\n",
+                  rank.pipeline_rank, rank.rank, report.plan.config.world_size(),
+                  plural(rank.microbatches, "microbatch", "microbatches"),
+                  rank.activations.measured, others.empty() ? "" : "; also stands for " + others);
   text += measured_row("alone, no collectives", "predicted", "measured", "pred/meas");
   text += measured_row("compute of an iteration", rank.compute);
   for (const RehearsedAction& action : rank.actions) {

@@ -4,17 +4,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost_model/text/plural.h"
 #include "planner/formatting.h"
 #include "planner/runs/run_report.h"
 
 namespace ptdp {
 namespace {
 
-/// Returns what the ranks are: "threads", or "processes of a, b over mpi"; then the device, unless
-/// it is the CPU.
+/// Returns "2 threads", or "4 processes of a, b over mpi"; then the device, unless it is the CPU.
 std::string ranks_text(const RunExecution& run) {
-  std::string ranks =
-      run.hosts.empty() ? "threads" : fmt::format("processes of {}", fmt::join(run.hosts, ", "));
+  std::string ranks = run.hosts.empty()
+                          ? plural(run.ranks, "thread")
+                          : fmt::format("{} of {}", plural(run.ranks, "process", "processes"),
+                                        fmt::join(run.hosts, ", "));
   if (run.transport != "threads") {
     ranks += " over " + run.transport;
   }
@@ -30,28 +32,28 @@ std::string gradient_remark(const StackSpec& stack, Precision precision) {
     return "";
   }
   return fmt::format(
-      "Gradients are kept and reduced in {:.0f} bytes a parameter here, in {:.3g} and {:.3g} by "
-      "{}: "
-      "its plan counts those, the bytes below are this runtime's.\n",
+      "Gradients are kept and reduced in {:.0f} bytes a parameter here, but in {:.3g} and {:.3g} "
+      "by {}, which the plan counts; the bytes below are this runtime's.\n",
       bytes, stack.gradient_bytes, stack.reduced_gradient_bytes, stack.name);
 }
 
 std::string heading(const RunReport& report) {
   const RunExecution& run = report.execution;
-  std::string text = fmt::format("{} on {} {} with {}: {} steps of {} sequences in {}, data {}\n",
-                                 report.plan.scenario.job.model_name, run.ranks, ranks_text(run),
-                                 to_string(report.plan.config), run.steps, run.global_batch_size,
-                                 name_of(run.precision), run.data);
+  std::string text = fmt::format(
+      "{} on {} with {}: {} of {} in {}, data {}\n", report.plan.scenario.job.model_name,
+      ranks_text(run), to_string(report.plan.config), plural(run.steps, "step"),
+      plural(run.global_batch_size, "sequence"), name_of(run.precision), run.data);
   if (run.steps < run.requested_steps) {
-    text += fmt::format("Ended after {} of {} steps.\n", run.first_step + run.steps,
-                        run.first_step + run.requested_steps);
+    text += fmt::format("Ended after {} of {}.\n", run.first_step + run.steps,
+                        plural(run.first_step + run.requested_steps, "step"));
   }
   if (run.straggler.rank >= 0) {
     text += fmt::format(
-        "Straggler: rank {} computes {:.1f} times as long as the others, which loses up to {} of "
-        "{} per step; ptdp-sim --straggler shows what another plan would lose.\n",
+        "Straggler: rank {} takes {:.1f} times as long to compute as the others, which loses up to "
+        "{} of {} per step; ptdp-sim --slow rank=R,factor={:.1f} shows what another plan would "
+        "lose.\n",
         run.straggler.rank, run.straggler.factor, duration(run.straggler.lost),
-        duration(report.measured_time));
+        duration(report.measured_time), run.straggler.factor);
   }
   text += run.basis + '\n';
   text += gradient_remark(report.plan.scenario.stack, run.precision);
@@ -60,11 +62,12 @@ std::string heading(const RunReport& report) {
   }
   if (run.is_shrunk) {
     text += fmt::format(
-        "Shrunk to hidden {}, {} heads, sequence {}, {} layers, dp 1, {} of {} microbatches: "
-        "orders "
-        "and messages are the plan's, times are not.\n",
-        run.model.hidden_size, run.model.num_attention_heads, run.model.seq_length,
-        run.model.num_layers, run.global_batch_size, report.plan.schedule.num_microbatches);
+        "Shrunk to hidden size {}, {}, sequences of {}, {}, dp 1, {} of {}: orders and messages "
+        "are the plan's, times are not.\n",
+        run.model.hidden_size, plural(run.model.num_attention_heads, "head"),
+        plural(run.model.seq_length, "token"), plural(run.model.num_layers, "layer"),
+        run.global_batch_size,
+        plural(report.plan.schedule.num_microbatches, "microbatch", "microbatches"));
   }
   return text;
 }
@@ -85,8 +88,9 @@ std::string iteration_text(const RunReport& report) {
   text += measured_row("per rank", rate_in(predicted), rate_in(report.measured_time));
   text += measured_row("tokens/s", tokens_per_second(predicted),
                        tokens_per_second(report.measured_time));
-  text += fmt::format("  measured from {} to {} over {} steps", duration(report.fastest),
-                      duration(report.slowest), report.execution.steps - report.execution.warm_up);
+  text += fmt::format("  measured from {} to {} over {}", duration(report.fastest),
+                      duration(report.slowest),
+                      plural(report.execution.steps - report.execution.warm_up, "step"));
   if (predicted.value() > 0.0) {
     text += fmt::format("; predicted {} to {}", duration(report.predicted_time.low),
                         duration(report.predicted_time.high));
@@ -108,7 +112,7 @@ std::string terms_text(const RunReport& report) {
 /// Returns a line for each kind of action, averaged over all virtual stages.
 std::string actions_text(const RunReport& report) {
   std::string text =
-      "Actions, the median of each, on average over stages; what meets other ranks includes "
+      "Actions: the median of each, averaged over stages; those that meet other ranks include "
       "waiting\n";
   std::vector<std::string> kinds;
   for (const ActionComparison& action : report.actions) {
@@ -134,7 +138,9 @@ std::string actions_text(const RunReport& report) {
 }
 
 std::string memory_text(const RunReport& report) {
-  std::string text = "Peak memory by rank of the pipeline, through the allocator\n";
+  std::string text =
+      "Peak memory by rank of the pipeline, as the allocator counts it, and microbatches in "
+      "flight\n";
   for (std::size_t rank = 0; rank < report.memory.size(); ++rank) {
     const MemoryComparison& memory = report.memory[rank];
     const bool is_shown =
@@ -178,10 +184,9 @@ std::string to_text(const RunReport& report) {
   std::string text = heading(report);
   if (!report.losses.empty()) {
     text += fmt::format("Loss {:.4f} -> {:.4f}", report.losses.front(), report.losses.back());
-    text +=
-        report.skipped_steps > 0
-            ? fmt::format("; {} steps skipped, their gradients overflowed\n", report.skipped_steps)
-            : "\n";
+    text += report.skipped_steps > 0 ? fmt::format("; {} skipped, as gradients overflowed\n",
+                                                   plural(report.skipped_steps, "step"))
+                                     : "\n";
   }
   text += '\n' + iteration_text(report);
   text += '\n' + terms_text(report);
@@ -197,8 +202,8 @@ std::string to_text(const RunReport& report) {
     text += "\nWarning: " + warning + '\n';
   }
   if (!report.differences.empty()) {
-    text += fmt::format("\nDiffers from what the plan means: {}\n",
-                        fmt::join(report.differences, "; "));
+    text +=
+        fmt::format("\nDiffers from what the plan says: {}\n", fmt::join(report.differences, "; "));
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "cost_model/text/object_writer.h"
+#include "cost_model/text/plural.h"
 #include "planner/formatting.h"
 
 namespace ptdp {
@@ -19,9 +20,10 @@ double relative_error(const RunReport& report) {
 
 std::string job_of(const RunReport& report) {
   const Scenario& scenario = report.plan.scenario;
-  return fmt::format("{}, batch {}, sequence {}, {}, {} GPUs of {}", scenario.job.model_name,
+  return fmt::format("{}, batch {}, sequence {}, {}, {} of {}", scenario.job.model_name,
                      scenario.job.global_batch_size, scenario.job.model.seq_length,
-                     name_of(scenario.stack.precision), report.plan.gpus, scenario.cluster.name);
+                     name_of(scenario.stack.precision), plural(report.plan.gpus, "GPU"),
+                     scenario.cluster.name);
 }
 
 std::vector<TermErrors> errors_by_term(const std::vector<NamedReport>& runs) {
@@ -115,11 +117,11 @@ std::string to_text(const RunSet& set) {
                         signed_percent(relative_error(report)), report.plan.scenario.job.model_name,
                         to_string(report.plan.config));
   }
-  text += fmt::format(
-      "{} runs: mean absolute error {:.1f} %, median {:.1f} %, largest {:.1f} %, "
-      "bias {}\n",
-      set.errors.count, 100.0 * set.errors.mean_absolute, 100.0 * set.errors.median_absolute,
-      100.0 * set.errors.max_absolute, signed_percent(set.errors.bias));
+  text +=
+      fmt::format("{}: mean absolute error {:.1f} %, median {:.1f} %, largest {:.1f} %, bias {}\n",
+                  plural(set.errors.count, "run"), 100.0 * set.errors.mean_absolute,
+                  100.0 * set.errors.median_absolute, 100.0 * set.errors.max_absolute,
+                  signed_percent(set.errors.bias));
   text += fmt::format("\n{:<28}{:>12}{:>12}{:>12}   in % of the iteration\n", "term", "measured",
                       "bias", "mean error");
   for (const TermErrors& term : set.terms) {
@@ -128,10 +130,10 @@ std::string to_text(const RunSet& set) {
   }
   for (const PlanOrder& order : set.orders) {
     text += fmt::format(
-        "\n{}: {} plans; of {} pairs that differ by more than {:.0f} %, {} in their "
-        "measured order; regret of the plan predicted fastest {:.1f} %\n",
-        order.job, order.runs, order.pairs, 100.0 * kClearDifference, order.ordered,
-        100.0 * order.regret);
+        "\n{}: {}; {} differing by more than {:.0f} %, {} in the measured order; the plan "
+        "predicted fastest took {:.1f} % longer than the fastest (regret)\n",
+        order.job, plural(order.runs, "plan"), plural(order.pairs, "pair"),
+        100.0 * kClearDifference, order.ordered, 100.0 * order.regret);
   }
   for (const std::string& reason : set.not_predicted) {
     text += "not compared: " + reason + '\n';

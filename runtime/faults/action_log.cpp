@@ -347,14 +347,15 @@ std::optional<LaneLine> describe_lane(const ActionLog& log, int rank, Lane lane,
     line.since = now;
     line.text += "is idle";
   } else {
-    line.text += fmt::format("{} {} for {}", line.is_working ? "works in" : "waits in",
+    line.text += fmt::format("{} {} for {}", line.is_working ? "has worked in" : "has waited in",
                              place_of(state.now), duration_text(now - line.since));
   }
-  line.text += ended.empty() || most_ended == 0 ? "" : "; before:";
+  line.text += ended.empty() || most_ended == 0 ? "" : "; before that:";
   for (std::size_t i = ended.size() - std::min(ended.size(), most_ended); i < ended.size(); ++i) {
     const Activity& activity = ended[i];
+    line.text += i + std::min(ended.size(), most_ended) == ended.size() ? " " : ", ";
     line.text +=
-        fmt::format(" {} {}", activity.action ? to_string(*activity.action) : place_of(activity),
+        fmt::format("{} {}", activity.action ? to_string(*activity.action) : place_of(activity),
                     duration_text(activity.end - activity.start));
   }
   return line;

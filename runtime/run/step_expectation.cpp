@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "cost_model/text/plural.h"
+
 namespace ptdp {
 namespace {
 
@@ -52,9 +54,9 @@ std::vector<std::string> find_differences(const StepExpectation& expected, const
       const std::int64_t should = expected.sent[group][kind] * own.steps;
       const auto is = static_cast<std::int64_t>(sent[place]);
       if (is != should) {
-        lines.push_back(fmt::format("{} {}: {} bytes expected in {} step{}, {} sent",
+        lines.push_back(fmt::format("{} {}: {} bytes expected in {}, {} sent",
                                     kTrafficGroups[group].name, kCollectiveNames[kind], should,
-                                    own.steps, own.steps == 1 ? "" : "s", is));
+                                    plural(own.steps, "step"), is));
       }
     }
   }

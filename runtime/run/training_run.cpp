@@ -8,6 +8,7 @@
 #include <new>
 #include <thread>
 
+#include "cost_model/text/plural.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/faults/control_channel.h"
 #include "runtime/faults/watched_communicator.h"
@@ -482,9 +483,9 @@ void wait_for_fault(const RunState& run) {
 EndedEarly::EndedEarly(EarlyEnd end)
     : Error(end.signal == 0
                 ? end.fault
-                : fmt::format("{}{}interrupted after {} of {} steps", end.fault,
+                : fmt::format("{}{}interrupted after {} of {}", end.fault,
                               end.fault.empty() ? "" : ": ", end.record.first_step + end.done_steps,
-                              end.record.first_step + end.asked_steps),
+                              plural(end.record.first_step + end.asked_steps, "step")),
             end.status),
       end_(std::make_shared<const EarlyEnd>(std::move(end))) {}
 

@@ -205,7 +205,7 @@ TEST(RunWithoutMpirun, RunsAWorldOfOneWithMpi) {
   const ProgramRun run = run_run({plan.path(), "--quiet", "--steps", "2", "--transport", "mpi"},
                                  {.environment = kMpiEnvironment});
   ASSERT_TRUE(succeeds(run));
-  EXPECT_THAT(run.output, HasSubstr("1 processes of "));
+  EXPECT_THAT(run.output, HasSubstr("on 1 process of "));
 }
 
 TEST(RunUnderMpirun, RunsThreadsInASingleProcess) {

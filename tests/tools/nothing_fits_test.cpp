@@ -60,7 +60,7 @@ TEST(Model, ThatFitsNowhereNamesTheSmallestShortfallInBytes) {
   const ProgramRun run = run_plan_with(
       {.model = source_file("profiles/models/gpt2-1.5b.json"), .cluster = cluster.dump()});
   EXPECT_TRUE(fits_nowhere(run, {"out of memory", " bytes"}));
-  EXPECT_FALSE(number_after(run.errors, "by ").empty()) << run.errors;
+  EXPECT_FALSE(number_after(run.errors, "comes closest, ").empty()) << run.errors;
 }
 
 TEST(Shortfall, AddedToTheMemoryIsJustEnough) {
@@ -68,7 +68,7 @@ TEST(Shortfall, AddedToTheMemoryIsJustEnough) {
   for (const char* model : {"gpt-tiny", "gpt2-1.5b"}) {
     const ProgramRun misses = run_with_memory(memory, model);
     ASSERT_EQ(misses.status, kNothingFits) << misses.errors;
-    const std::string missing = number_after(misses.errors, "by ");
+    const std::string missing = number_after(misses.errors, "comes closest, ");
     ASSERT_FALSE(missing.empty()) << misses.errors;
     const double bytes = memory + std::stod(missing);
     EXPECT_TRUE(ends_with(run_with_memory(bytes, model), kDone)) << model;

@@ -73,7 +73,7 @@ TEST(PartitionCommand, KeepsToTheMemory) {
   EXPECT_THAT(fitting.output, HasSubstr("layers per stage: 2,2,2\n"));
   const ProgramRun tight = run_list(kList, {"--pp", "3", "--memory", "6.5"});
   EXPECT_TRUE(ends_with(tight, kNothingFits));
-  EXPECT_THAT(tight.errors, HasSubstr("0.5000 are missing"));
+  EXPECT_THAT(tight.errors, HasSubstr("0.5000 GiB more than "));
 }
 
 TEST(PartitionCommand, CutsAModelWhoseLayersDoNotDivide) {

@@ -193,7 +193,7 @@ TEST(Rehearse, SaysWhoseRatesTheseAre) {
   // No rate of this runtime's attention is known of that GPU.
   EXPECT_EQ(report["basis"]["stack"], "megatron-lm-2021");
   EXPECT_THAT(report["basis"]["notes"][0],
-              HasSubstr("Predictions and messages are of megatron-lm-2021, measured is this "
+              HasSubstr("Predictions and messages are of megatron-lm-2021, but what ran is this "
                         "runtime: differences are between the two"));
   EXPECT_TRUE(is_refused(rehearse(content_of(file), {"--device", "cpu", "--dtype", "f64"}),
                          {"--dtype: ", "does not say what it keeps in fp64"}));
@@ -208,7 +208,7 @@ TEST(Rehearse, PredictsWithThisRuntimeWhatIsPlannedForAnother) {
   const json report = report_of(content_of(file), {"--device", "cpu"});
   EXPECT_EQ(report["basis"]["stack"], "ptdp-cuda");
   EXPECT_THAT(report["basis"]["notes"][0],
-              HasSubstr("The plan is for megatron-core-2024; measured is this runtime"));
+              HasSubstr("The plan is for megatron-core-2024, but what ran is this runtime"));
   EXPECT_NE(report["predicted"]["plan_s"], report["predicted"]["iteration_time_s"]);
 }
 

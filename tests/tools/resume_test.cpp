@@ -140,9 +140,11 @@ TEST(ResumedRun, NamesWhatItPassesOverAndWhereItGoesOn) {
 TEST(ResumedRun, SaysThatALongerTrainingDecaysLater) {
   const WholeRun whole;
   const std::string kept = whole.kept_until(6);
-  EXPECT_THAT(whole.again(kept, "8").errors,
-              AllOf(HasSubstr("going on from step 6 of 8: "),
-                    HasSubstr("the learning rate is lowest at step 8, and was to be at step 6")));
+  EXPECT_THAT(
+      whole.again(kept, "8").errors,
+      AllOf(HasSubstr("going on from step 6 of 8: "),
+            HasSubstr("the learning rate comes to its lowest at step 8; in the run that saved "
+                      "this checkpoint it was to do so at step 6")));
   const ProgramRun run = whole.run({"--steps", "9", "--lr-decay", "8", "--resume", kept});
   EXPECT_THAT(run.errors,
               AllOf(HasSubstr("going on from step 8 of 9: "), Not(HasSubstr("the learning rate"))));

@@ -119,9 +119,10 @@ TEST(TuneCommand, MeasuresTheStepsThatAreAskedForInTurns) {
   EXPECT_EQ(num_listed, 2) << "of the list";
   // Six turns of the list: of both plans 2, then 2, then 1.
   std::vector<int> steps;
-  for (std::size_t at = 0; (at = run.errors.find(" steps of ", at)) != std::string::npos; ++at) {
-    const std::size_t begin = run.errors.rfind('\n', at) + 1;
-    steps.push_back(std::stoi(run.errors.substr(begin, at - begin)));
+  const std::regex steps_of("(^|\n)([0-9]+) steps? of ");
+  for (std::sregex_iterator at(run.errors.begin(), run.errors.end(), steps_of), end; at != end;
+       ++at) {
+    steps.push_back(std::stoi((*at)[2]));
   }
   ASSERT_GE(steps.size(), 6U);
   steps.resize(6);

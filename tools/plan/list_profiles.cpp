@@ -7,6 +7,7 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/text/object_writer.h"
+#include "cost_model/text/plural.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/text_table.h"
 
@@ -80,9 +81,9 @@ std::string models_table() {
   const auto best = [&](const ModelProfile& model) -> std::string {
     const std::vector<MeasuredRun> runs = runs_of(model, published);
     return runs.empty() ? "-"
-                        : fmt::format("{:.4g} on {} GPUs",
+                        : fmt::format("{:.4g} on {}",
                                       tflops_per_gpu(runs.front(), runs.front().iteration_time),
-                                      runs.front().config.world_size());
+                                      plural(runs.front().config.world_size(), "GPU"));
   };
   const auto count = [](std::string heading, int width, int TransformerConfig::*field) {
     return TextColumn<ModelProfile>{std::move(heading), width, [=](const ModelProfile& model) {

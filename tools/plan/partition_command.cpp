@@ -123,9 +123,12 @@ PipelinePartition read_partition(const CommandLine& line) {
 void add_partition_flags(boost::program_options::options_description& flags) {
   auto option = flags.add_options();
   option("memory", text_value(),
-         "partition: GiB of a GPU (default: a list's no limit, a model's the cluster's)");
-  option("microbatches", text_value(), "partition: per iteration and replica (default: 4 a rank)");
-  option("placement", text_value(), "partition: of several chunks per GPU: looped, v");
+         "partition: memory of a GPU in GiB (default: no limit for a list, the cluster's for a "
+         "model)");
+  option("microbatches", text_value(),
+         "partition: microbatches per iteration and replica (default: 4 per rank)");
+  option("placement", text_value(),
+         "partition: how a GPU's chunks follow: looped (GPUs 0 1 0 1) or v (0 1 1 0)");
 }
 
 void refuse_partition_flags(const CommandLine& line) {

@@ -8,6 +8,7 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/memory/memory.h"
+#include "cost_model/text/plural.h"
 #include "planner/answer/plans_document.h"
 #include "tools/plan/search_flags.h"
 
@@ -32,12 +33,12 @@ std::int64_t read_batch_size(const CommandLine& line, const ModelProfile& model,
   const auto global = line.count("global-batch-size", 1, kLargestBatch);
   const auto per_gpu = line.count("batch-per-gpu", 1, kLargestBatch);
   if (global.has_value() && per_gpu.has_value()) {
-    throw Error("--global-batch-size and --batch-per-gpu: expected one of them");
+    throw Error("--global-batch-size and --batch-per-gpu: expected one of them, got both");
   }
   if (per_gpu.has_value()) {
     if (*per_gpu > kLargestBatch / request.gpus) {
-      throw Error(fmt::format("--batch-per-gpu: {} on {} GPUs exceeds a batch of {}", *per_gpu,
-                              request.gpus, kLargestBatch));
+      throw Error(fmt::format("--batch-per-gpu: {} on {} exceeds a batch of {}", *per_gpu,
+                              plural(request.gpus, "GPU"), kLargestBatch));
     }
     return *per_gpu * request.gpus;
   }
@@ -129,13 +130,17 @@ PlanRequest read_request(const CommandLine& line) {
                           .global_batch_size = read_batch_size(line, model, request)};
   if (const std::int64_t most = request.scenario.cluster.max_gpus();
       most > 0 && request.gpus > most) {
-    throw Error(fmt::format("--gpus: cluster {} has {} GPUs, got {}", request.scenario.cluster.name,
-                            most, request.gpus));
+    throw Error(fmt::format("--gpus: expected at most the {} of cluster {}, got {}",
+                            plural(most, "GPU"), request.scenario.cluster.name, request.gpus));
   }
   const GpuSpec& gpu = request.scenario.cluster.gpu;
-  request.assumptions.push_back(fmt::format(
-      "{:.3g} % of device memory kept for what no formula holds (context, NCCL, allocator)",
-      100.0 * (reserved_memory(gpu, request.scenario.stack) / gpu.memory)));
+  if (const double reserved = reserved_memory(gpu, request.scenario.stack) / gpu.memory;
+      reserved > 0.0) {
+    request.assumptions.push_back(fmt::format(
+        "{:.3g} % of device memory reserved for what is not computed (CUDA context, NCCL, "
+        "gaps of the allocator)",
+        100.0 * reserved));
+  }
   return request;
 }
 

@@ -83,12 +83,14 @@ void add_search_flags(boost::program_options::options_description& flags) {
   for_each_flag([&](const auto& field) {
     std::string help(field.traits.help);
     if (field.key == "schedule") {
-      help = "all, or some of " + synchronous_schedules() + ", " + help;
+      help = "all, or some of " + synchronous_schedules() + "; " + help;
     }
     option(flag_of(field.key).c_str(), text_value(), help.c_str());
     if (field.key == "schedule") {
-      option("allow-stale-weights",
-             "consider pipedream and pipedream-2bw: gradients of older weights, another optimizer");
+      option(
+          "allow-stale-weights",
+          "consider pipedream and pipedream-2bw, too: they train with gradients of older weights, "
+          "as another optimizer would");
     }
   });
 }

@@ -46,7 +46,7 @@ void write_error(const std::string& text) {
 
 void add_time_limit(boost::program_options::options_description& flags) {
   flags.add_options()("time-limit", text_value(),
-                      "seconds after which to answer with the best so far (default: 10)");
+                      "seconds after which to answer with the best found so far (default: 10)");
 }
 
 double read_time_limit(const CommandLine& line) {
@@ -85,7 +85,7 @@ void SearchWatch::show(const SearchProgress& progress) {
   has_line_ = true;
   const std::string best =
       progress.best ? fmt::format("best so far {}", duration(*progress.best)) : "nothing yet";
-  write_error(fmt::format("{}{}: {:.0f} % of the splits, {}; no other takes less than {}",
+  write_error(fmt::format("{}{}: {:.0f} % looked at, {}; what is left takes at least {}",
                           kEraseLine, program_, 100.0 * progress.done, best,
                           duration(progress.least_time)));
 }

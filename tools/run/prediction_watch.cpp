@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cost_model/measured/quantile.h"
+#include "cost_model/text/plural.h"
 #include "planner/formatting.h"
 #include "tools/run/measured_terms.h"
 #include "tools/shared/command_line.h"
@@ -39,12 +40,12 @@ std::optional<std::string> warning_of(const Judged& run, const std::string& repo
       run.terms.begin(), run.terms.end(),
       [&](const TermComparison& a, const TermComparison& b) { return off(a) < off(b); });
   return fmt::format(
-      "the prediction is off by {:+.0f} %: {} per iteration predicted, {} measured over {} steps; "
+      "the prediction is off by {:+.0f} %: {} per iteration predicted, {} measured over {}; "
       "{} is off most: {} predicted, {} measured; ptdp-calibrate {} --profile profile.json refits "
       "the profile",
-      100.0 * error, duration(run.time.predicted), duration(run.time.measured), run.steps,
-      most.name, duration(most.time.predicted), duration(most.time.measured),
-      shell_quoted(report_file));
+      100.0 * error, duration(run.time.predicted), duration(run.time.measured),
+      plural(run.steps, "step"), most.name, duration(most.time.predicted),
+      duration(most.time.measured), shell_quoted(report_file));
 }
 
 }  // namespace

@@ -121,14 +121,14 @@ Plan with_own_stack(const Plan& plan, RehearsalBasis& basis) {
     Plan own = make_plan({scenario, plan.config}, plan.gpus, plan.memory_headroom, Calibration{});
     own.schedule = plan.schedule;
     basis.notes.push_back(
-        fmt::format("The plan is for {}; measured is this runtime, so predictions and messages are "
-                    "those of {} with the same configuration",
+        fmt::format("The plan is for {}, but what ran is this runtime, so predictions and messages "
+                    "are those of {} with the same configuration",
                     stack.name, scenario.stack.name));
     return own;
   } catch (const Error& error) {
     basis.notes.push_back(
-        fmt::format("Predictions and messages are of {}, measured is this runtime: differences are "
-                    "between the two ({})",
+        fmt::format("Predictions and messages are of {}, but what ran is this runtime: differences "
+                    "are between the two ({})",
                     stack.name, error.what()));
     return plan;
   }
@@ -329,11 +329,11 @@ Rehearsed read_rehearsal(const CommandLine& line) {
 void add_rehearsal_flags(boost::program_options::options_description& flags) {
   auto option = flags.add_options();
   option("rehearse",
-         "run ranks of the plan at full size, one after the other alone on one device, and compose "
-         "the iteration of all with modelled messages");
+         "run ranks of the plan at full size, one after the other, each alone on one device, and "
+         "compose the iteration of all from them with modelled messages");
   option("stage", text_value(),
-         "with --rehearse: first, middle, last, all of these three, or a rank of the pipeline "
-         "(default: all)");
+         "with --rehearse: first, middle, last, all (these three), or the number of a rank of the "
+         "pipeline (default: all)");
 }
 
 void check_rehearsal(const CommandLine& line, const JobProcess* process) {

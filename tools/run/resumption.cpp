@@ -67,8 +67,8 @@ std::vector<std::string> describe_start(const CommandLine& line, const RunReques
   const std::int64_t decay_steps = request.learning_rate.decay_steps;
   if (state.decay_steps > 0 && state.decay_steps != decay_steps) {
     lines.push_back(
-        fmt::format("the learning rate is lowest at step {}, and was to be at step {} in the run "
-                    "that saved this checkpoint (--lr-decay, or else --steps)",
+        fmt::format("the learning rate comes to its lowest at step {}; in the run that saved this "
+                    "checkpoint it was to do so at step {} (--lr-decay, or else --steps)",
                     decay_steps, state.decay_steps));
   }
   return lines;

@@ -8,6 +8,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/text/in_quotes.h"
+#include "cost_model/text/plural.h"
 
 namespace ptdp {
 namespace {
@@ -115,11 +116,11 @@ void check_nccl_placement(const RunDevice& device, const Plan& plan, const RankP
   // Where a launcher gives each process a GPU of its own, every one of them sees one.
   const bool sees_own = rank.are_processes && device.gpus.size() == 1;
   if (!sees_own && rank.ranks_here > static_cast<int>(device.gpus.size())) {
-    throw Error(fmt::format(
-        "--transport nccl: {} ranks on this machine and {} GPU{}: expected a GPU for each rank, or "
-        "--transport {}, which lets ranks share one",
-        rank.ranks_here, device.gpus.size(), device.gpus.size() == 1 ? "" : "s",
-        rank.are_processes ? "mpi or tcp" : "threads"));
+    throw Error(
+        fmt::format("--transport nccl: {} on this machine and {}: expected a GPU for each rank, or "
+                    "--transport {}, which lets ranks share one",
+                    plural(rank.ranks_here, "rank"), plural(std::ssize(device.gpus), "GPU"),
+                    rank.are_processes ? "mpi or tcp" : "threads"));
   }
   // NVLink reaches beyond one machine where a domain has more GPUs than a machine has.
   constexpr int most_gpus_of_machine = 8;
@@ -141,8 +142,8 @@ std::string sharing_note(const RunDevice& device, int ranks_here, bool are_proce
   if (!device.is_gpu() || ranks_here <= static_cast<int>(device.gpus.size())) {
     return "";
   }
-  return fmt::format("{} ranks share {} GPU{}: functional, timing not representative{}", ranks_here,
-                     device.gpus.size(), device.gpus.size() == 1 ? "" : "s",
+  return fmt::format("{} share {}: this works, but its times say nothing of the plan{}",
+                     plural(ranks_here, "rank"), plural(std::ssize(device.gpus), "GPU"),
                      are_processes && device.gpus.size() == 1
                          ? "; where each process sees a GPU of its own give --transport nccl"
                          : "");

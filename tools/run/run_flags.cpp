@@ -10,6 +10,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/text/in_quotes.h"
+#include "cost_model/text/plural.h"
 #include "tools/run/rehearse_plan.h"
 #include "tools/run/tune_plans.h"
 #include "tools/shared/output_files.h"
@@ -48,75 +49,77 @@ po::options_description run_flags() {
   po::options_description flags("flags");
   auto option = flags.add_options();
   option("steps", text_value(),
-         "length of the training, with the steps that a --resume finds done (default: 10; 1 with "
+         "length of the training, counting steps that --resume finds done (default: 10; 1 with "
          "--shrink)");
   option("warm-up", text_value(),
-         "first steps of this run that are not measured (default: 2, or one less than it has)");
+         "first steps of this run that are not measured (default: 2, or all but one of a shorter "
+         "run)");
   option("data", text_value(),
-         "a file of tokens: of llm.c, a .npy, Megatron-LM's .bin with its .idx beside it, or raw");
+         "a file of tokens: llm.c's, a .npy, Megatron-LM's .bin with its .idx beside it, or raw");
   option("data-type", text_value(),
-         "uint16 or uint32: what a raw file of --data has (default: uint16 for a vocabulary up to "
-         "65,536 and a file that can be nothing else)");
-  option("seed", text_value(), "of weights, dropout and samples (default: 1)");
+         "uint16 or uint32: the tokens of a raw file of --data (default: uint16 for a vocabulary "
+         "up to 65,536 and a file that can be nothing else)");
+  option("seed", text_value(), "seed of weights, dropout and samples (default: 1)");
   option("dtype", text_value(), "f64, f32, bf16 or fp16 instead of the plan's precision");
-  option(
-      "dropout", text_value(),
-      "one probability everywhere in place of the model's (default: of its file; where that says "
-      "nothing 0.1 with learned positions, as Megatron-LM, else 0)");
+  option("dropout", text_value(),
+         "one dropout probability everywhere in place of the model's (default: that of its file; "
+         "where it says nothing 0.1 with learned positions, as in Megatron-LM, else 0)");
   option("lr", text_value(), "largest learning rate of AdamW (default: 0.0006)");
-  option("min-lr", text_value(), "the rate at the end of the cosine (default: a tenth of --lr)");
-  option("lr-warm-up", text_value(), "steps in which the rate rises to --lr (default: 0)");
+  option("min-lr", text_value(),
+         "learning rate at the end of its cosine decay (default: a tenth of --lr)");
+  option("lr-warm-up", text_value(), "steps in which the learning rate rises to --lr (default: 0)");
   option("lr-decay", text_value(), "the step at which --min-lr is reached (default: the last)");
-  option("weight-decay", text_value(), "of matrices (default: 0.1)");
+  option("weight-decay", text_value(), "weight decay of matrices (default: 0.1)");
   option("clip", text_value(),
-         "largest norm of all gradients, which are scaled by clip/(norm + 1e-6) above; 0: any "
-         "(default: 1)");
+         "largest norm of all gradients together; above it they are scaled by clip/(norm + 1e-6); "
+         "0: no limit (default: 1)");
   option(
       "reproducible",
-      "sum in one order: equal bits every time, and without ZeRO for n replicas of one microbatch "
-      "each or one replica of n; other cuts differ by rounding; up to half the speed, memory for a "
-      "weight "
-      "gradient more");
+      "sum in one order: equal bits every time, and without ZeRO also for n replicas of one "
+      "microbatch each and one replica of n; other layouts differ by rounding; takes up to twice "
+      "the time, and memory for one more weight gradient");
   option("device", text_value(),
-         "cpu or cuda (default: cuda where the plan is for GPUs, runs at full size and one is "
-         "there, else cpu); processes take turns over the GPUs, threads share the first");
+         "cpu or cuda (default: cuda where the plan is for GPUs, runs at full size and a GPU is "
+         "there, else cpu); processes are dealt out over the GPUs, threads share the first");
   option("allow-other-gpu", "run on GPUs of another kind than the plan's, without a prediction");
   option("graphs", text_value(),
-         "on or off: launch the kernels of a pass at once, on GPUs, where tp is 1 and no gradients "
-         "are sharded; times of single operations are then not measured (default: off)");
+         "on or off: launch all kernels of a pass at once, as a CUDA graph, on GPUs where tp is 1 "
+         "and no gradients are sharded; times of single operations are then not measured (default: "
+         "off)");
   option("overlap", text_value(), kOverlapHelp);
   option("shrink", "run any plan's orders and messages here, with tiny layers and one replica");
-  option("microbatches", text_value(), "with --shrink: only the first so many of the plan's");
+  option("microbatches", text_value(),
+         "with --shrink: only the first N of the plan's microbatches");
   option("orders", text_value(),
-         "a CSV of torch.distributed.pipelining to run instead of the plan's schedule");
+         "run the orders in this CSV of torch.distributed.pipelining, not the plan's schedule");
   option(
       "transport", text_value(),
-      "nccl, threads, mpi or tcp: over what tensors travel (default: nccl where every rank has a "
-      "GPU to itself, else what the launcher means: mpi under mpirun and srun, tcp under "
+      "nccl, threads, mpi or tcp: what tensors travel over (default: nccl where every rank has a "
+      "GPU to itself, else what the launcher uses: mpi under mpirun and srun, tcp under "
       "torchrun and srun without PMI, else threads)");
-  option("save", text_value(),
-         "write checkpoints to this directory: of the initial values, and at the end");
-  option("save-every", text_value(), "and every so many steps");
-  option("resume", text_value(),
-         "go on from the newest whole checkpoint in this directory, of any layout, until --steps "
-         "are done; with --save of the same directory a command can be started again and again");
+  option("save", text_value(), "write checkpoints to this directory: at the start and at the end");
+  option("save-every", text_value(), "with --save: also after every N steps");
+  option(
+      "resume", text_value(),
+      "go on from the newest whole checkpoint in this directory, saved under any layout, until "
+      "--steps are done; with --save of the same directory, the same command goes on after every "
+      "interruption");
   option(
       "deadline", text_value(),
-      "how long an action may take while no rank goes on: seconds, off, or auto, 20 times what "
-      "is predicted and what the longest took, and 10 s at least (default: auto). The start, the "
-      "meeting over TCP, a checkpoint and the end have the same seconds each, and 8 at least; "
+      "how long an action may take while no rank gets on: seconds, off, or auto, 20 times what "
+      "is predicted and what the longest took, and at least 10 s (default: auto). The start, the "
+      "meeting over TCP, a checkpoint and the end may take as many seconds each, and at least 8; "
       "with auto 300, the meeting 120; with off they wait for ever");
   option("dump-actions", text_value(),
-         "where the run ends early, write what every rank was in and did last to this file; where "
-         "ranks "
-         "are processes, each its own to this file with .rank3 behind its name");
+         "where the run ends early, write to this file what every rank was doing and did before; "
+         "where ranks are processes, each writes a file of its own, rank 3 FILE.rank3");
   option("inject", texts_value(),
-         "rehearse a fault: rank=3,action=2F0,step=1,what=throw; kind=SEND_F for any of a kind; "
-         "alloc, exit, kill, stop, hang or slow:2 in place of throw");
-  option("trace", text_value(), "write a step as it ran for ui.perfetto.dev to this file");
+         "cause a fault: rank=3,action=2F0,step=1,what=throw; kind=SEND_F in place of "
+         "action for any of a kind; alloc, exit, kill, stop, hang or slow:2 in place of throw");
+  option("trace", text_value(), "write one step as it ran to this file, for ui.perfetto.dev");
   option("output,o", text_value(), "write the comparison as JSON to this file");
   option("format", text_value(), "text or json, on standard output (default: text)");
-  option("quiet", "no progress on standard error, nor what the report warns of");
+  option("quiet", "no progress on standard error, and no warnings that the report has as well");
   add_tune_flags(flags);
   add_rehearsal_flags(flags);
   option("help,h", "this text");
@@ -128,8 +131,8 @@ void finish_learning_rate(const CommandLine& line, RunRequest& request) {
   LearningRateSchedule& rate = request.learning_rate;
   rate.decay_steps = line.count("lr-decay", 1, kMostSteps).value_or(request.training_steps);
   if (rate.warm_up_steps > rate.decay_steps) {
-    throw Error(fmt::format("--lr-warm-up: expected at most the {} steps of --lr-decay, got {}",
-                            rate.decay_steps, rate.warm_up_steps));
+    throw Error(fmt::format("--lr-warm-up: expected at most the {} of --lr-decay, got {}",
+                            plural(rate.decay_steps, "step"), rate.warm_up_steps));
   }
 }
 

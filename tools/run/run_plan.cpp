@@ -9,6 +9,7 @@
 #include "cost_model/memory/memory.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/validator/validator.h"
+#include "cost_model/text/plural.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "planner/plan/plan_simulation.h"
 #include "runtime/data_type_of.h"
@@ -36,7 +37,7 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
   const StackSpec& stack = plan.scenario.stack;
   if (request.shrinks) {
     const std::string without = left_out(plan.scenario.job.model, plan.config);
-    return "Not predicted: the layers are shrunk to GPT's" +
+    return "Not predicted: the layers are shrunk to tiny ones of a GPT" +
            (without.empty() ? ""
                             : "; left out, as orders and messages do not depend on it: " + without);
   }
@@ -44,7 +45,7 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
     return "Not predicted: orders of " + *request.orders + " in place of the plan's";
   }
   if (request.is_reproducible) {
-    return "Not predicted: --reproducible forms weight gradients apart and sums in one order";
+    return "Not predicted: --reproducible computes weight gradients apart and sums in one order";
   }
   if (stack.memory_model != MemoryModel::kPtdp) {
     return "Not predicted: the plan is for " + plan.scenario.cluster.name + " with " + stack.name +
@@ -140,7 +141,7 @@ Schedule own_schedule(const Plan& plan, const RunRequest& request) {
     if (!request.microbatches) {
       throw;
     }
-    throw Error(fmt::format("--microbatches: {} do not make the plan's schedule: {}",
+    throw Error(fmt::format("--microbatches: {} cannot make the plan's schedule: {}",
                             *request.microbatches, error.what()));
   }
 }
@@ -160,12 +161,12 @@ Schedule schedule_of(const Plan& plan, const RunRequest& request) {
   check_schedule(schedule, place);
   if (schedule.pp != own.pp || schedule.vpp != own.vpp ||
       schedule.num_microbatches != own.num_microbatches || schedule.placement != own.placement) {
-    throw Error(
-        fmt::format("{}: expected orders of {} ranks, {} stages each and {} microbatches "
-                    "placed as {} places them, got {} ranks, {} and {}{}",
-                    place, own.pp, own.vpp, own.num_microbatches, own.name, schedule.pp,
-                    schedule.vpp, schedule.num_microbatches,
-                    schedule.placement == own.placement ? "" : ", placed otherwise"));
+    throw Error(fmt::format(
+        "{}: expected orders of {}, {} each and {}, placed as {} places them, got {}, {} and {}{}",
+        place, plural(own.pp, "rank"), plural(own.vpp, "stage"),
+        plural(own.num_microbatches, "microbatch", "microbatches"), own.name,
+        plural(schedule.pp, "rank"), schedule.vpp, schedule.num_microbatches,
+        schedule.placement == own.placement ? "" : ", placed otherwise"));
   }
   return schedule;
 }
@@ -199,10 +200,10 @@ void check_memory_together(const Plan& executed, const RunRequest& request, cons
   needed *= static_cast<double>(ranks_here) / static_cast<double>(ranks);
   const double limit = (device.is_gpu() ? device.memory() : memory_limit()).value();
   if (needed > limit) {
-    throw Error(fmt::format(
-        "config: {} ranks need {:.1f} GiB together; expected at most the {:.1f} GiB of {}{}",
-        ranks_here, needed / kGibi, limit / kGibi,
-        device.is_gpu() ? "the GPUs here" : "this machine", ways_out));
+    throw Error(
+        fmt::format("config: {} {:.1f} GiB together; expected at most the {:.1f} GiB of {}{}",
+                    plural(ranks_here, "rank needs", "ranks need"), needed / kGibi, limit / kGibi,
+                    device.is_gpu() ? "the GPUs here" : "this machine", ways_out));
   }
 }
 

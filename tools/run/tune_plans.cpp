@@ -15,6 +15,7 @@
 #include "cost_model/measured/quantile.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
+#include "cost_model/text/plural.h"
 #include "planner/answer_format.h"
 #include "planner/formatting.h"
 #include "planner/profile_fit/tuning.h"
@@ -166,7 +167,7 @@ class InterleavedRuns {
                       .hooks = [&](int rank) { return injected_faults(turns.faults, rank); },
                       .give_up = [this](const EarlyEnd& end) { ::_exit(report_end(end)); }});
     if (!record.differences.empty()) {
-      throw Error(fmt::format("--tune: {}: differs from what the plan means: {}", config,
+      throw Error(fmt::format("--tune: {}: differs from what the plan says: {}", config,
                               fmt::join(record.differences, "; ")),
                   ExitStatus::kBug);
     }
@@ -175,7 +176,8 @@ class InterleavedRuns {
     }
     std::vector<double> times = measured_step_times(record);
     times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(request_.warm_up));
-    say(fmt::format("{} steps of {}: {}\n", steps, config, duration(Seconds(median(times)))));
+    say(fmt::format("{} of {}: {}\n", plural(steps, "step"), config,
+                    duration(Seconds(median(times)))));
     return record;
   }
 
@@ -210,8 +212,8 @@ class InterleavedRuns {
   }
 
   [[nodiscard]] int report_signal(int signal) const {
-    tell(fmt::format("{}: interrupted after {} of {} turns; nothing was tuned\n", program_,
-                     done_turns_, num_turns_));
+    tell(fmt::format("{}: interrupted after {} of {}; nothing was tuned\n", program_, done_turns_,
+                     plural(static_cast<std::int64_t>(num_turns_), "turn")));
     return 128 + signal;
   }
 
@@ -246,7 +248,8 @@ std::string provenance(std::size_t plans) {
   const std::time_t now = std::time(nullptr);
   std::tm day{};
   ::gmtime_r(&now, &day);
-  return fmt::format("ptdp-run --tune of {} plans, {}-{:02}-{:02}", plans, day.tm_year + 1900,
+  return fmt::format("ptdp-run --tune of {}, {}-{:02}-{:02}",
+                     plural(static_cast<std::int64_t>(plans), "plan"), day.tm_year + 1900,
                      day.tm_mon + 1, day.tm_mday);
 }
 
@@ -277,8 +280,8 @@ void check_tuned_outputs(const CommandLine& line) {
 
 void add_tune_flags(boost::program_options::options_description& flags) {
   auto option = flags.add_options();
-  option("tune", "run the best plans of a list in turn, refit the profile, search again");
-  option("plans,k", text_value(), "with --tune: how many of the list to run (default: 4)");
+  option("tune", "run the best plans of a list in turn, refit the profile to them, search again");
+  option("plans,k", text_value(), "with --tune: how many plans of the list to run (default: 4)");
   option("profile-out", text_value(),
          "with --tune: write the refitted cluster to this file, its stack beside it");
 }

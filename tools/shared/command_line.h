@@ -84,7 +84,7 @@ template <class Value>
   return text + " (default: " + std::string(names.front().name) + ")";
 }
 
-/// The value of a flag that takes text, and of one that may be given again and again.
+/// The value of a flag that takes text, and of one that may be repeated.
 [[nodiscard]] boost::program_options::typed_value<std::string>* text_value();
 [[nodiscard]] boost::program_options::typed_value<std::vector<std::string>>* texts_value();
 

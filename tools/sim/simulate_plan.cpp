@@ -127,8 +127,8 @@ void check_memory(const Plan& plan, const std::string& file) {
   const double needed = num_step_actions(plan) * kBytesPerAction;
   if (const double limit = memory_limit().value(); needed > limit) {
     throw Error(fmt::format(
-        "{}: config: {} stages of {} microbatches are up to {:.3g} actions of {:.1f} GiB; expected "
-        "fewer, there are {:.1f} GiB of memory",
+        "{}: config: {} stages of {} microbatches are up to {:.3g} actions, which take {:.1f} GiB; "
+        "expected fewer, for {:.1f} GiB of memory",
         file, plan.config.pp * plan.config.vpp, plan.schedule.num_microbatches,
         num_step_actions(plan), needed / kGibi, limit / kGibi));
   }
@@ -208,18 +208,20 @@ void add_plan_flags(boost::program_options::options_description& flags) {
   auto option = flags.add_options();
   option("trace", text_value(), "plan: write the step as a trace for ui.perfetto.dev to this file");
   option("slow", texts_value(),
-         "plan: rank=R,factor=F: rank R of the pipeline computes F times as long; again and again");
+         "plan: rank=R,factor=F: rank R of the pipeline takes F times as long to compute; may be "
+         "repeated");
   option("jitter", text_value(),
-         "plan: sigma=S,seed=N: every action takes exp(S z) times as long, z normal");
+         "plan: sigma=S,seed=N: every action takes exp(S z) times as long, z drawn from a normal "
+         "distribution");
   option("links", text_value(),
-         "plan: shared (default: what is sent at the same time shares links) or unshared");
+         "plan: shared (what is sent at the same time shares links, the default) or unshared");
   option("from", text_value(), "plan: draw from this time on [s]");
   option("to", text_value(),
-         "plan: draw to this time [s] (default: the end where it has room or --from is given, else "
-         "into the steady state)");
+         "plan: draw to this time [s] (default: to the end, if that has room or --from is given, "
+         "else until the pipeline has filled)");
   option("ranks", text_value(), "plan: draw these ranks, such as 0:7");
-  option("rows", text_value(), "plan: draw this many ranks, evenly thinned out (default: 16)");
-  option("columns", text_value(), "plan: draw this wide (default: 96)");
+  option("rows", text_value(), "plan: draw this many of the ranks, evenly spaced (default: 16)");
+  option("columns", text_value(), "plan: width of the drawing in characters (default: 96)");
 }
 
 std::vector<NamedValue<const ScheduleTraits*>> named_schedules() {

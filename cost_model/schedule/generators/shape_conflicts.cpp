@@ -122,7 +122,7 @@ std::optional<ShapeConflict> find_interleaved_conflict(const ScheduleShape& shap
   }
   if (size > microbatches || !is_group_size(size, shape.pp, microbatches)) {
     return ShapeConflict{"microbatch-group-size", size,
-                         "at least pp and at most the microbatches, which it leaves a rest of 0 or "
+                         "at least pp and at most the microbatches, with a remainder of 0 or "
                          "at least pp, such as " +
                              std::to_string(default_microbatch_group_size(shape.pp, microbatches))};
   }

@@ -173,7 +173,7 @@ TEST(PartialRuns, CountThoughNothingFits) {
   EXPECT_FALSE(runs.partial.front().fits);
   EXPECT_THAT(runs.partial.front().completions, SizeIs(2));
   EXPECT_THAT(to_text(make_validation_report(runs, CalibrationKind::kNone)),
-              HasSubstr("fits nowhere"));
+              HasSubstr("  too large\n"));
 }
 
 // Korthikanti et al. appendix A by hand, B = 256: 72Bslh²(1 + s/6h + V/12lh); recomputed in full
@@ -334,7 +334,7 @@ TEST(PartialTable, ShowsRangesIntervalsAndWhatIsUnknown) {
           "(dp, mbs)\n"
           "p2                                   10          12         13          11"
           "         13  +20.0%      6     0  tp=1 pp=1 dp=1 b=1 1f1b recompute=none, batch 32 "
-          "(dp)  outside  fits nowhere\n"
+          "(dp)  outside  too large\n"
           "p3                                   10          10         11           9"
           "         11   +0.0%      6     4  tp=1 pp=1 dp=1 b=1 1f1b recompute=none, batch 32 "
           "(dp)\n\n"));

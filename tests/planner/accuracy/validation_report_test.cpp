@@ -89,7 +89,7 @@ TEST(ValidationTable, ShowsEachRowBesideItsInterval) {
                               "   -12.5        50     20.0\n"
                               "all                          2    22.5    21.5    24.5    25.0"
                               "   -12.5        75     30.0\n\n"));
-  EXPECT_THAT(text, HasSubstr("\nfactors fitted to all runs above (in-sample)\n"
+  EXPECT_THAT(text, HasSubstr("\nfactors fitted to all runs above, which test nothing (in-sample)\n"
                               "  c + s: x1.400 on 4 runs\n"
                               "  c + t, experts: none, fewer than 3 runs\n\n"));
   EXPECT_THAT(text, testing::EndsWith("\nskipped: 3 runs\n"
@@ -127,7 +127,7 @@ TEST(ValidationTable, ShowsMemoryWithReserveAndWithConstant) {
                               "     6.0    +7.0\n"
                               "all                          1    10.0    11.0   -12.0      5.0"
                               "     6.0    +7.0\n"
-                              "  s: +12.0 GiB beyond the formulas on 1 runs\n"));
+                              "  s: +12.0 GiB beyond the formulas on 1 run\n"));
 }
 
 TEST(ValidationTable, SaysHowItWasCalibrated) {

@@ -113,7 +113,7 @@ TEST(SummarizeExplanation, NamesTheTermsThatLose) {
   const Explanation lost =
       explain(scenario, options, parse_partial_config("tp=4,pp=128", "--explain"));
   EXPECT_THAT(to_text(lost, scenario, {}), AllOf(HasSubstr("Best that matches: tp=4 pp=128 dp=6"),
-                                                 HasSubstr("It loses"), HasSubstr("bubble")));
+                                                 HasSubstr(" longer:\n"), HasSubstr("bubble")));
   const Explanation best =
       explain(scenario, options, parse_partial_config("tp=8,pp=64", "--explain"));
   EXPECT_THAT(to_text(best, scenario, {}), HasSubstr("It is the best that the other flags allow."));
@@ -125,7 +125,7 @@ TEST(SummarizeExplanation, NamesTheTermsThatLose) {
   // What was asked for is better than what the flags allow, or they allow nothing.
   const SearchOptions pinned{.gpus = 3072, .space = {.tp = IntegerRanges(4)}};
   const Explanation better = explain(scenario, pinned, parse_partial_config("tp=8", "--explain"));
-  EXPECT_THAT(to_text(better, scenario, {}), HasSubstr("It gains"));
+  EXPECT_THAT(to_text(better, scenario, {}), HasSubstr(" % less:\n"));
   const SearchOptions nothing{.gpus = 3072, .space = {.tp = IntegerRanges(3)}};
   const Explanation only = explain(scenario, nothing, parse_partial_config("tp=8", "--explain"));
   EXPECT_THAT(to_text(only, scenario, {}), HasSubstr("Without it, nothing"));
@@ -210,7 +210,7 @@ TEST(Summary, ShowsEachFigureOfThePlanInItsRow) {
             "  tensor parallel        8\n"
             "  pipeline parallel      64\n"
             "  data parallel          6\n"
-            "  microbatch             1, 512 per replica and iteration\n"
+            "  microbatch             1 sequence, 512 microbatches per replica and iteration\n"
             "  schedule               1f1b\n"
             "  recomputation          full\n"
             "  sequence parallel      no\n"
@@ -218,27 +218,26 @@ TEST(Summary, ShowsEachFigureOfThePlanInItsRow) {
             "  GPUs                   3072 used, 7 idle\n");
   // 3072 GPUs have 491.5 PFLOP/s; 450e9 tokens take 450000 s, 5.208 days, and as many GPUs times
   // 125 hours cost twice that.
-  EXPECT_EQ(
-      section(text, "Predicted"),
-      "Predicted (90 % interval; calibrated on 9 runs)\n"
-      "  time per iteration     100 s              90 s .. 120 s\n"
-      "  per GPU                160 TFLOP/s        150 TFLOP/s .. 170 TFLOP/s\n"
-      "  all GPUs               491.5 PFLOP/s      460.8 PFLOP/s .. 522.2 PFLOP/s\n"
-      "  of peak (HFU)          50.0 %             40.0 % .. 60.0 %\n"
-      "  MFU                    35.0 %             30.0 % .. 45.0 %\n"
-      "  tokens/s               1e+06              5e+05 .. 2e+06\n"
-      "  450 B tokens           5.208 days         2.604 days .. 10.42 days\n"
-      "  GPU-hours              3.84e+05           1.92e+05 .. 7.68e+05\n"
-      "  cost at 2 per GPU-hour 7.68e+05           3.84e+05 .. 1.536e+06\n"
-      "  FLOP/s and HFU count what the hardware executes, recomputation included (SC21 eq. 3);"
-      "\n  MFU counts the model's FLOPs only.\n");
+  EXPECT_EQ(section(text, "Predicted"),
+            "Predicted (90 % interval; calibrated on 9 runs)\n"
+            "  time per iteration     100 s              90 s .. 120 s\n"
+            "  per GPU                160 TFLOP/s        150 TFLOP/s .. 170 TFLOP/s\n"
+            "  all GPUs               491.5 PFLOP/s      460.8 PFLOP/s .. 522.2 PFLOP/s\n"
+            "  of peak (HFU)          50.0 %             40.0 % .. 60.0 %\n"
+            "  MFU                    35.0 %             30.0 % .. 45.0 %\n"
+            "  tokens/s               1e+06              5e+05 .. 2e+06\n"
+            "  450 B tokens           5.208 days         2.604 days .. 10.42 days\n"
+            "  GPU-hours              3.84e+05           1.92e+05 .. 7.68e+05\n"
+            "  cost at 2 per GPU-hour 7.68e+05           3.84e+05 .. 1.536e+06\n"
+            "  HFU (hardware FLOP utilization) and FLOP/s count all that GPUs compute, with\n"
+            "  what recomputation repeats; MFU (model FLOP utilization) counts it once.\n");
   // 0.01 s of 100 are not shown.
   EXPECT_EQ(section(text, "Where the time goes"),
             "Where the time goes\n"
             "  matmul                    89.99 s  90.0 %  ###########################\n"
             "  bubble                       10 s  10.0 %  ###\n");
   EXPECT_EQ(section(text, "Memory of"),
-            "Memory of the heaviest stage, 3 of 64: 50.00 of 80.00 GiB, 0.80 of them left free\n"
+            "Memory of the heaviest stage, 3 of 64: 50.00 of 80.00 GiB, 0.80 GiB kept free\n"
             "  weights                 49.00 GiB\n"
             "  gradients                0.00 GiB\n"
             "  optimizer                0.00 GiB\n"
@@ -246,7 +245,7 @@ TEST(Summary, ShowsEachFigureOfThePlanInItsRow) {
             "  working_set              0.00 GiB\n"
             "  buffers                  1.00 GiB\n"
             "  reserve                  0.00 GiB\n");
-  EXPECT_THAT(text, EndsWith("\nExtrapolated\n  a note\n"));
+  EXPECT_THAT(text, EndsWith("\nExtrapolated, beyond what was measured\n  a note\n"));
 }
 
 TEST(Summary, NamesWhatAConfigurationHasBeyondItsDegrees) {
@@ -279,7 +278,7 @@ TEST(Summary, NamesWhatAConfigurationHasBeyondItsDegrees) {
             "  context parallel       3\n"
             "  expert parallel        5\n"
             "  of each expert         7\n"
-            "  microbatch             1, 384 per replica and iteration\n"
+            "  microbatch             1 sequence, 384 microbatches per replica and iteration\n"
             "  schedule               gpipe (not run by megatron-bridge-2025)\n"
             "  linear layers          fp8-current, the rest bf16\n"
             "  recomputation          selective: mlp\n"
@@ -310,8 +309,8 @@ TEST(Summary, ShowsWhatIsSentWhereThereIsSomebodyToSendItTo) {
   EXPECT_EQ(section(to_text(plan, RunBudget{}), "Sent by each GPU"),
             "Sent by each GPU per iteration\n"
             "  tensor parallel        1 GB\n"
-            "  pipeline               3 GB; 6 GB/s through the pipeline's bisection, on average\n"
-            "  data parallel          4 GB; 7 TB/s over all GPUs, on average\n"
+            "  pipeline               3 GB; on average 6 GB/s cross the middle of the pipeline\n"
+            "  data parallel          4 GB; on average 7 TB/s over all GPUs\n"
             "  expert parallel        5 GB\n");
   plan.predicted.traffic.expert_parallel = Bytes(0.0);
   plan.config.tp = plan.config.pp = plan.config.dp = 1;
@@ -357,7 +356,7 @@ TEST(Summary, ShowsTheFrontTheRulesAndTheTally) {
             "  a rule: tp=8 pp=64 dp=3 b=1 1f1b recompute=full: +25.0 %\n"
             "  another: nothing that follows it fits\n");
   EXPECT_EQ(section(text(), "Candidates"),
-            "Candidates: 1000 enumerated, 100 fit\n"
+            "Candidates: 1000 enumerated, 100 fit; why the others do not:\n"
             "        850  layers not divisible by pp\n"
             "         50  batch not divisible by dp * micro_batch_size\n");
   EXPECT_EQ(section(text(), "Assumed"), "Assumed\n  an assumption\n");
@@ -367,7 +366,7 @@ TEST(Summary, ShowsTheFrontTheRulesAndTheTally) {
               HasSubstr("  a rule: tp=8 pp=64 dp=3 b=1 1f1b recompute=full: -37.5 % cost\n"));
   result.baselines.clear();
   EXPECT_EQ(section(text(), "Rules of thumb"),
-            "Rules of thumb\n  not looked at: the search was ended\n");
+            "Rules of thumb\n  not looked at: the search ended early\n");
   result.search.pareto.resize(1);
   EXPECT_EQ(section(text(), "Less memory"), "");
   result.plans.resize(1);
@@ -379,12 +378,13 @@ TEST(Summary, SaysWhatASearchThatWasEndedLeft) {
   EXPECT_EQ(unproven_remark(result.search, result.options, 1.5), "");
   result.search.unseen = Unseen{.least_time = Seconds(60.0), .least_score = 2000.0};
   const auto remark = [&] { return unproven_remark(result.search, result.options, 1.5); };
-  EXPECT_THAT(remark(), AllOf(StartsWith("\nProven, not counted to the end\n"),
-                              HasSubstr("takes 90 s an iteration at least\n")));
+  EXPECT_THAT(remark(), AllOf(StartsWith("\nProven, though not all candidates were counted\n"),
+                              HasSubstr("takes at least 90 s an iteration\n")));
   result.search.is_proven = false;
-  EXPECT_THAT(remark(), AllOf(StartsWith("\nNot proven\n"), HasSubstr("takes 90 s an iteration")));
+  EXPECT_THAT(remark(),
+              AllOf(StartsWith("\nNot proven\n"), HasSubstr("takes at least 90 s an iteration")));
   result.options.objective = Objective::kCost;
-  EXPECT_THAT(remark(), HasSubstr("takes 3000 GPU-seconds an iteration"));
+  EXPECT_THAT(remark(), HasSubstr("takes at least 3000 GPU-seconds an iteration"));
   EXPECT_THAT(to_text(result, RunBudget{}, {}, "a command"), HasSubstr(remark()));
 }
 
@@ -409,8 +409,8 @@ TEST(Summary, SetsPublishedRunsBesideTheBest) {
   EXPECT_THAT(published(),
               AllOf(StartsWith("Published (left out of the calibration)\n  row (a table, a-stack): "
                                "tp=8 pp=64 dp=3 b=1 1f1b recompute=full: measured 80 s, "),
-                    HasSubstr(" TFLOP/s per GPU; predicted 100 s (+25.0 %)\n    ours differs: the "
-                              "published one spends +10 s bubble\n")));
+                    HasSubstr(" TFLOP/s per GPU; predicted 100 s (+25.0 %)\n    ours differs; "
+                              "compared with it the published one spends +10 s bubble\n")));
   result.published[0].run.config = trillions(64, 6);
   EXPECT_THAT(published(), EndsWith("\n    the same configuration as ours\n"));
   result.published[0].is_same_stack = false;
@@ -430,24 +430,25 @@ TEST(SummarizeExplanation, TellsLossesThatAreTiesFromOthers) {
     return explanation;
   };
   const CalibrationFit fit{.factor = 1.5};
-  const std::string tie = "The difference lies within the interval of the prediction: a tie.\n";
+  const std::string tie =
+      "The difference lies within the 90 % interval of the prediction: a tie.\n";
   EXPECT_THAT(
       to_text(explained(110.0, 100.0), scenario, fit),
       AllOf(StartsWith("Best that matches: tp=8 pp=128 dp=3 b=1 1f1b recompute=full: 165 s, "
                        "40.0 GiB\n"
                        "Best without it:   tp=8 pp=64 dp=6 b=1 1f1b recompute=full: 150 s, "
                        "50.0 GiB\n"
-                       "It loses 10.0 %:\n"),
+                       "What matches takes 10.0 % longer:\n"),
             EndsWith(tie)));
   EXPECT_THAT(to_text(explained(150.0, 100.0), scenario, fit),
-              AllOf(HasSubstr("\nIt loses 50.0 %:\n"), Not(HasSubstr(tie))));
+              AllOf(HasSubstr("\nWhat matches takes 50.0 % longer:\n"), Not(HasSubstr(tie))));
   EXPECT_THAT(to_text(explained(90.0, 100.0), scenario, fit),
-              AllOf(HasSubstr("\nIt gains 10.0 %:\n"), EndsWith(tie)));
+              AllOf(HasSubstr("\nWhat matches takes 10.0 % less:\n"), EndsWith(tie)));
   // GPU-seconds: 3072 GPUs for both.
   Explanation cost = explained(150.0, 100.0);
   cost.matching_options.objective = Objective::kCost;
   EXPECT_THAT(to_text(cost, scenario, fit),
-              AllOf(HasSubstr("\nIt loses 50.0 % cost:\n"), HasSubstr(" GPU-s\n")));
+              AllOf(HasSubstr("\nWhat matches costs 50.0 % more:\n"), HasSubstr(" GPU-s\n")));
   const nlohmann::json json =
       nlohmann::json::parse(to_json(explained(110.0, 100.0), scenario, fit));
   EXPECT_NEAR(json["loss"], 0.1, 1e-12);

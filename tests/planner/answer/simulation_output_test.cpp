@@ -85,9 +85,9 @@ TEST(SimulationReport, TellsStepPathElasticitiesAndMemory) {
   const std::string text = made_up_text({});
   EXPECT_THAT(text,
               StartsWith("small on 2 GPUs with tp=1 pp=2 dp=1 b=1 1f1b recompute=none: a step "
-                         "of 2.5 s simulated, 2 s planned (+25.0 %).\nThe simulated step is"));
+                         "takes 2.5 s simulated, 2 s planned (+25.0 %).\nThe simulated step is"));
   EXPECT_THAT(text, Not(HasSubstr("\nWith\n")));
-  const std::size_t path = text.find("\nCritical path\n");
+  const std::size_t path = text.find("\nCritical path: ");
   const std::string terms = text.substr(path, text.find("\n\n", path) - path);
   EXPECT_EQ(std::count(terms.begin(), terms.end(), '\n'), 3) << terms;
   EXPECT_THAT(terms, HasSubstr("\n  backward "));
@@ -99,18 +99,19 @@ TEST(SimulationReport, TellsStepPathElasticitiesAndMemory) {
   EXPECT_THAT(text, HasSubstr("\nMemory: 2.50 of "));
   EXPECT_THAT(text, HasSubstr(" GiB on rank 1 at 750 ms; the plan counts 3.00\n"));
   EXPECT_THAT(text, HasSubstr("\nTimeline from "));
-  EXPECT_THAT(text, HasSubstr(": another with --from and --to\n"));
+  EXPECT_THAT(text, HasSubstr("; --from and --to choose another part\n"));
 }
 
 TEST(SimulationReport, BeginsWithWhatIsNotAsItWasPlanned) {
   const std::string text = made_up_text({.options = {.shares_links = false,
                                                      .stragglers = {{.rank = 1, .factor = 1.5}},
                                                      .jitter = {.sigma = 0.1, .seed = 7}}});
-  EXPECT_THAT(text, HasSubstr(": a step of 2.5 s simulated, where the plan as it is predicts 2 s.\n"
+  EXPECT_THAT(text, HasSubstr(": a step takes 2.5 s simulated, while the plan as it is predicts "
+                              "2 s.\n"
                               "With\n"
-                              "  rank 1 computes 1.5 times as long\n"
-                              "  every action is exp(0.1 z) times as long, seed 7\n"
-                              "  every transfer has its links to itself\n"));
+                              "  rank 1 taking 1.5 times as long to compute\n"
+                              "  every action taking exp(0.1 z) times as long, z normal, seed 7\n"
+                              "  every transfer having its links to itself\n"));
 }
 
 TEST(SimulationReport, WritesOrdersWhereTheyAreAskedFor) {
@@ -183,7 +184,7 @@ TEST(ScheduleTable, ListsTheFastestFirstWithItsRemarks) {
             "schedule\n\n"
             "schedule       vpp        step            bubble    memory\n"
             "pipedream        1         8 s  -20.0 %    0.0 %   3.5 GiB  stale weights: another "
-            "optimizer; no step ends\n"
+            "optimizer; never drains between steps\n"
             "1f1b             1        10 s   +0.0 %   25.0 %   3.0 GiB  the plan's\n"
             "gpipe            1      12.5 s  +25.0 %   40.0 %   8.0 GiB  does not fit: 9.0 GiB "
             "planned; not run by ptdp-cpu\n"

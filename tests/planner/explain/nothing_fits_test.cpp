@@ -106,7 +106,8 @@ std::string advice(Constraint constraint, const Scenario& scenario,
   SearchResult result{.enumerated = 7, .violations = {{constraint, 7}}};
   result.shortfall = MemoryShortfall{.config = {.tp = 2}, .missing = Bytes(1.5 * kGibi + 0.25)};
   const std::string text = why_nothing_fits(scenario, options, result);
-  const std::string begin = "  " + std::string(text_of(constraint).description) + ": 7; ";
+  const std::string begin =
+      "  " + std::string(text_of(constraint).description) + ": 7 candidates; ";
   EXPECT_THAT(text, testing::StartsWith(begin));
   EXPECT_THAT(text, testing::EndsWith("\n"));
   return text.substr(begin.size(), text.size() - begin.size() - 1);
@@ -138,8 +139,8 @@ TEST(WhyNothingFits, GivesForEachConstraintTheNumbersThatWouldDo) {
   for (const C memory : {C::kMemoryFirstStage, C::kMemoryLastStage, C::kMemoryMiddleStage}) {
     // 1.5 * 2^30 = 1610612736 and a quarter, rounded up.
     EXPECT_EQ(of(memory),
-              "tp=2 pp=1 dp=1 b=1 1f1b recompute=none misses the least, by 1610612737 "
-              "bytes (1.50 GiB)");
+              "tp=2 pp=1 dp=1 b=1 1f1b recompute=none comes closest, 1610612737 bytes "
+              "(1.50 GiB) short");
   }
   scenario.job.model.moe_shared_expert_intermediate_size = 4096;
   EXPECT_EQ(of(C::kFfnByTp), "tp must divide 14336 and 4096");
@@ -148,7 +149,8 @@ TEST(WhyNothingFits, GivesForEachConstraintTheNumbersThatWouldDo) {
   scenario.job.model.num_experts = 0;
   EXPECT_EQ(of(C::kExpertsByEp), "the model has no experts");
   scenario.cluster.host.reset();
-  EXPECT_EQ(of(C::kHostMemory), "cluster dgx-h100 says nothing of its hosts: give it a \"host\"");
+  EXPECT_EQ(of(C::kHostMemory),
+            "cluster dgx-h100 says nothing about its hosts: add a \"host\" to it");
   scenario.stack.can_run.context_parallel = false;
   EXPECT_EQ(of(C::kSequenceByTp), "tp must divide 4096");
   EXPECT_EQ(advice(C::kSequenceByTp, scenario, {.gpus = 64, .space = {.cp = IntegerRanges(2)}}),
@@ -162,8 +164,8 @@ TEST(WhyNothingFits, NamesTheFlagsThatAreInTheWay) {
            {Constraint::kOffloadedActivations, "pp must be 1, recompute none"},
            {Constraint::kOffloadedOptimizer, "zero_stage must be at least 1"},
            {Constraint::kExpertsByRankOrder, "ep * etp must be tp * cp"},
-           {Constraint::kReplicasOfShards, "--zero-stage 3, dp_replicate of 1 and 2"},
-           {Constraint::kDpByReplicas, "dp_replicate can be a divisor of dp"},
+           {Constraint::kReplicasOfShards, "--zero-stage 3; dp_replicate can also go with 1 or 2"},
+           {Constraint::kDpByReplicas, "dp_replicate must divide dp"},
            {Constraint::kExpertsWholeSequences, "--sequence-parallel on"},
            {Constraint::kRanksByExperts, "ep * etp must divide tp * cp * dp / dp_replicate"},
            {Constraint::kScheduleByPp, "even pp"},
@@ -182,9 +184,9 @@ TEST(WhyNothingFits, ListsWhatIsViolatedMostFirst) {
                                      {Constraint::kLayersByPp, 30},
                                      {Constraint::kMicrobatchesByPp, 20}}};
   const std::string text = why_nothing_fits(scenario, {.gpus = 64}, result);
-  const std::size_t layers = text.find("  layers not divisible by pp: 30; ");
-  const std::size_t microbatches = text.find("(interleaved schedule): 20; ");
-  const std::size_t heads = text.find("  attention heads not divisible by tp: 10; ");
+  const std::size_t layers = text.find("  layers not divisible by pp: 30 candidates; ");
+  const std::size_t microbatches = text.find("(interleaved schedule): 20 candidates; ");
+  const std::size_t heads = text.find("  attention heads not divisible by tp: 10 candidates; ");
   EXPECT_EQ(layers, 0U);
   EXPECT_LT(layers, microbatches);
   EXPECT_LT(microbatches, heads);
@@ -192,7 +194,7 @@ TEST(WhyNothingFits, ListsWhatIsViolatedMostFirst) {
   // 24 heads and layers, but nothing of the kind was asked for.
   result = {};
   EXPECT_EQ(why_nothing_fits(scenario, {.gpus = 64}, result),
-            "  no degrees that are asked for match a model of 24 layers and 24 heads\n");
+            "  no sizes asked for suit a model of 24 layers and 24 heads\n");
 }
 
 // 2^23 has 24 divisors, all of which are listed; 2^24 has one more.
@@ -264,8 +266,8 @@ TEST(WhyNothingFits, NamesEachContradictionButNoneWhereThereIsAWay) {
   EXPECT_EQ(why({.tp = one_or_two, .sequence_parallel = true}), none);
   EXPECT_EQ(why({.tp = IntegerRanges(1), .sequence_parallel = false}), none);
   EXPECT_EQ(why({.schedules = {Kind::kPipeDream2Bw}}),
-            "  pipedream-2bw changes what the optimizer does: considered with "
-            "--allow-stale-weights\n");
+            "  pipedream-2bw changes what the optimizer does: it takes "
+            "--allow-stale-weights as well\n");
   EXPECT_EQ(why({.schedules = {Kind::kPipeDream, Kind::kOneFOneB}}), none);
   EXPECT_EQ(why({.schedules = {Kind::kPipeDream}, .allow_stale_weights = true}), none);
   // The smallest of each: 2 * 4 * 8 = 64 GPUs.

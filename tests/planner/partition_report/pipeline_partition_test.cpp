@@ -58,14 +58,14 @@ TEST(PartitionList, HasNoEvenSplitWithFewerLayersThanStages) {
 TEST(PartitionList, OfMoreStagesThanLayersFitsNowhere) {
   EXPECT_EQ(message_of([] { return partition_list(small_list(), {.pp = 3, .vpp = 3}, 1); },
                        ExitStatus::kNothingFits),
-            "nothing fits: 6 layers, with embedding and logits counted as stages of their own, do "
-            "not fill pp * vpp = 3 * 3 = 9 stages; the most are 8");
+            "nothing fits: 6 layers, with embedding and logits counted as stages of their own, "
+            "cannot fill pp * vpp = 3 * 3 = 9 stages; the most are 8");
   LayerList bare = small_list();
   bare.embedding.reset();
   bare.logits.reset();
   EXPECT_EQ(
       message_of([&] { return partition_list(bare, {.pp = 7}, 1); }, ExitStatus::kNothingFits),
-      "nothing fits: 6 layers do not fill pp * vpp = 7 * 1 = 7 stages; the most are 6");
+      "nothing fits: 6 layers cannot fill pp * vpp = 7 * 1 = 7 stages; the most are 6");
 }
 
 // Seven stages out of six layers would be a riddle.
@@ -87,11 +87,12 @@ TEST(PartitionList, SaysWhyTheMostStagesAreMoreThanTheLayersWithOneEndToo) {
 TEST(PartitionList, ThatNeedsMoreMemorySaysHowMuch) {
   EXPECT_EQ(partition_list(small_list(), {.pp = 3, .memory = gibibytes(7.0)}, 1).layers_per_stage(),
             (Sizes{2, 2, 2}));
-  EXPECT_EQ(message_of(
-                [] { return partition_list(small_list(), {.pp = 3, .memory = gibibytes(6.5)}, 1); },
-                ExitStatus::kNothingFits),
-            "nothing fits: 3 stages need 7.0000 GiB on the fullest GPU, however they are cut; of "
-            "6.5000 GiB 0.5000 are missing");
+  EXPECT_EQ(
+      message_of(
+          [] { return partition_list(small_list(), {.pp = 3, .memory = gibibytes(6.5)}, 1); },
+          ExitStatus::kNothingFits),
+      "nothing fits: 3 stages of layers, however cut, need at least 7.0000 GiB on the fullest "
+      "GPU, 0.5000 GiB more than the 6.5000 GiB there are");
 }
 
 // Two chunks on each of two ranks, in four stages: three layers each, one rank with the embedding.
@@ -102,8 +103,8 @@ TEST(PartitionList, OfChunksThatNeedsMoreMemoryCountsThemAll) {
                                         1);
                 },
                 ExitStatus::kNothingFits),
-            "nothing fits: 4 stages need 10.0000 GiB on the fullest GPU, however they are cut; of "
-            "9.5000 GiB 0.5000 are missing");
+            "nothing fits: 4 stages of layers, however cut, need at least 10.0000 GiB on the "
+            "fullest GPU, 0.5000 GiB more than the 9.5000 GiB there are");
 }
 
 Scenario gpt3(std::int64_t batch) {
@@ -151,8 +152,8 @@ TEST(PartitionModel, MovesLayersToWhereThereIsMemory) {
   for (const LayerCost& rank : moved.ranks) {
     EXPECT_LE(rank.memory, gibibytes(tight));
   }
-  EXPECT_EQ(message_of([&] { return at(20.0); }, ExitStatus::kNothingFits).substr(0, 28),
-            "nothing fits: 8 stages need ");
+  EXPECT_EQ(message_of([&] { return at(20.0); }, ExitStatus::kNothingFits).substr(0, 32),
+            "nothing fits: 8 stages of layers");
 }
 
 // Ranks of 16 s in all, of which the embedding and the logits add up to 4 with blocks of 2: with

@@ -153,7 +153,7 @@ TEST(RefitProfile, StopsAtItsBoundAndSaysSo) {
   }
   const ProfileFit refit = fit_profile(runs, "a test");
   EXPECT_DOUBLE_EQ(found(refit, ProfileKnob::kProducts).factor, 100.0);
-  EXPECT_THAT(to_text(refit), HasSubstr("stopped at the bound"));
+  EXPECT_THAT(to_text(refit), HasSubstr("stopped at the limit"));
 }
 
 TEST(RefitProfile, WritesProfilesThatCanBeReadAgain) {
@@ -310,27 +310,26 @@ TEST(ProfileRefitText, SaysWhatWasCorrectedAndWhatItIsWorth) {
        .after = Seconds(1.6),
        .leave_one_out = Seconds(1.25)},
       {.name = "b.json", .measured = Seconds(4.0), .before = Seconds(5.0), .after = Seconds(4.0)}};
-  EXPECT_EQ(
-      to_text(refit),
-      "Corrections, as factors of times\n"
-      "  products                  takes 2.5 times what the profile said, by 1 run\n"
-      "  attention                 left as it was: 0.12 % of the time of a run at most\n"
-      "  memory-bound work         left as it was: 0.12 % of the time of a run at most\n"
-      "  launches and overhead     takes 1e+03 times what the profile said, by 3 runs; stopped "
-      "at the bound of 1000: is this the machine that the profile is of?\n"
-      "  optimizer                 left as it was: 0.12 % of the time of a run at most\n"
-      "  latency of collectives    left as it was: 0.12 % of the time of a run at most\n"
-      "  transfer of collectives   left as it was: 0.12 % of the time of a run at most\n"
-      "  latency of messages       left as it was: 0.12 % of the time of a run at most\n"
-      "  transfer of messages      left as it was: 0.12 % of the time of a run at most\n"
-      "  latency between nodes     left as it was: 0.12 % of the time of a run at most\n"
-      "  transfer between nodes    left as it was: 0.12 % of the time of a run at most\n"
-      "\n"
-      "Predicted against measured, per iteration\n"
-      "      measured      before       after  leave-one-out  run\n"
-      "           2 s     -50.0 %     -20.0 %        -37.5 %  a.json\n"
-      "           4 s     +25.0 %      +0.0 %              -  b.json\n"
-      "                    37.5 %      10.0 %         37.5 %  mean absolute error\n");
+  EXPECT_EQ(to_text(refit),
+            "Corrections of the profile\n"
+            "  products                  takes 2.5 times as long as the profile says (1 run)\n"
+            "  attention                 left as it was: at most 0.12 % of a run's time\n"
+            "  memory-bound work         left as it was: at most 0.12 % of a run's time\n"
+            "  launches and overhead     takes 1e+03 times as long as the profile says (3 runs); "
+            "stopped at the limit of 1000 times: is this the machine that the profile describes?\n"
+            "  optimizer                 left as it was: at most 0.12 % of a run's time\n"
+            "  latency of collectives    left as it was: at most 0.12 % of a run's time\n"
+            "  transfer of collectives   left as it was: at most 0.12 % of a run's time\n"
+            "  latency of messages       left as it was: at most 0.12 % of a run's time\n"
+            "  transfer of messages      left as it was: at most 0.12 % of a run's time\n"
+            "  latency between nodes     left as it was: at most 0.12 % of a run's time\n"
+            "  transfer between nodes    left as it was: at most 0.12 % of a run's time\n"
+            "\n"
+            "Predicted against measured, per iteration\n"
+            "      measured      before       after  leave-one-out  run\n"
+            "           2 s     -50.0 %     -20.0 %        -37.5 %  a.json\n"
+            "           4 s     +25.0 %      +0.0 %              -  b.json\n"
+            "                    37.5 %      10.0 %         37.5 %  mean absolute error\n");
   refit.runs[0].leave_one_out.reset();
   EXPECT_THAT(to_text(refit),
               HasSubstr("                    37.5 %      10.0 %              -  mean absolute"));

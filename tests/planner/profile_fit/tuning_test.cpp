@@ -200,7 +200,7 @@ TEST(Tune, NamesAChoiceThatDidNotRun) {
   EXPECT_EQ(tuning.best(), tuning.fastest);
   EXPECT_LT(tuning.chosen_again, tuning.plans.size());
   EXPECT_THAT(to_text(tuning),
-              HasSubstr("did not run: " + to_string(tuning.not_run->config) + ", predicted "));
+              HasSubstr("was not run: " + to_string(tuning.not_run->config) + ", predicted "));
   EXPECT_TRUE(nlohmann::json::parse(to_json(tuning)).contains("not_run"));
 }
 
@@ -219,10 +219,10 @@ TEST(Tune, SaysWhatNoPlanMeasured) {
   list.options.space.tp = IntegerRanges(1);
   list.options.space.pp = IntegerRanges(1);
   list.options.space.dp = IntegerRanges(1);
-  EXPECT_THAT(to_text(tune(list, 1, runner(host_of_tuning()), "a test")),
-              HasSubstr("not measured by these plans, and believed as before: latency of "
-                        "collectives, transfer of collectives, latency of messages, transfer of "
-                        "messages"));
+  EXPECT_THAT(
+      to_text(tune(list, 1, runner(host_of_tuning()), "a test")),
+      HasSubstr("left as they were, since these plans spend too little time on them: latency of "
+                "collectives, transfer of collectives, latency of messages, transfer of messages"));
 }
 
 TEST(Tune, WritesWhatItFound) {
@@ -344,21 +344,20 @@ TEST(TuningText, TellsEveryPlanTheChangeAndItsRegrets) {
       "The choice has changed:\n"
       "  from tp=2 pp=1 dp=1 b=1 1f1b recompute=none\n"
       "  to   tp=1 pp=2 dp=1 b=1 1f1b recompute=none\n"
-      "because of tensor_parallel: the first one's differs from the second one's by +1 s, not by "
+      "because of tensor_parallel: the first plan's differs from the second's by +1 s, not by "
       "-250 ms\n"
       "gain: predicted +60.0 %, measured +150.0 %\n"
       "The refitted profiles would choose tp=1 pp=1 dp=2 b=1 1f1b recompute=none\n"
       "gain: predicted +25.0 %, measured +25.0 %\n"
-      "Of all plans they would choose one that did not run: tp=1 pp=1 dp=1 b=1 1f1b "
+      "Of all plans they would choose one that was not run: tp=1 pp=1 dp=1 b=1 1f1b "
       "recompute=none, "
       "predicted 500 ms\n"
       "fastest measured: tp=1 pp=2 dp=1 b=1 1f1b recompute=none\n"
-      "regret of the first choice: 150.0 %\n"
-      "regret of the refitted choice: 100.0 %\n"
+      "regret of the first choice (its time over the fastest): 150.0 %\n"
+      "regret of the refitted choice (its time over the fastest): 100.0 %\n"
       "tuned plan: tp=1 pp=2 dp=1 b=1 1f1b recompute=none\n"
-      "not measured by these plans, and believed as before: attention (--tune takes files of "
-      "plans, "
-      "too)\n");
+      "left as they were, since these plans spend too little time on them: attention (--tune also "
+      "takes files of plans that do)\n");
 }
 
 TEST(TuningText, SaysWhatTiesAndWhatNobodyCanExplain) {
@@ -366,7 +365,7 @@ TEST(TuningText, SaysWhatTiesAndWhatNobodyCanExplain) {
   // By the refit the last plan takes longer, though it measured faster.
   tuning.plans[2].corrected.predicted.iteration_time.value = Seconds(3.0);
   EXPECT_THAT(to_text(tuning),
-              HasSubstr("\nbecause it measured faster; the refitted profiles do not say why\n"
+              HasSubstr("\nbecause it ran faster; the refitted profiles do not explain why\n"
                         "gain: predicted -33.3 %, measured +150.0 %\n"));
   EXPECT_FALSE(nlohmann::json::parse(to_json(tuning)).contains("changed_term"));
   // 32 GPUs, eight in a node: links between nodes could have been measured.
@@ -375,7 +374,7 @@ TEST(TuningText, SaysWhatTiesAndWhatNobodyCanExplain) {
   for (KnobFit& knob : tuning.fit.knobs) {
     knob.num_runs = 1;
   }
-  EXPECT_THAT(to_text(tuning), testing::Not(HasSubstr("not measured by these plans")));
+  EXPECT_THAT(to_text(tuning), testing::Not(HasSubstr("left as they were")));
   // The second ties with the first, and both with the fastest.
   tuning = made_up_tuning();
   tuning.plans[2] = tuning.plans[1];
@@ -383,12 +382,16 @@ TEST(TuningText, SaysWhatTiesAndWhatNobodyCanExplain) {
   tuning.plans[0].run.step_times = {1.5, 2.5, 3.5};
   EXPECT_THAT(
       to_text(tuning),
-      HasSubstr("The choice has not changed: tp=2 pp=1 dp=1 b=1 1f1b recompute=none\n"
-                "The refitted profiles would choose tp=1 pp=1 dp=2 b=1 1f1b recompute=none\n"
-                "gain: predicted +25.0 %, measured +25.0 %: a tie, steps scatter more\n"));
-  EXPECT_THAT(to_text(tuning),
-              HasSubstr("regret of the first choice: 25.6 % (a tie with the fastest)\n"
-                        "regret of the refitted choice: 0.5 % (a tie with the fastest)\n"));
+      HasSubstr(
+          "The choice has not changed: tp=2 pp=1 dp=1 b=1 1f1b recompute=none\n"
+          "The refitted profiles would choose tp=1 pp=1 dp=2 b=1 1f1b recompute=none\n"
+          "gain: predicted +25.0 %, measured +25.0 %: a tie, as single steps differ by more\n"));
+  EXPECT_THAT(
+      to_text(tuning),
+      HasSubstr("regret of the first choice (its time over the fastest): 25.6 % (a tie with "
+                "the fastest)\n"
+                "regret of the refitted choice (its time over the fastest): 0.5 % (a tie "
+                "with the fastest)\n"));
   EXPECT_EQ(nlohmann::json::parse(to_json(tuning))["tie"], true);
 }
 

@@ -87,7 +87,7 @@ TEST(RehearsalReport, SaysWhatWasPredictedAndWhatFollows) {
         "time per iteration", "2 s", "2.5 s", "-20.0 %",  // 2 / 2.5 − 1
         "the plan says 3 s", "10.0 %",                    // 1e12 / 2.5 / 4e12
         "200 GFLOP/s",                                    // 2e12 / 4 / 2.5
-        "Rank 1 of the pipeline (rank 1 of 4)", "stands for 0, 2 to 3", "1F x16",
+        "Rank 1 of the pipeline (rank 1 of 4)", "also stands for 0, 2 to 3", "1F x16",
         "Modelled, not measured\n  messages between the 4 stages"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
@@ -112,7 +112,7 @@ TEST(RehearsalText, SetsWhatIsComposedBesideThePrediction) {
                               "    -16.0 %\n"
                               "  per device                     250 GFLOP/s     200 GFLOP/s\n"
                               "  MFU                                 12.5 %          10.0 %\n"
-                              "  of it sharing cores                                 250 ms\n"
+                              "  of that sharing cores                               250 ms\n"
                               "  predicted 1 s to 2.5 s; the plan says 3 s\n\n"));
   EXPECT_THAT(text,
               HasSubstr("Rehearsal of small with tp=1 pp=4 dp=1 b=1 1f1b recompute=none: 1 of "
@@ -125,7 +125,7 @@ TEST(RehearsalText, SetsWhatIsComposedBesideThePrediction) {
   made.planned_time = Seconds(2.0);
   made.execution.memory_of_others = Bytes(0.0);
   const std::string shorter = to_text(made);
-  EXPECT_THAT(shorter, Not(HasSubstr("of it sharing cores")));
+  EXPECT_THAT(shorter, Not(HasSubstr("of that sharing cores")));
   EXPECT_THAT(shorter, HasSubstr("predicted 1 s to 2.5 s\n"));
   EXPECT_THAT(shorter, Not(HasSubstr("Ranks take turns")));
 }
@@ -148,7 +148,7 @@ TEST(RehearsalText, ListsTermsActionsAndMemoryOfEachRank) {
                               "  bubble                                   -          500 ms\n\n"));
   EXPECT_THAT(
       text, HasSubstr("Rank 1 of the pipeline (rank 1 of 4), 6 microbatches a step, 3 in flight; "
-                      "stands for 0, 2 to 3\n"
+                      "also stands for 0, 2 to 3\n"
                       "  alone, no collectives            predicted        measured  pred/meas\n"
                       "  compute of an iteration                1 s           1.1 s     -9.1 %\n"
                       "  1F x16                               20 ms           25 ms    -20.0 %\n"
@@ -166,10 +166,10 @@ TEST(RehearsalText, SaysWhichRanksHaveTheTimesOfAnother) {
     const std::size_t begin = text.find(" in flight") + 10;
     return text.substr(begin, text.find('\n', begin) - begin);
   };
-  EXPECT_EQ(stands_for(1, {1, 1, 2, 2, 1, 1, 1, 7}), "; stands for 0, 4 to 6");
-  EXPECT_EQ(stands_for(2, {1, 1, 2, 2, 1, 1, 1, 7}), "; stands for 3");
+  EXPECT_EQ(stands_for(1, {1, 1, 2, 2, 1, 1, 1, 7}), "; also stands for 0, 4 to 6");
+  EXPECT_EQ(stands_for(2, {1, 1, 2, 2, 1, 1, 1, 7}), "; also stands for 3");
   EXPECT_EQ(stands_for(7, {1, 1, 2, 2, 1, 1, 1, 7}), "");
-  EXPECT_EQ(stands_for(2, {2, 2, 2, 2}), "; stands for 0 to 1, 3");
+  EXPECT_EQ(stands_for(2, {2, 2, 2, 2}), "; also stands for 0 to 1, 3");
 }
 
 // A value for each key, none of them twice in an object.

@@ -101,7 +101,8 @@ TEST(RunText, AddsUpTermsActionsMemoryAndBytes) {
             "  F x32                                25 ms           35 ms    -28.6 %\n"
             "  B x8                                 50 ms           25 ms   +100.0 %\n");
   EXPECT_EQ(paragraph(text, "Peak memory"),
-            "Peak memory by rank of the pipeline, through the allocator\n"
+            "Peak memory by rank of the pipeline, as the allocator counts it, and microbatches in "
+            "flight\n"
             "  rank 0, 3 in flight                   3 GB            2 GB    +50.0 %\n"
             "  rank 1, 1 in flight                      -          500 MB\n");
   EXPECT_EQ(paragraph(text, "Bytes sent"),
@@ -110,7 +111,7 @@ TEST(RunText, AddsUpTermsActionsMemoryAndBytes) {
             "  model all-reduce                        64              32    differs\n"
             "  tied send                                0               8    differs\n");
   EXPECT_THAT(text, testing::EndsWith("\nWarning: a warning\n\nWarning: another\n"
-                                      "\nDiffers from what the plan means: 3 bytes more; another "
+                                      "\nDiffers from what the plan says: 3 bytes more; another "
                                       "order\n"));
 }
 
@@ -139,10 +140,10 @@ TEST(RunText, BeginsWithWhatRanAndHow) {
       StartsWith("small on 4 processes of alpha, beta over tcp with tp=1 pp=2 dp=2 b=1 1f1b "
                  "recompute=none: 12 steps of 8 sequences in fp32, data tokens.bin\n"
                  "Ended after 112 of 120 steps.\n"
-                 "Straggler: rank 3 computes 2.5 times as long as the others, which loses "
-                 "up to 750 ms of 2 s per step;"));
+                 "Straggler: rank 3 takes 2.5 times as long to compute as the others, which "
+                 "loses up to 750 ms of 2 s per step; ptdp-sim --slow rank=R,factor=2.5 shows"));
   EXPECT_THAT(to_text(report), HasSubstr("\nPredicted for host\nLoss 6.9300 -> 5.1235; 2 steps "
-                                         "skipped, their gradients overflowed\n\n"));
+                                         "skipped, as gradients overflowed\n\n"));
   report.execution.hosts.clear();
   report.execution.transport = "threads";
   report.execution.device = "cuda: GPU";
@@ -162,8 +163,9 @@ TEST(RunText, BeginsWithWhatRanAndHow) {
   text = to_text(report);
   EXPECT_THAT(text, HasSubstr("Straggler: rank 0 "));
   // 8 sequences over two replicas are 4 microbatches.
-  EXPECT_THAT(text, HasSubstr("Shrunk to hidden 64, 2 heads, sequence 32, 4 layers, dp 1, 3 of 4 "
-                              "microbatches: "));
+  EXPECT_THAT(text,
+              HasSubstr("Shrunk to hidden size 64, 2 heads, sequences of 32 tokens, 4 layers, "
+                        "dp 1, 3 of 4 microbatches: "));
   EXPECT_THAT(text, Not(HasSubstr("Loss")));
   EXPECT_THAT(text, Not(HasSubstr("Differs")));
 }
@@ -172,8 +174,9 @@ TEST(RunText, BeginsWithWhatRanAndHow) {
 TEST(RunText, SaysWhereTheStackKeepsSmallerGradients) {
   RunReport report = made_up();
   report.plan.scenario.stack.gradient_bytes = 2.0;
-  EXPECT_THAT(to_text(report), HasSubstr("kept and reduced in 4 bytes a parameter here, in 2 and 4 "
-                                         "by ptdp-cpu: "));
+  EXPECT_THAT(to_text(report),
+              HasSubstr("kept and reduced in 4 bytes a parameter here, but in 2 and 4 "
+                        "by ptdp-cpu, which the plan counts; "));
   report.execution.precision = Precision::kBf16;  // nobody expects the plan's bytes of another
   EXPECT_THAT(to_text(report), Not(HasSubstr("Gradients")));
   report = made_up();

@@ -155,8 +155,9 @@ TEST(CompareRuns, TellsSharesAndErrorsOfTermsInPercentOfTheIteration) {
       "matmul                            62.5 %     -20.0 %      30.0 %\n"
       "bubble                            20.0 %     -20.0 %      20.0 %\n"
       "\n"
-      "small, batch 8, sequence 64, fp32, 2 GPUs of host: 2 plans; of 1 pairs that differ by more "
-      "than 10 %, 0 in their measured order; regret of the plan predicted fastest 25.0 %\n");
+      "small, batch 8, sequence 64, fp32, 2 GPUs of host: 2 plans; 1 pair differing by more than "
+      "10 %, 0 in the measured order; the plan predicted fastest took 25.0 % longer than the "
+      "fastest (regret)\n");
 }
 
 // A tenth is no clear difference, a bit more is.

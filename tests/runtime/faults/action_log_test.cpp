@@ -171,8 +171,8 @@ TEST(DescribeActions, BeginsWithWhoWorksAndIsBounded) {
     thread.join();
   }
   const std::string text = describe_actions(log, 10, 4);
-  EXPECT_THAT(text, StartsWith("rank 37 works in 37B0 of step 1 for "));
-  EXPECT_THAT(text, HasSubstr("rank 0 waits in 0B0 of step 1"));
+  EXPECT_THAT(text, StartsWith("rank 37 has worked in 37B0 of step 1 for "));
+  EXPECT_THAT(text, HasSubstr("rank 0 has waited in 0B0 of step 1"));
   EXPECT_THAT(text, HasSubstr("and 54 more\n"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 11);
   EXPECT_THAT(describe_actions(log, 1000, 4), Not(HasSubstr("more\n")));
@@ -192,10 +192,13 @@ TEST(DescribeActions, HasALineForEveryLaneOfEveryRankThatSomethingRanOn) {
   }
   const std::string text = describe_actions(log, 8, 4);
   for (const std::string rank : {"rank 6", "rank 8"}) {
-    EXPECT_THAT(text, HasSubstr(rank + " works in 0F1 of step 1 for "));
-    EXPECT_THAT(text, HasSubstr(rank + " (messages forward) works in 0SEND_F2 of step 1 for "));
-    EXPECT_THAT(text, HasSubstr(rank + " (messages backward) works in 0SEND_B3 of step 1 for "));
-    EXPECT_THAT(text, HasSubstr(rank + " (data parallel) works in 0REDUCE_GRAD4 of step 1 for "));
+    EXPECT_THAT(text, HasSubstr(rank + " has worked in 0F1 of step 1 for "));
+    EXPECT_THAT(text,
+                HasSubstr(rank + " (messages forward) has worked in 0SEND_F2 of step 1 for "));
+    EXPECT_THAT(text,
+                HasSubstr(rank + " (messages backward) has worked in 0SEND_B3 of step 1 for "));
+    EXPECT_THAT(text,
+                HasSubstr(rank + " (data parallel) has worked in 0REDUCE_GRAD4 of step 1 for "));
   }
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8) << text;
   EXPECT_THAT(describe_actions(log, 7, 4), HasSubstr("\nand 1 more\n"));
@@ -209,7 +212,7 @@ TEST(DescribeActions, TellsOfSoManyBeforeAndNoMore) {
     log.end(0, Lane::kCompute);
   }
   const std::string text = describe_actions(log, 10, 2);
-  EXPECT_THAT(text, StartsWith("rank 0 is idle; before: 0F3 "));
+  EXPECT_THAT(text, StartsWith("rank 0 is idle; before that: 0F3 "));
   EXPECT_THAT(text, HasSubstr(" 0F4 "));
   EXPECT_THAT(text, Not(HasSubstr("0F2")));
   EXPECT_EQ(describe_actions(log, 10, 0), "rank 0 is idle\n");
@@ -243,7 +246,7 @@ TEST(DescribeActions, TellsDurationsInTheUnitThatItNames) {
     log.end(0, Lane::kCompute);
     const Activity ended = log.last(0, Lane::kCompute)[0];
     const std::string text = describe_actions(log, 1, 1);
-    const std::string before = "rank 0 is idle; before: 2F7 ";
+    const std::string before = "rank 0 is idle; before that: 2F7 ";
     ASSERT_THAT(text, StartsWith(before));
     const ToldDuration told = told_duration(text.substr(before.size()));
     EXPECT_NEAR(told.nanoseconds, static_cast<double>(ended.end - ended.start),
@@ -270,8 +273,8 @@ TEST(DescribeActions, TellsWhatARankDidBefore) {
   log.end(0, Lane::kCompute);
   log.begin(0, Lane::kForwardMessages, 0, {ActionKind::kSendForward, 0, 0});
   const std::string text = describe_actions(log, 10, 4);
-  EXPECT_THAT(text, HasSubstr("rank 0 (messages forward) works in 0SEND_F0 of step 1"));
-  EXPECT_THAT(text, HasSubstr("rank 0 is idle; before: its start "));
+  EXPECT_THAT(text, HasSubstr("rank 0 (messages forward) has worked in 0SEND_F0 of step 1"));
+  EXPECT_THAT(text, HasSubstr("rank 0 is idle; before that: its start "));
   EXPECT_THAT(text, HasSubstr(" 0F0 "));
 }
 

@@ -134,7 +134,7 @@ class Campaign:
         line = re.search(rf"ptdp-run: rank {rank}: \d+{kind}\d+ of step 3: (.*)", errors)
         if not line:
             problems.append("no line names the rank and the action: " + errors[-300:])
-        if not re.search(r"rank \d+ (\([a-z ]+\) )?(works|waits) in ", errors):
+        if not re.search(r"rank \d+ (\([a-z ]+\) )?has (worked|waited) in ", errors):
             problems.append("no dump of actions")
         if transport == "threads" and "Ended after 2 of 4 steps." not in output and \
                 "Ended after 1 of 4 steps." not in output:

@@ -95,7 +95,7 @@ TEST(FaultyRun, EndsWithTheRankAndTheActionThatFailed) {
         EXPECT_GE(rank.steps.size(), 1U);
         EXPECT_LE(rank.steps.size(), 2U);
       }
-      EXPECT_THAT(end.actions, HasSubstr("rank " + std::to_string(fault.rank) + " works in " +
+      EXPECT_THAT(end.actions, HasSubstr("rank " + std::to_string(fault.rank) + " has worked in " +
                                          to_string(*fault.action) + " of step 3"));
     }
   }
@@ -165,8 +165,8 @@ TEST(FaultyRun, NamesTheRankThatHangsAndGivesUpOnIt) {
     EXPECT_THAT(given_up.fault, StartsWith(place + "has not ended for "));
     EXPECT_GE(given_up.record.ranks.front().steps.size(), 1U);
     EXPECT_THAT(given_up.few_actions,
-                StartsWith("rank " + std::to_string(fault.rank) + " works in "));
-    EXPECT_THAT(given_up.few_actions, HasSubstr(" waits in "));
+                StartsWith("rank " + std::to_string(fault.rank) + " has worked in "));
+    EXPECT_THAT(given_up.few_actions, HasSubstr(" has waited in "));
   }
 }
 

@@ -261,7 +261,7 @@ TEST(PredictionWatch, CountsWhatIsNotOfTheRankAsItsBubble) {
       watch.observe({.done = 1, .steps = 1, .time = Seconds(3.0), .record = &record}).has_value());
   const std::optional<std::string> warning = watch.finish();
   ASSERT_TRUE(warning);
-  EXPECT_THAT(*warning, HasSubstr("500 ms per iteration predicted, 3 s measured over 1 steps; "
+  EXPECT_THAT(*warning, HasSubstr("500 ms per iteration predicted, 3 s measured over 1 step; "
                                   "bubble is off most: "));
   EXPECT_THAT(*warning, HasSubstr(" predicted, 2 s measured; "));
   EXPECT_THAT(watch.warnings({}), testing::ElementsAre(*warning));

@@ -104,7 +104,8 @@ TEST_F(RunDeviceChoice, SpreadsRanksOverGpusAndSaysWhereTheyShare) {
   EXPECT_EQ(device.gpu_of(2), 0);
   EXPECT_EQ(device.memory(), 2.0 * kMemory);
   EXPECT_EQ(sharing_note(device, 2), "");
-  EXPECT_EQ(sharing_note(device, 3), "3 ranks share 2 GPUs: functional, timing not representative");
+  EXPECT_EQ(sharing_note(device, 3),
+            "3 ranks share 2 GPUs: this works, but its times say nothing of the plan");
   EXPECT_EQ(sharing_note(RunDevice(), 3), "");
 }
 
@@ -113,7 +114,8 @@ TEST_F(RunDeviceChoice, LetsThreadsShareTheFirstGpu) {
   const RunDevice device = shared_by_threads(choose_device({}, kForGpus, /*shrinks=*/false));
   EXPECT_EQ(device.gpu_of(1), 0);
   EXPECT_EQ(device.memory(), kMemory);
-  EXPECT_EQ(sharing_note(device, 2), "2 ranks share 1 GPU: functional, timing not representative");
+  EXPECT_EQ(sharing_note(device, 2),
+            "2 ranks share 1 GPU: this works, but its times say nothing of the plan");
   EXPECT_FALSE(shared_by_threads(RunDevice()).is_gpu());
 }
 
@@ -242,7 +244,7 @@ TEST_F(PreparedOnGpus, IsPredictedOnThePlansKindOfGpuAlone) {
   RunRequest reproducible = over_links;
   reproducible.is_reproducible = true;
   EXPECT_EQ(prepare_run(plan, reproducible).basis,
-            "Not predicted: --reproducible forms weight gradients apart and sums in one order");
+            "Not predicted: --reproducible computes weight gradients apart and sums in one order");
   gpus_here.front().num_multiprocessors = 7;
   gpus_here.front().name = "GPU B";
   EXPECT_THAT(refusal(over_links), HasSubstr("--allow-other-gpu"));
@@ -304,7 +306,7 @@ TEST_F(PreparedOnGpus, RefusesRanksThatDoNotFit) {
               AllOf(testing::StartsWith("config: 2 ranks need "), testing::EndsWith(end)));
   over_links.ranks_here = 1;
   EXPECT_THAT(refusal(over_links),
-              AllOf(testing::StartsWith("config: 1 ranks need "), testing::EndsWith(end)));
+              AllOf(testing::StartsWith("config: 1 rank needs "), testing::EndsWith(end)));
 }
 
 /// SC21's plan of 1T parameters for 3072 GPUs: 512 microbatches.
@@ -342,7 +344,7 @@ TEST_F(RunDeviceChoice, IsOfFewMicrobatchesWhereAPlanIsShrunk) {
   EXPECT_EQ(run.precision, Precision::kFp32);
   EXPECT_FALSE(run.device.is_gpu());
   EXPECT_FALSE(run.is_predicted);
-  EXPECT_EQ(run.basis, "Not predicted: the layers are shrunk to GPT's");
+  EXPECT_EQ(run.basis, "Not predicted: the layers are shrunk to tiny ones of a GPT");
 }
 
 TEST_F(RunDeviceChoice, HasNoMoreRanksThanAProcessHasThreadsFor) {

@@ -40,7 +40,7 @@ TEST(RunWithAFault, NamesRankAndActionAndReportsTheStepsBefore) {
                   "-o", faulty.in("run.json"), "--dump-actions", faulty.in("actions.txt")});
   EXPECT_TRUE(ends_with(run, kRuntimeFault));
   EXPECT_THAT(run.errors, HasSubstr("ptdp-run: rank 3: 1B0 of step 4: a fault on purpose"));
-  EXPECT_THAT(run.errors, HasSubstr("rank 3 works in 1B0 of step 4 for "));
+  EXPECT_THAT(run.errors, HasSubstr("rank 3 has worked in 1B0 of step 4 for "));
   EXPECT_THAT(run.output, HasSubstr("Ended after 3 of 5 steps."));
   const json document = json::parse(content_of(faulty.in("run.json")));
   EXPECT_EQ(document["execution"]["steps"], 3);

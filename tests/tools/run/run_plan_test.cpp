@@ -411,7 +411,8 @@ TEST(RunPlan, SaysWhereTheStackKeepsGradientsInFewerBytes) {
   ASSERT_TRUE(succeeds(run_plan({"--gpus", "2", "--model", "gpt-tiny", "--cluster", "selene-a100",
                                  "--stack", "megatron-lm-2021", "--dp", "2", "-o", file})));
   const std::string remark =
-      "Gradients are kept and reduced in 4 bytes a parameter here, in 2 and 2 by megatron-lm-2021";
+      "Gradients are kept and reduced in 4 bytes a parameter here, but in 2 and 2 by "
+      "megatron-lm-2021";
   EXPECT_THAT(run_run({file, "--quiet", "--steps", "1"}).output, HasSubstr(remark));
   EXPECT_THAT(run_run({file, "--quiet", "--steps", "1", "--dtype", "f32"}).output,
               testing::Not(HasSubstr("Gradients are kept")));

@@ -58,7 +58,7 @@ TEST(SimulatePlan, PrintsASummaryAndATimeline) {
   const ProgramRun run = simulate_tiny({});
   ASSERT_TRUE(succeeds(run));
   EXPECT_TRUE(has_only_numbers(run.output));
-  for (const char* part : {"gpt-tiny on 8 GPUs", "planned (", "bubble", "idle in span",
+  for (const char* part : {"gpt-tiny on 8 GPUs", "planned (", "bubble", "idle in between",
                            "Critical path", "Memory:", "rank 0    ", "rank 1    "}) {
     EXPECT_THAT(run.output, HasSubstr(part));
   }
@@ -120,7 +120,7 @@ TEST(SimulatePlan, DoubtsNoStepThatIsAsPlannedOrMeantToDiffer) {
   EXPECT_THAT(simulate_tiny({}).output, Not(HasSubstr("believe")));
   EXPECT_FALSE(json_of_tiny({}).contains("difference"));
   const ProgramRun slow = simulate_tiny({"--slow", "rank=1,factor=2"});
-  EXPECT_THAT(slow.output, HasSubstr("where the plan as it is predicts"));
+  EXPECT_THAT(slow.output, HasSubstr("while the plan as it is predicts"));
   EXPECT_THAT(slow.output, Not(HasSubstr("believe")));
   const ProgramRun close =
       run_sim({directory.file("plan.json", tiny_of_another_version(1.015)).string()});
@@ -251,7 +251,7 @@ TEST(SimulatePlan, DrawsToTheEndWhereABeginningIsGiven) {
   const std::string end = whole.substr(at, whole.find('\n', at) - at);
   const ProgramRun short_of_room = simulate_tiny({"--columns", "20"});
   EXPECT_NE(drawn_until(short_of_room), end);
-  EXPECT_THAT(short_of_room.output, HasSubstr("another with --from and --to"));
+  EXPECT_THAT(short_of_room.output, HasSubstr("--from and --to choose another part"));
   EXPECT_EQ(drawn_until(simulate_tiny({"--columns", "20", "--from", "0"})), end);
   EXPECT_EQ(drawn_until(simulate_tiny({"--columns", "20", "--to", "0.0001"})), "0.1 ms");
   EXPECT_EQ(drawn_until(simulate_tiny({"--from", "0", "--to", "0.001"})), "1 ms");

@@ -283,8 +283,7 @@ TEST(Conflict, SaysWhatWouldBeRight) {
         .pp = pp, .vpp = vpp, .num_microbatches = microbatches, .microbatch_group_size = group};
   };
   const std::string group =
-      "at least pp and at most the microbatches, which it leaves a rest of 0 or at least pp, such "
-      "as ";
+      "at least pp and at most the microbatches, with a remainder of 0 or at least pp, such as ";
   const std::vector<Row> rows = {
       {"1f1b", shape(2, 2, 4), {"vpp", 2, "1"}, shape(2, 1, 4)},
       {"gpipe", shape(2, 1, 4, 2), {"microbatch-group-size", 2, "none"}, shape(2, 1, 4)},
