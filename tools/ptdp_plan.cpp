@@ -16,6 +16,7 @@
 #include "planner/answer/plans_document.h"
 #include "planner/answer/strategies.h"
 #include "planner/answer_format.h"
+#include "tools/plan/export_command.h"
 #include "tools/plan/list_profiles.h"
 #include "tools/plan/partition_command.h"
 #include "tools/plan/plan_request.h"
@@ -34,6 +35,7 @@ constexpr const char* kUsage =
     "usage: ptdp-plan --gpus N --model NAME|FILE [flags]   the best plans\n"
     "       ptdp-plan list models|clusters|stacks          the shipped profiles\n"
     "       ptdp-plan show PLAN.json [flags]               a written plan\n"
+    "       ptdp-plan export PLAN.json --to NAME -o DIR    files for a framework\n"
     "       ptdp-plan partition LAYERS.json --pp P [flags] layers per stage of a list\n"
     "       ptdp-plan partition --model NAME --pp P [...]  and of a model\n"
     "\n"
@@ -84,6 +86,7 @@ po::options_description flag_descriptions() {
          "side by side, each at its best: tensor, pipeline and data parallelism (PTD-P), ZeRO-3, "
          "ZeRO-3 with tensor parallelism, FSDP; also what the stack does not run");
   add_partition_flags(flags);
+  add_export_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
   return flags;
@@ -268,6 +271,7 @@ int run(int argc, const char* const* argv) {
   }
   if (line.words().empty()) {
     refuse_partition_flags(line);
+    refuse_export_flags(line);
     return run_search(line);
   }
   if (line.words().front() == "list") {
@@ -276,11 +280,14 @@ int run(int argc, const char* const* argv) {
   if (line.words().front() == "show") {
     return run_show(line);
   }
+  if (line.words().front() == "export") {
+    return run_export(line);
+  }
   if (line.words().front() == "partition") {
     return run_partition(line);
   }
   throw Error("unknown command " + in_quotes(line.words().front()) +
-              "; expected list, show, partition, or flags only (--help shows all)");
+              "; expected list, show, export, partition, or flags only (--help shows all)");
 }
 
 }  // namespace

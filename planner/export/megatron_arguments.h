@@ -1,0 +1,42 @@
+// A plan as command-line arguments of Megatron-LM's pretrain_gpt.py.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/export/exporter.h"
+
+namespace ptdp {
+
+/// One flag of Megatron-LM with its values, and the part of the plan that it says.
+struct MegatronArgument {
+  std::string part;  ///< What the plan says: "pipeline parallel"; empty: the run, not the plan.
+  std::string flag;  ///< With its two dashes.
+  std::vector<std::string> values = {};
+};
+
+/// Returns the model's shape as arguments. Source: Megatron-LM d98e8a6 and megatron-core 0.19.2,
+/// megatron/training/arguments.py and transformer_config.py.
+[[nodiscard]] std::vector<MegatronArgument> megatron_model_arguments(const Plan& plan);
+/// Returns degrees, batch, schedule, recomputation, sharding, precision, overlap and offloading as
+/// arguments. Source: as megatron_model_arguments().
+[[nodiscard]] std::vector<MegatronArgument> megatron_plan_arguments(const Plan& plan);
+
+/// Returns what of the plan's model no Megatron flag expresses.
+[[nodiscard]] std::vector<ExportRefusal> megatron_model_refusals(const Plan& plan);
+/// Returns what of the plan's configuration Megatron-Core cannot run. It includes what its parser
+/// accepts although training fails or differs: more recomputed layers than a chunk has, groups of
+/// microbatches below pp, experts that do not divide the ranks, experts and tensor parallelism
+/// without sequence parallelism (moe_layer.py).
+[[nodiscard]] std::vector<ExportRefusal> megatron_plan_refusals(const Plan& plan);
+
+/// Returns a pipeline layout string, such as "Et*7|(t*9|)*2t*7L": E is the embedding, t a layer, m
+/// a module that predicts more tokens, L the loss, and | ends a virtual stage.
+[[nodiscard]] std::string megatron_layout(const Plan& plan);
+/// Returns whether stages differ in their layers, so that only a layout string says them.
+[[nodiscard]] bool needs_megatron_layout(const Plan& plan);
+
+/// Returns a list per layer as Python that Megatron-LM evaluates: "([0]*3+[1]*58)".
+[[nodiscard]] std::string python_list(const std::vector<int>& values);
+
+}  // namespace ptdp

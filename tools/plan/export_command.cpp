@@ -1,0 +1,112 @@
+#include "tools/plan/export_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cost_model/error.h"
+#include "cost_model/text/files.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/plural.h"
+#include "planner/export/exporter.h"
+#include "tools/shared/output_files.h"
+
+namespace ptdp {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Returns the exporters that --to names; nullptr stands for "all".
+std::vector<NamedValue<const Exporter*>> exporter_names() {
+  std::vector<NamedValue<const Exporter*>> names;
+  for (const Exporter& exporter : kExporters) {
+    names.push_back({&exporter, exporter.name});
+  }
+  names.push_back({nullptr, "all"});
+  return names;
+}
+
+/// Writes the files of one export into `directory`, which is made where it is missing.
+void write_export(const fs::path& plan, const std::vector<ExportedFile>& files,
+                  const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (!fs::is_directory(directory)) {
+    throw Error("--output: expected a directory, got " + in_quotes(directory.string()),
+                ExitStatus::kOutputFailed);
+  }
+  std::vector<FileContent> contents;
+  for (const ExportedFile& file : files) {
+    contents.push_back({directory / file.name, file.content});
+    refuse_overwriting({{"the plan", plan}}, {"--output", contents.back().path});
+  }
+  write_files_atomically(contents);
+}
+
+std::string written_line(const Exporter& exporter, const std::vector<ExportedFile>& files,
+                         const fs::path& directory) {
+  std::string names;
+  for (const ExportedFile& file : files) {
+    names += (names.empty() ? "" : ", ") + file.name;
+  }
+  return fmt::format("{}: wrote {} into {}", exporter.name, names, directory.string());
+}
+
+}  // namespace
+
+void add_export_flags(boost::program_options::options_description& flags) {
+  std::string names;
+  for (const auto& [exporter, name] : exporter_names()) {
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  flags.add_options()("to", boost::program_options::value<std::string>(),
+                      ("export: what to write files for: " + names).c_str());
+}
+
+void refuse_export_flags(const CommandLine& line) {
+  if (line.has("to")) {
+    throw Error("--to: used by `export` only");
+  }
+}
+
+int run_export(const CommandLine& line) {
+  line.allow_only({"to", "output"});
+  if (line.words().size() != 2) {
+    throw Error("export: expected the file of one plan");
+  }
+  const std::vector<NamedValue<const Exporter*>> names = exporter_names();
+  const auto chosen = line.choice<const Exporter*>("to", names);
+  if (!chosen) {
+    throw Error("export: expected --to " + std::string(kExporters.front().name) +
+                ", another framework's name, or all");
+  }
+  const auto output = line.text("output");
+  if (!output || output->empty() || *output == "-") {
+    throw Error("export: expected --output DIRECTORY");
+  }
+  const fs::path file = line.words()[1];
+  const Plan plan = read_plan(file);
+  if (*chosen != nullptr) {
+    const std::vector<ExportedFile> files = export_plan(plan, **chosen);
+    write_export(file, files, *output);
+    print(written_line(**chosen, files, *output) + "\n");
+    return 0;
+  }
+  bool is_any_written = false;
+  for (const Exporter& exporter : kExporters) {
+    const std::vector<ExportRefusal> refusals = exporter.find_refusals(plan);
+    if (!refusals.empty()) {
+      print(text_of(exporter, refusals) + "\n");
+      continue;
+    }
+    const fs::path directory = fs::path(*output) / exporter.name;
+    const std::vector<ExportedFile> files = export_plan(plan, exporter);
+    write_export(file, files, directory);
+    print(written_line(exporter, files, directory) + "\n");
+    is_any_written = true;
+  }
+  return is_any_written ? 0 : static_cast<int>(ExitStatus::kBadInput);
+}
+
+}  // namespace ptdp
