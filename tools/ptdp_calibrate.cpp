@@ -1,5 +1,5 @@
-// ptdp-calibrate: what measured runs say about a cluster and a software stack: a factor for both,
-// or the constants of each.
+// ptdp-calibrate: fits to measured runs either a factor for a cluster with a software stack, or the
+// constants of each.
 #include <fmt/format.h>
 
 #include <ctime>
@@ -112,7 +112,7 @@ std::vector<NamedReport> read_reports(const std::vector<std::string>& files) {
   return runs;
 }
 
-/// "run.json, run2.json, 2026-01-31": the day in universal time.
+/// Returns the files and the day in universal time: "run.json, run2.json, 2026-01-31".
 std::string provenance(const std::vector<std::string>& files) {
   const std::time_t now = std::time(nullptr);
   std::tm day{};
@@ -121,7 +121,7 @@ std::string provenance(const std::vector<std::string>& files) {
                      day.tm_mday);
 }
 
-/// All that runs are read from.
+/// Returns all files that runs are read from.
 std::vector<NamedFile> named_inputs(const CommandLine& line) {
   std::vector<NamedFile> inputs;
   for (const std::string& run : line.words()) {

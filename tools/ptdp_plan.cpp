@@ -1,4 +1,4 @@
-// ptdp-plan: how to train a model on a number of GPUs, and what that will cost.
+// ptdp-plan: finds how to train a model on a number of GPUs, and what that will cost.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -92,7 +92,7 @@ po::options_description flag_descriptions() {
   return flags;
 }
 
-/// The words behind a command, for messages.
+/// Returns the words after the command, quoted for messages.
 std::string joined_words(const CommandLine& line) {
   std::string text;
   for (std::size_t i = 1; i < line.words().size(); ++i) {
@@ -135,7 +135,7 @@ int run_show(const CommandLine& line) {
   return 0;
 }
 
-/// What --calibration says.
+/// Returns the source of calibration that --calibration names.
 CalibrationSource read_calibration(const CommandLine& line) {
   return CalibrationSource::parse(line.text("calibration").value_or("shipped"), "--calibration");
 }
@@ -152,7 +152,7 @@ int run_explain(const PlanRequest& request, const SearchOptions& options, const 
              : static_cast<int>(ExitStatus::kNothingFits);
 }
 
-/// Of an answer that is no list of plans.
+/// Throws Error for a flag that needs a list of plans, when the answer is none.
 void refuse_flags_of_plans(const CommandLine& line, const std::string& by) {
   for (const char* flag : {"output", "top", "tokens", "price"}) {
     if (line.has(flag)) {
@@ -161,8 +161,8 @@ void refuse_flags_of_plans(const CommandLine& line, const std::string& by) {
   }
 }
 
-/// Says on one line that a search was ended before it found anything, and returns the exit status;
-/// 0 for one that came to its end.
+/// Says on one line that a search ended before it found anything, and returns the exit status.
+/// Returns 0 for a search that came to its end.
 int tell_unfound(const SearchResult& search) {
   if (!search.unseen) {
     return 0;
@@ -192,7 +192,7 @@ int run_comparison(const StrategyComparison& comparison,
   return SearchWatch::status();
 }
 
-/// Refuses, before the search, a plan over what it is made from.
+/// Throws Error, before the search, if the plan would overwrite a file that it is made from.
 void check_output(const CommandLine& line, const Scenario& scenario,
                   const CalibrationSource& calibration) {
   std::vector<NamedFile> inputs = {
@@ -295,8 +295,8 @@ int run(int argc, const char* const* argv) {
 
 int main(int argc, char** argv) {
 #ifdef __GLIBC__
-  // Simulations take and give back the same few megabytes again and again: kept, they cost no page
-  // faults (a tenth of the time of a search of all schedules).
+  // Simulations allocate and free the same few megabytes again and again. Keeping them saves page
+  // faults, a tenth of the time of a search of all schedules.
   constexpr int largest_threshold = 32 << 20;
   ::mallopt(M_MMAP_THRESHOLD, largest_threshold);
   ::mallopt(M_TRIM_THRESHOLD, 8 * largest_threshold);

@@ -54,13 +54,13 @@ constexpr double kUsualSeconds = 60.0;
 constexpr double kUsualSecondsOfGpu = 120.0;
 constexpr double kQuickShare = 0.25;
 constexpr std::int64_t kMostRanks = 1024;
-constexpr double kMemoryShare = 0.9;  // of the machine's, for ranks
+constexpr double kMemoryShare = 0.9;  // share of the machine's memory that ranks may use
 
 std::atomic<int> stop_signal = 0;
 
 void request_stop(int signal) {
   stop_signal = signal;
-  std::signal(signal, end_by_signal);  // the second one ends the process at once
+  std::signal(signal, end_by_signal);  // the second signal ends the process at once
 }
 
 po::options_description flag_descriptions() {
@@ -101,7 +101,7 @@ void tell(const std::string& line) {
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 
-/// Before a minute is spent on it.
+/// Throws Error, before a minute is spent on it, for an output that cannot be written.
 void check_output(const CommandLine& line) {
   std::vector<NamedFile> inputs;
   if (const auto links = line.text("links")) {
@@ -144,7 +144,7 @@ void set_host(ProfileOptions& options, const CommandLine& line) {
   options.description = fmt::format("{}, {}, {}.", processor_name(), date(), plural(cores, "core"));
 }
 
-/// Of which a GPU takes nodes and links.
+/// Returns the cluster whose nodes and links a GPU's profile gets.
 ClusterSpec links_of(const CommandLine& line, const Gpu& gpu) {
   if (const auto links = line.text("links")) {
     return find_cluster(*links);
@@ -249,7 +249,8 @@ std::string summary(const MachineProfile& profile, const ProfiledDevice& device)
   return text;
 }
 
-/// What a device refuses is the machine's fault.
+/// Measures the machine; nullopt when a signal came. A runtime_error of the device becomes
+/// Error(kRuntimeFault).
 std::optional<MachineProfile> measure(const ProfileOptions& options) {
   try {
     return profile_machine(options);
@@ -276,7 +277,7 @@ int run(int argc, const char* const* argv) {
   }
   check_output(line);
   const ProfileOptions options = parse_options(line);
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of a write
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe becomes a write error
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
   const std::optional<MachineProfile> profile = measure(options);
@@ -305,6 +306,6 @@ int run(int argc, const char* const* argv) {
 }  // namespace ptdp
 
 int main(int argc, char** argv) {
-  ptdp::prepare_open_blas_environment();  // before there are threads
+  ptdp::prepare_open_blas_environment();  // before threads start
   return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
 }

@@ -1,4 +1,4 @@
-// ptdp-run: trains under a plan, and holds what it measures against what was predicted.
+// ptdp-run: trains under a plan, and compares what it measures with what was predicted.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -91,13 +91,13 @@ void write_trace_file(const std::string& path, const PreparedRun& run, const Run
   file.rename_onto_target();
 }
 
-/// Whether this process speaks for all.
+/// Whether this process reports for all processes of the job.
 bool is_first(const JobProcess* process) {
   return process == nullptr || process->rank() == 0;
 }
 
-/// Calls each of them, whichever fails, and then throws what the first that failed did, or tells
-/// it to `failed`.
+/// Makes all calls, even if some fail. Passes each failure to `failed`, or without it rethrows the
+/// first one at the end.
 void attempt_all(const std::vector<std::function<void()>>& calls,
                  const std::function<void(const std::exception&)>& failed = {}) {
   std::exception_ptr failure;
@@ -117,19 +117,21 @@ void attempt_all(const std::vector<std::function<void()>>& calls,
   }
 }
 
-/// All that a run needs before it starts.
+/// Everything that a run needs before it starts.
 struct Job {
   RunRequest request;
   CheckpointOptions checkpoint;
-  std::optional<Checkpoint> resumed;  ///< May be of the last step: nothing is left to do then.
+  /// The checkpoint to go on from. If it is of the last step, nothing is left to do.
+  std::optional<Checkpoint> resumed;
   std::optional<PreparedRun> prepared;
   std::optional<TrainingData> data;
   DeadlineRule deadlines;
   std::vector<InjectedFault> faults;
-  std::optional<SavingLock> lock;  ///< Of the process of rank 0.
+  /// Lock on the directory of --save; only in the process of rank 0.
+  std::optional<SavingLock> lock;
 };
 
-/// What every process of a job must be given alike.
+/// Returns the inputs that must be equal on every process of a job.
 std::vector<SharedInput> shared_inputs(const CommandLine& line, const Job& job) {
   const PreparedRun& run = *job.prepared;
   std::vector<SharedInput> inputs = {
@@ -156,7 +158,7 @@ void check_num_processes(const JobProcess* process, const ParallelConfig& config
   }
 }
 
-/// Throws Error for flags of another mode, and unless there is one plan.
+/// Throws Error for flags of another mode, and unless the line names exactly one plan.
 void check_mode(const CommandLine& line) {
   for (const char* flag : {"plans", "profile-out"}) {
     if (line.has(flag)) {
@@ -172,7 +174,7 @@ void check_mode(const CommandLine& line) {
   }
 }
 
-/// What a run needs that has steps to do.
+/// Prepares what only a run with steps to do needs: data, deadlines and the lock on --save.
 void prepare_steps(const CommandLine& line, const JobProcess* process, Job& job) {
   job.data = open_data(job.request, job.prepared->settings.model);
   if (job.request.data && is_first(process) && !line.has("quiet")) {
@@ -186,7 +188,7 @@ void prepare_steps(const CommandLine& line, const JobProcess* process, Job& job)
   }
 }
 
-/// Reads and checks everything; throws Error for what cannot be run.
+/// Reads and checks everything that a run needs. Throws Error for a run that is not possible.
 void prepare(const CommandLine& line, const JobProcess* process, Job& job) {
   check_mode(line);
   static_cast<void>(line.choice<AnswerFormat>("format", kReportFormats));
@@ -207,7 +209,7 @@ void prepare(const CommandLine& line, const JobProcess* process, Job& job) {
   leave_done_steps(request, job.resumed ? job.resumed->state().step : 0);
   if (job.resumed) {
     job.checkpoint.resume = &*job.resumed;
-    // Samples and dropout go on as they were.
+    // Samples and dropout continue from where they were.
     request.seed = line.has("seed") ? request.seed : job.resumed->state().seed;
   }
   job.prepared = prepare_run(plan, request);
@@ -245,7 +247,8 @@ void report_run(const CommandLine& line, const Job& job, const RunRecord& record
                }});
 }
 
-/// Where the ranks were, the report of the steps before, and why it ended; returns the status.
+/// Reports an early end: the ranks' last actions, the report of the steps before, and the cause.
+/// Returns the exit status.
 int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end,
                const PredictionWatch& watch) {
   return run_command(kProgram, [&]() -> int {
@@ -280,7 +283,7 @@ int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end,
   });
 }
 
-/// Trains and reports; returns the status.
+/// Trains and reports; returns the exit status.
 int execute(const CommandLine& line, const Job& job, JobProcess* process) {
   const RunSignals signals = catch_signals();
   const TrainingSettings& settings = job.prepared->settings;
@@ -395,7 +398,7 @@ int run(int argc, const char* const* argv, JobProcess* process) {
 
 int main(int argc, char** argv) {
   ptdp::report_crashes();
-  // Before there are threads, and before CUDA reads it.
+  // Before threads start, and before CUDA reads the environment.
   ptdp::prepare_nccl_environment();
   ptdp::prepare_open_blas_environment();
   return ptdp::run_launched_command(ptdp::kProgram, argc, argv, [&](ptdp::JobProcess* process) {

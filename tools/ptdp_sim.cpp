@@ -1,4 +1,4 @@
-// ptdp-sim: the orders of a pipeline schedule, and how long they take.
+// ptdp-sim: prints the orders of a pipeline schedule, and simulates how long they take.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -86,7 +86,7 @@ po::options_description flag_descriptions() {
   return flags;
 }
 
-/// Throws Error unless the flag is there.
+/// Returns the value, or throws Error when the flag is missing.
 template <class Value>
 Value required(const std::optional<Value>& value, const std::string& flag) {
   if (!value) {
@@ -96,7 +96,7 @@ Value required(const std::optional<Value>& value, const std::string& flag) {
   return *value;
 }
 
-/// "1,1,1".
+/// Parses --durations: the times of F, I and W of a stage, such as "1,1,1".
 StageDurations parse_durations(const std::string& text) {
   std::array<double, 3> values{};
   std::string_view rest = text;
@@ -106,7 +106,7 @@ StageDurations parse_durations(const std::string& text) {
     try {
       values[i] = parse_number(rest.substr(0, end), 0.0, kMostDuration, "");
     } catch (const Error&) {
-      values[i] = 0.0;  // refused below, with the whole value
+      values[i] = 0.0;  // the check below refuses it, with the whole value
     }
     if (end == std::string_view::npos || !(values[i] > 0.0)) {
       throw Error("--durations: expected three positive numbers F,I,W up to 1e12, such as 1,1,1, " +
@@ -117,12 +117,12 @@ StageDurations parse_durations(const std::string& text) {
   return stage_durations(Seconds(values[0]), Seconds(values[1]), Seconds(values[2]));
 }
 
-/// Throws Error where the actions of the schedule, and what becomes of them, would not fit.
+/// Throws Error if the schedule's actions, and what is made of them, would not fit into memory.
 void check_memory(const ScheduleShape& shape, const ScheduleTraits& schedule, AnswerFormat format) {
-  const double actions = 3.0 * shape.pp * shape.vpp * shape.num_microbatches;  // F, I, W at most
+  const double actions = 3.0 * shape.pp * shape.vpp * shape.num_microbatches;  // at most F, I and W
   const double bytes_per_action =
       sizeof(Action) + sizeof(double) + (format == AnswerFormat::kText ? 0.0 : 48.0);
-  const bool is_searched = schedule.is_searched;  // beside others, with their times
+  const bool is_searched = schedule.is_searched;  // a search holds a second copy, with times
   const double needed = actions * bytes_per_action * (is_searched ? 2.0 : 1.0);
   if (const double limit = memory_limit().value(); needed > limit) {
     throw Error(fmt::format(
@@ -132,7 +132,7 @@ void check_memory(const ScheduleShape& shape, const ScheduleTraits& schedule, An
   }
 }
 
-/// The durations as a generator that searches takes them.
+/// Returns the durations in the form that a searching generator takes.
 std::vector<StageTicks> ticks_of(const StageDurations& each) {
   const std::array durations = {each.forward, each.input_gradient, each.weight_gradient};
   const Seconds tick = suitable_tick(durations);
@@ -140,7 +140,7 @@ std::vector<StageTicks> ticks_of(const StageDurations& each) {
            in_ticks(each.weight_gradient, tick)}};
 }
 
-/// A schedule and, where it was not read from a file, what made it.
+/// A schedule and, unless it was read from a file, the generator and shape that made it.
 struct MadeSchedule {
   Schedule schedule;
   const ScheduleTraits* traits = nullptr;
@@ -188,7 +188,7 @@ MadeSchedule read_schedule(const CommandLine& line) {
   return {.schedule = std::move(schedule)};
 }
 
-/// A figure of every rank.
+/// Returns one figure of every rank.
 template <class Value>
 std::vector<Value> per_rank(const SimulatedTimes& times, Value (*figure)(const RankTimes&)) {
   std::vector<Value> values;
@@ -206,7 +206,7 @@ std::vector<int> peaks(const SimulatedTimes& times) {
   return per_rank<int>(times, [](const RankTimes& rank) { return rank.peak_activations; });
 }
 
-/// Whether it is a schedule of asynchronous training, which repeats without a flush.
+/// Whether the schedule trains asynchronously, and so repeats without a flush.
 bool changes_semantics(const MadeSchedule& made) {
   return made.traits != nullptr && !made.traits->is_synchronous;
 }
@@ -220,7 +220,8 @@ std::vector<int> weight_versions(const MadeSchedule& made) {
   return versions;
 }
 
-/// The most that a rank does for a microbatch.
+/// Returns the time from one microbatch to the next in steady state: the largest work of a rank per
+/// microbatch.
 double steady_state_period(const MadeSchedule& made, const SimulatedTimes& times) {
   return times.most_work().value() / made.schedule.num_microbatches;
 }
@@ -277,7 +278,8 @@ void print_json(const MadeSchedule& made, bool has_orders,
   print(document.dump(2) + '\n');
 }
 
-/// The figures of every schedule of the shape, or why it has none.
+/// Prints the figures of every schedule of the shape, or why a schedule does not exist for it.
+/// Returns the exit status.
 int compare_all(const CommandLine& line, bool is_json, const StageDurations& each) {
   ScheduleShape shape = parse_shape(line, each);
   const auto memory_limit = shape.memory_limit;
@@ -314,7 +316,7 @@ int compare_all(const CommandLine& line, bool is_json, const StageDurations& eac
   return 0;
 }
 
-/// Whether every schedule is asked for, for a shape.
+/// Whether --schedule all is given. Throws Error for flags that do not fit it.
 bool asks_for_all(const CommandLine& line) {
   if (line.text("schedule") != "all") {
     return false;
@@ -340,7 +342,7 @@ int answer(const CommandLine& line) {
   const auto durations = line.text("durations");
   if (!has_orders && !durations) {
     if (!line.words().empty()) {
-      static_cast<void>(read_schedule(line));  // what is wrong with the file is told first
+      static_cast<void>(read_schedule(line));  // reports a fault of the file first
     }
     throw Error("--orders, --durations: expected one of them or both");
   }

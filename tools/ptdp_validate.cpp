@@ -1,4 +1,4 @@
-// ptdp-validate: predicted against measured, run by run.
+// ptdp-validate: compares predictions with measured runs, run by run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ po::options_description flag_descriptions() {
   return flags;
 }
 
-/// A tolerance that was given, and the error that it is for.
+/// A tolerance from a flag, and the error that it limits.
 struct Tolerance {
   std::string flag;
   double percent = 0.0;
@@ -81,7 +81,7 @@ std::vector<Tolerance> read_tolerances(const CommandLine& line) {
   return tolerances;
 }
 
-/// Throws Error(kOutsideTolerance) at the first tolerance that is missed.
+/// Throws Error(kOutsideTolerance) for the first tolerance that is exceeded.
 void check_tolerances(const std::vector<Tolerance>& tolerances, const ErrorSummary& errors) {
   for (const Tolerance& tolerance : tolerances) {
     const double percent = 100.0 * errors.*tolerance.error;
@@ -93,7 +93,8 @@ void check_tolerances(const std::vector<Tolerance>& tolerances, const ErrorSumma
   }
 }
 
-/// The rows of the named groups; all where none is named. Throws Error for a group without rows.
+/// Returns the rows of the named groups, or all rows when no group is named. Throws Error for a
+/// group without rows.
 MeasuredRuns select_groups(MeasuredRuns runs, const std::vector<std::string>& groups) {
   if (groups.empty()) {
     return runs;
@@ -129,7 +130,7 @@ AnswerFormat read_format(const CommandLine& line) {
   return format;
 }
 
-/// The format of runs of ptdp-run.
+/// Returns the format for reports of ptdp-run. Throws Error for markdown.
 AnswerFormat read_run_format(const CommandLine& line) {
   const auto format = line.choice_or_first<AnswerFormat>("format", kValidationFormats);
   if (format == AnswerFormat::kMarkdown) {
@@ -138,7 +139,8 @@ AnswerFormat read_run_format(const CommandLine& line) {
   return format;
 }
 
-/// Several of them: how far off, and whether plans are in their measured order.
+/// Compares several reports of ptdp-run: their errors, and whether plans are in their measured
+/// order. Returns the exit status.
 int validate_runs(const CommandLine& line) {
   line.allow_only({"format", "max-error", "max-mape"});
   const AnswerFormat format = read_run_format(line);
@@ -156,7 +158,8 @@ int validate_runs(const CommandLine& line) {
   return 0;
 }
 
-/// What a run of ptdp-run measured, beside what was predicted.
+/// Prints one report of ptdp-run: what was measured beside what was predicted. Returns the exit
+/// status.
 int validate_run(const CommandLine& line) {
   line.allow_only({"format", "max-error"});
   const AnswerFormat format = read_run_format(line);
@@ -176,7 +179,7 @@ int validate_run(const CommandLine& line) {
   return 0;
 }
 
-/// Where the runs are from, for messages.
+/// Returns where the runs come from, for messages.
 std::string named(const std::vector<std::string>& files) {
   return files.empty() ? "the published runs" : fmt::format("{}", fmt::join(files, ", "));
 }

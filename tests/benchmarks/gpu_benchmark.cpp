@@ -1,6 +1,5 @@
-// Single operations on a GPU, each beside the cost model's prediction for it: the matrix products
-// of the shipped models, element-wise traffic, kernel launches. tools/gpu-check keeps the
-// results.
+// Times single operations on a GPU beside the cost model's predictions: the matrix products of the
+// shipped models, element-wise traffic and kernel launches. tools/gpu-check keeps the results.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -20,8 +19,8 @@ namespace {
 constexpr std::int64_t kProbeMemory = std::int64_t{16} << 30;
 constexpr int kRepeats = 10;
 
-/// The profile that predicts for a GPU, by a part of its driver's name. An H200 is an H100 with
-/// faster memory: its products are comparable, its traffic is not.
+/// The profile that predicts for a GPU, found by a part of its driver's name. An H200 is an H100
+/// with faster memory: its products are comparable, its traffic is not.
 struct ProfileOfGpu {
   const char* device;
   const char* profile;
@@ -64,7 +63,7 @@ MatmulShape shape_of(const Linear& linear) {
   return {};
 }
 
-/// The linear layers of models from 1.7B to 1T as plans cut them.
+/// Returns the linear layers of models from 1.7B to 1T as plans divide them.
 std::set<Linear> linears_of_plans() {
   std::set<Linear> linears;
   for (const char* name : {"1.7B", "7.5B", "18B", "gpt3-175b", "1T"}) {
@@ -86,7 +85,7 @@ std::set<Linear> linears_of_plans() {
   return linears;
 }
 
-/// Runs `seconds_of_one` as often as Google Benchmark asks; returns the mean.
+/// Runs `seconds_of_one` as often as Google Benchmark asks; returns the mean [s].
 template <typename Measure>
 double measure(benchmark::State& state, const Measure& seconds_of_one) {
   double total = 0.0;
@@ -98,7 +97,7 @@ double measure(benchmark::State& state, const Measure& seconds_of_one) {
   return total / static_cast<double>(state.iterations());
 }
 
-/// Beside the measured time: the predicted one and the error, where a profile predicts.
+/// Adds the predicted time and its error to the measured time, if a profile predicts.
 void add_prediction(benchmark::State& state, double measured, Seconds predicted) {
   state.counters["predicted_us"] = predicted.value() * 1e6;
   state.counters["error"] = predicted.value() / measured - 1.0;

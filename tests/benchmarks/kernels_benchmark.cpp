@@ -1,4 +1,4 @@
-// Speed of the host's operations on one core, each beside what the core could do: multiply-adds in
+// Times the host's operations on one core, each beside what the core could do: multiply-adds in
 // registers for products and attention, copying for what moves memory.
 #include <benchmark/benchmark.h>
 
@@ -16,15 +16,15 @@ namespace {
 constexpr std::array<DataType, 4> kTypes = {DataType::kFloat64, DataType::kFloat32,
                                             DataType::kBFloat16, DataType::kFloat16};
 
-/// A buffer of small numbers.
+/// Returns a buffer of small numbers.
 Tensor random_tensor(Backend& backend, DataType type, std::int64_t size) {
   Tensor tensor(backend, type, size);
   backend.fill_normal(tensor, {.rows = 1, .columns = size, .total_columns = size}, 1, 1.0);
   return tensor;
 }
 
-/// Multiply-adds per second, and of those that vectors of the type that sums are formed in allow.
-/// bf16 products may exceed 1: their instructions make twice as many.
+/// Counts multiply-adds per second, and their share of what vectors of the accumulator's type
+/// allow. bf16 products may exceed 1, because their instructions make twice as many.
 void count_flops(benchmark::State& state, DataType type, double flops) {
   static const double peak_f64 = peak_flops<double>();
   static const double peak_f32 = peak_flops<float>();
@@ -36,7 +36,7 @@ void count_flops(benchmark::State& state, DataType type, double flops) {
   state.counters["of_peak"] = Counter(total / peak, Counter::kIsRate);
 }
 
-/// Bytes read and written per second, and of those of a copy.
+/// Counts bytes read and written per second, and their share of a copy's.
 void count_bytes(benchmark::State& state, std::int64_t bytes) {
   static const double copy = copy_bandwidth();
   using benchmark::Counter;
@@ -59,7 +59,7 @@ void product(benchmark::State& state, ProductEngine engine, DataType type, const
   count_flops(state, type, 2.0 * static_cast<double>(shape.m * shape.n * shape.k));
 }
 
-/// The three products of a linear layer, and small ones of ranks of a shrunk plan.
+/// Registers the three products of a linear layer, and small ones of ranks of a shrunk plan.
 void register_products() {
   for (const DataType type : kTypes) {
     for (const ProductEngine engine : product_engines(type)) {
@@ -80,7 +80,8 @@ void register_products() {
   }
 }
 
-/// s = 1024, 8 heads of 64; causal: half of the products of all pairs.
+/// Times attention with s = 1024 and 8 heads of 64; causal, so with half of the products of all
+/// pairs.
 void attention(benchmark::State& state, DataType type, bool is_backward, double dropout) {
   CpuBackend backend;
   const Attention shape{.seq_length = 1024,
@@ -190,7 +191,7 @@ void bias_gradient(benchmark::State& state, DataType type) {
   count_bytes(state, dy.buffer().bytes());
 }
 
-/// Maxima, sums and gradients of the logits of 64 tokens and 50k words.
+/// Times maxima, sums and gradients of the logits of 64 tokens and 50k words.
 void cross_entropy(benchmark::State& state, DataType type) {
   CpuBackend backend;
   constexpr std::int64_t tokens = 64;

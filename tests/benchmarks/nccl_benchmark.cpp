@@ -45,14 +45,14 @@ constexpr const char* kUsage =
     "\n";
 constexpr int kBatches = 11;
 constexpr std::int64_t kBatchBytes = std::int64_t{64} << 20;
-constexpr int kMostCalls = 40;  // in a batch
+constexpr int kMostCalls = 40;  // calls in a batch
 constexpr std::int64_t kMostBytes = std::int64_t{8} << 30;
 constexpr std::int64_t kMostRanks = 1024;
 constexpr std::int64_t kCheckedElements = 1000;  // not a multiple of most numbers of ranks
 
-/// What is measured.
+/// What the flags ask to measure.
 struct BenchmarkRequest {
-  int ranks = 2;  ///< Of threads.
+  int ranks = 2;  ///< Number of ranks when they are threads.
   bool is_gpu = false;
   bool uses_nccl = false;
   std::vector<std::int64_t> bytes = {8, 4 << 10, 256 << 10, 1 << 20, 16 << 20, 256 << 20};
@@ -124,7 +124,7 @@ BenchmarkRequest parse_benchmark(const CommandLine& line) {
 
 // --- whether the transport is right ---
 
-/// All elements as numbers.
+/// Returns all elements of a buffer as numbers.
 std::vector<float> values_of(Backend& backend, Buffer buffer) {
   std::vector<float> values(static_cast<std::size_t>(buffer.size));
   if (buffer.type == DataType::kFloat32) {
@@ -157,7 +157,7 @@ struct CheckedCollective {
   Collective call;
 };
 
-/// Those that the lane waits for, and those that it need not wait for.
+/// Returns all collectives to check, called directly and as begun collectives.
 std::vector<CheckedCollective> collectives() {
   return {
       {"all-reduce", CollectiveKind::kAllReduce,
@@ -219,12 +219,12 @@ void check_all(const BenchmarkRank& rank) {
 
 // --- how long it takes ---
 
-/// The time [s] of one `call` on this rank in the median batch; all ranks call it.
+/// Returns the time of one `call` on this rank in the median batch [s]. All ranks must call it.
 double median_time(const BenchmarkRank& rank, std::int64_t bytes,
                    const std::function<void()>& call) {
   const int calls = static_cast<int>(std::clamp<std::int64_t>(kBatchBytes / bytes, 2, kMostCalls));
   std::vector<double> times;
-  for (int i = -1; i < kBatches; ++i) {  // the first warms up
+  for (int i = -1; i < kBatches; ++i) {  // the first batch warms up
     rank.host.world.barrier();
     const Event first = rank.backend.record();
     for (int k = 0; k < calls; ++k) {
@@ -241,7 +241,7 @@ double median_time(const BenchmarkRank& rank, std::int64_t bytes,
   return times[kBatches / 2];
 }
 
-/// Of the cost model [s].
+/// Returns the cost model's time [s].
 double modelled(CollectiveKind kind, Bytes size, const GroupPlacement& group,
                 const ClusterSpec& cluster) {
   switch (kind) {
@@ -257,7 +257,7 @@ double modelled(CollectiveKind kind, Bytes size, const GroupPlacement& group,
   throw Error("no such kind of collective");
 }
 
-/// Empty for no time.
+/// Returns a time in microseconds as text; empty for no time.
 std::string microseconds(std::optional<double> seconds) {
   std::ostringstream text;
   if (seconds) {
@@ -328,7 +328,7 @@ BackendMaker maker_of(const BenchmarkRequest& request, const JobProcess* process
     throw Error("--device cuda: this program was built without CUDA (PTDP_CUDA)");
   }
   const std::vector<Gpu> gpus = usable_gpus();
-  // Where a launcher gives each process a GPU of its own, every one of them sees one.
+  // A launcher may give each process one GPU of its own; then each process sees only that one.
   const bool sees_own = process != nullptr && gpus.size() == 1;
   const int here = process == nullptr ? request.ranks : process->ranks_on_host();
   if (gpus.empty() || (request.uses_nccl && !sees_own && here > static_cast<int>(gpus.size()))) {

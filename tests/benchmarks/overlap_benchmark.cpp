@@ -1,5 +1,5 @@
-// What running messages, reductions and gathers beside compute gains over a slow link, measured and
-// simulated. The link takes no processor time: the ranks sleep while it is busy.
+// Measures and simulates what running messages, reductions and gathers beside compute gains over a
+// slow link. The link takes no processor time: the ranks sleep while it is busy.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -35,7 +35,8 @@ void occupy_link(double bytes) {
   std::this_thread::sleep_for(std::chrono::duration<double>(bytes / kLinkBytesPerSecond));
 }
 
-/// Sends and collectives take the link's time first; collectives as long as their bytes.
+/// A communicator whose sends and collectives first take the time of a slow link, collectives as
+/// long as their bytes.
 class SlowLink final : public ForwardingCommunicator {
  public:
   explicit SlowLink(std::unique_ptr<Communicator> inner)
@@ -102,7 +103,7 @@ TrainingSettings settings_of(const Case& what) {
       .data = what.data};
 }
 
-/// Steps of all ranks.
+/// Returns the records of all ranks' steps.
 std::vector<RankRecord> run(const Case& what) {
   const TrainingSettings settings = settings_of(what);
   const TrainingData data =
@@ -131,7 +132,7 @@ double step_time(const std::vector<RankRecord>& records) {
   return median(std::move(times));
 }
 
-/// The simulator's step with the durations that a run measured.
+/// Returns the simulator's time of a step with the durations that a run measured [s].
 double simulated_time(const Case& what, const std::vector<RankRecord>& measured) {
   const TrainingSettings settings = settings_of(what);
   const Schedule& schedule = settings.schedule;
@@ -163,7 +164,8 @@ double simulated_time(const Case& what, const std::vector<RankRecord>& measured)
   return simulate_step(schedule, times).times.makespan().value();
 }
 
-/// gain: time without over time with; and the same as simulated with the actions measured without.
+/// Times a run with and without overlap. `gain` is the time without over the time with; the
+/// simulated gain uses the actions measured without overlap.
 void overlap(benchmark::State& state, const Case& with) {
   Case without = with;
   without.messages = MessageMode::kBlocking;

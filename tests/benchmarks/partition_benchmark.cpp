@@ -1,5 +1,5 @@
-// Speed of partitions: 10^5 layers over 1024 ranks within 100 ms; a transformer's within 1 us per
-// candidate of a search and 64 ranks; lists of usual sizes with several chunks within a second.
+// Times partitions. Goals: 10^5 layers over 1024 ranks within 100 ms; a transformer's within 1 us
+// per candidate of a search and 64 ranks; lists of usual sizes with several chunks within a second.
 #include <benchmark/benchmark.h>
 
 #include <random>
@@ -10,7 +10,7 @@
 namespace ptdp {
 namespace {
 
-/// Layers of 1 s, give or take half, of one of `kinds` lengths.
+/// Returns layers of 0.5 to 1.5 s, of `kinds` different lengths.
 std::vector<LayerCost> unlike_layers(std::int64_t num_layers, int kinds) {
   std::mt19937 random(1);
   std::vector<LayerCost> layers(static_cast<std::size_t>(num_layers));
@@ -20,7 +20,7 @@ std::vector<LayerCost> unlike_layers(std::int64_t num_layers, int kinds) {
   return layers;
 }
 
-/// Arguments: layers, ranks, kinds of layers. Items are layers.
+/// Partitions a list. Arguments: layers, ranks, kinds of layers. Items are layers.
 void partition_list(benchmark::State& state) {
   const auto layers = unlike_layers(state.range(0), static_cast<int>(state.range(2)));
   const PartitionRequest request{.pp = static_cast<int>(state.range(1))};
@@ -37,7 +37,7 @@ BENCHMARK(partition_list)
     ->Args({100'000, 1024, 1})
     ->Unit(benchmark::kMicrosecond);
 
-/// One layer that outweighs every stage: the other cuts are free.
+/// Partitions a list with one layer that outweighs every stage, so that the other cuts are free.
 void partition_list_with_giant(benchmark::State& state) {
   auto layers = unlike_layers(100'000, 1'000'000);
   layers[50'000].time = Seconds(1e6);
@@ -47,7 +47,8 @@ void partition_list_with_giant(benchmark::State& state) {
 }
 BENCHMARK(partition_list_with_giant)->Unit(benchmark::kMicrosecond);
 
-/// Arguments: layers, ranks, chunks, kinds of layers, whether in a V.
+/// Partitions a list into chunks. Arguments: layers, ranks, chunks, kinds of layers, whether in a
+/// V.
 void partition_chunks(benchmark::State& state) {
   const auto layers = unlike_layers(state.range(0), static_cast<int>(state.range(3)));
   const PartitionRequest request{
@@ -67,7 +68,7 @@ BENCHMARK(partition_chunks)
     ->Args({512, 16, 2, 4, 1})
     ->Unit(benchmark::kMillisecond);
 
-/// Arguments: ranks, chunks.
+/// Balances a transformer. Arguments: ranks, chunks.
 void balance_transformer(benchmark::State& state) {
   const TransformerTimes times{.num_layers = 128,
                                .layer = Seconds(0.01),

@@ -1,3 +1,4 @@
+// Measures the peak rates of one core: multiply-adds in registers, and copying.
 #include "tests/benchmarks/processor_peak.h"
 
 #include <benchmark/benchmark.h>
@@ -13,7 +14,7 @@
 namespace ptdp {
 namespace {
 
-/// Best of 20 runs [s of the core], which other programs do not lengthen.
+/// Returns the best of 20 runs in seconds of the core, which other programs do not lengthen.
 template <class Function>
 double best_time(const Function& function) {
   double best = std::numeric_limits<double>::infinity();
@@ -25,7 +26,8 @@ double best_time(const Function& function) {
   return best;
 }
 
-/// Enough chains to hide the latency of a multiply-add, few enough for the registers.
+/// Steps of each chain. There are enough chains to hide the latency of a multiply-add, and few
+/// enough for the registers.
 constexpr std::int64_t kSteps = 1'000'000;
 
 template <class Number, int kBytes>
@@ -37,7 +39,7 @@ template <class Number, int kBytes, int kChains>
 inline __attribute__((always_inline)) void multiply_add(const Number* starts) {
   using Vector = typename VectorOf<Number, kBytes>::Type;
   std::array<Vector, kChains> sums{};
-  for (int chain = 0; chain < kChains; ++chain) {  // equal chains would be computed once
+  for (int chain = 0; chain < kChains; ++chain) {  // the compiler would compute equal chains once
     sums.data()[chain] = Vector{} + starts[chain];
   }
   const Number factor = starts[0];

@@ -1,5 +1,5 @@
-// Speed of the search and of validation. Goals: 1T on 3072 GPUs within 5 ms, 2^20 GPUs within 1 s,
-// two million fully costed candidates per second and core; all published runs within 1 s.
+// Times the search and validation. Goals: 1T on 3072 GPUs within 5 ms, 2^20 GPUs within 1 s, two
+// million fully costed candidates per second and core, all published runs within 1 s.
 #include <benchmark/benchmark.h>
 
 #include "cost_model/iteration/iteration.h"
@@ -11,7 +11,7 @@
 namespace ptdp {
 namespace {
 
-/// The whole search for the 1T model; items are candidates that fit and were costed.
+/// Times the whole search for the 1T model. Items are candidates that fit and were costed.
 void search_1t(benchmark::State& state, const char* stack) {
   const Scenario scenario = shipped_scenario("1T", "selene-a100", stack);
   const SearchOptions options{.gpus = state.range(0)};
@@ -33,7 +33,8 @@ BENCHMARK_CAPTURE(search_1t, megatron_lm_2022, "megatron-lm-2022")
     ->Arg(1 << 20)
     ->Unit(benchmark::kMicrosecond);
 
-/// The same with every schedule, run by the stack or not. Goal: the whole command in 100 ms.
+/// Times the whole search for the 1T model with every schedule, whether the stack runs it or not.
+/// Goal: the whole command in 100 ms.
 void search_1t_all_schedules(benchmark::State& state) {
   const Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2021");
   SearchOptions options{.gpus = 3072, .space = {.ignores_stack_support = true}};
@@ -46,8 +47,8 @@ void search_1t_all_schedules(benchmark::State& state) {
 }
 BENCHMARK(search_1t_all_schedules)->Unit(benchmark::kMillisecond);
 
-/// A small model on many GPUs: nearly every candidate fits, so this is the rate of full costing,
-/// the search around it included.
+/// Times a search for a small model on many GPUs. Nearly every candidate fits, so this is the rate
+/// of full costing with the search around it.
 void search_18b(benchmark::State& state) {
   const Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022", 5040);
   std::int64_t costed = 0;
@@ -60,8 +61,8 @@ void search_18b(benchmark::State& state) {
 }
 BENCHMARK(search_18b)->Unit(benchmark::kMicrosecond);
 
-/// A mixture of experts of 671B: 134 million candidates, of which 5.6 million fit. Goal: 1 s on two
-/// cores.
+/// Times a search for a mixture of experts of 671B: 134 million candidates, of which 5.6 million
+/// fit. Goal: 1 s on two cores.
 void search_671b(benchmark::State& state) {
   const Scenario scenario =
       shipped_scenario("deepseek-v3", "dgx-h100", "megatron-bridge-2025", 15360);
@@ -75,7 +76,7 @@ void search_671b(benchmark::State& state) {
 }
 BENCHMARK(search_671b)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-/// Memory of the heaviest stage and time of one candidate whose microbatch costs are known.
+/// Times one candidate whose microbatch costs are known: memory of the heaviest stage, and time.
 void cost_one_candidate(benchmark::State& state) {
   const Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
   const ParallelConfig config{.tp = 8,
@@ -95,7 +96,7 @@ void cost_one_candidate(benchmark::State& state) {
 }
 BENCHMARK(cost_one_candidate);
 
-/// What depends on (tp, b, sequence parallelism) only: 15 matrix products.
+/// Times the costs that depend on (tp, b, sequence parallelism) only: 15 matrix products.
 void microbatch_costs_of_one_size(benchmark::State& state) {
   const Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
   while (state.KeepRunning()) {
@@ -105,7 +106,7 @@ void microbatch_costs_of_one_size(benchmark::State& state) {
 }
 BENCHMARK(microbatch_costs_of_one_size);
 
-/// Reading and costing every published run.
+/// Times reading and costing every published run.
 void cost_published_runs(benchmark::State& state) {
   std::int64_t costed = 0;
   while (state.KeepRunning()) {

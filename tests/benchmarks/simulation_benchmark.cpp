@@ -1,6 +1,5 @@
-// Speed of the simulator against its goals: 50 million actions per second on one core, 5 million
-// with contention; p = 64, m = 512, v = 2 within 2 ms; p = 1024, m = 4096 within 500 ms, messages
-// included.
+// Times the simulator. Goals: 50 million actions per second on one core, 5 million with contention.
+// With messages, p = 64, m = 512, v = 2 within 2 ms, and p = 1024, m = 4096 within 500 ms.
 #include <benchmark/benchmark.h>
 
 #include "cost_model/schedule/generators/generators.h"
@@ -19,10 +18,10 @@ Schedule schedule_of(const benchmark::State& state) {
   return shape.vpp > 1 ? interleaved(shape) : one_f_one_b(shape);
 }
 
-/// Items are actions; arguments p, m, v, and whether messages take time.
+/// Times passes alone. Items are actions; arguments p, m, v, and whether messages take time.
 void simulate_schedule(benchmark::State& state) {
   const Schedule schedule = schedule_of(state);
-  // Stages of their own lengths, so that nothing happens at the same time by construction.
+  // Every stage has its own length, so that nothing happens at the same time by construction.
   std::vector<StageDurations> durations;
   durations.reserve(static_cast<std::size_t>(num_stages(schedule)));
   for (int stage = 0; stage < num_stages(schedule); ++stage) {
@@ -44,7 +43,8 @@ BENCHMARK(simulate_schedule)
     ->Args({1024, 4096, 1, 1})
     ->Unit(benchmark::kMicrosecond);
 
-/// Stages of their own lengths, and messages within nodes of 8 ranks and between them.
+/// Returns times with stages of their own lengths, and messages within nodes of 8 ranks and between
+/// them.
 StepTimes step_times_of(const Schedule& schedule) {
   StepTimes times;
   for (int stage = 0; stage < num_stages(schedule); ++stage) {
@@ -61,7 +61,7 @@ StepTimes step_times_of(const Schedule& schedule) {
   return times;
 }
 
-/// Items are actions, sends and receives among them; arguments p, m, v, as for all below.
+/// Times complete steps. Items are actions, sends and receives included; arguments p, m, v.
 void simulate_complete_step(benchmark::State& state) {
   const Schedule schedule = complete(schedule_of(state), {.gradient_buckets = {4}});
   const StepTimes times = step_times_of(schedule);
@@ -89,8 +89,8 @@ BENCHMARK(simulate_step_with_spans)
     ->Args({1024, 4096, 1})
     ->Unit(benchmark::kMicrosecond);
 
-/// Arguments p, m, v, and what a message takes in percent of a forward pass: the longer, the more
-/// of them share links at a time.
+/// Times steps whose messages share links. Arguments p, m, v, and a message's time in percent of a
+/// forward pass: the longer it is, the more messages share links.
 void simulate_contended_step(benchmark::State& state) {
   const Schedule schedule = complete(schedule_of(state), {.gradient_buckets = {4}});
   StepTimes times = step_times_of(schedule);
@@ -111,7 +111,7 @@ BENCHMARK(simulate_contended_step)
     ->Args({1024, 1024, 1, 80})
     ->Unit(benchmark::kMicrosecond);
 
-/// The walk back alone.
+/// Times the walk back along the critical path alone.
 void find_critical_path(benchmark::State& state) {
   const Schedule schedule = complete(schedule_of(state), {.gradient_buckets = {4}});
   const StepTimes times = step_times_of(schedule);
@@ -171,7 +171,8 @@ BENCHMARK(validate_complete_schedule)
     ->Args({1024, 4096, 1, 0})
     ->Unit(benchmark::kMillisecond);
 
-/// p, m and the memory limit: uneven stages, so that the search uses its budget.
+/// Times the search for zb-auto. Arguments p, m and the memory limit; stages are uneven, so that
+/// the search uses its budget.
 void search_zb_auto(benchmark::State& state) {
   ScheduleShape shape{.pp = static_cast<int>(state.range(0)),
                       .num_microbatches = static_cast<int>(state.range(1)),

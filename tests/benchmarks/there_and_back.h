@@ -1,11 +1,12 @@
-// A message between two ranks, and back.
+// Sends a message between two ranks, and back.
 #pragma once
 
 #include "runtime/transport/communicator.h"
 
 namespace ptdp {
 
-/// Even ranks speak with the next one; −1: the last of an odd number with nobody.
+/// Returns the rank's partner: even ranks pair with the next one. Returns −1 for the last of an odd
+/// number of ranks.
 [[nodiscard]] inline int partner(const Communicator& world) {
   const int peer = world.rank() ^ 1;
   return peer < world.size() ? peer : -1;

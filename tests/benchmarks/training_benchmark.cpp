@@ -1,5 +1,5 @@
-// A whole training step of one rank beside what the best library's products of the same machine
-// would take for its floating-point operations, and what the executor costs per action.
+// Times a whole training step of one rank beside what the best library's products would take for
+// its floating-point operations. Also times what the executor costs per action.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace ptdp {
 namespace {
 
-/// Multiply-adds per second of the fastest library on the products of a layer [FLOP/s].
+/// Returns the rate of the fastest library on the products of a layer [FLOP/s].
 double library_rate(DataType type, std::int64_t tokens, std::int64_t hidden) {
   CpuBackend backend;
   Products products(backend, best_kernels());
@@ -77,7 +77,7 @@ TrainingSettings settings_of(const StepShape& shape) {
           .dropout = shape.dropout};
 }
 
-/// Multiply-adds of a step, of attention those of the causal half.
+/// Returns the FLOPs of a step; those of attention are of the causal half.
 double causal_flops(const TrainingSettings& settings) {
   const TransformerConfig& model = settings.model;
   const double s = model.seq_length;
@@ -86,7 +86,8 @@ double causal_flops(const TrainingSettings& settings) {
   return model_flops(model, settings.global_batch_size).value() - 0.5 * whole_attention;
 }
 
-/// of_library: FLOP/s of the step, optimizer and all, over those of the library's products.
+/// Times a step. of_library: the step's FLOP/s, optimizer and all, over those of the library's
+/// products.
 void step(benchmark::State& state, const StepShape& shape) {
   const TrainingSettings settings = settings_of(shape);
   const TrainingData data =
@@ -110,7 +111,7 @@ void step(benchmark::State& state, const StepShape& shape) {
               Counter::kIsRate);
 }
 
-/// One rank of a pipeline alone: what it receives is there at once, and zero.
+/// The communicator of one rank of a pipeline alone: what it receives is there at once, and zero.
 class ZeroCommunicator final : public ForwardingCommunicator {
  public:
   ZeroCommunicator(Backend& backend, std::unique_ptr<Communicator> inner)
@@ -128,8 +129,8 @@ class ZeroCommunicator final : public ForwardingCommunicator {
   Backend& backend_;
 };
 
-/// What is not in any action: per_action is the step's time beside its actions, divided by their
-/// number. One rank of a pipeline of four whose messages are free.
+/// Times the executor itself on one rank of a pipeline of four with free messages. per_action is
+/// the step's time outside of its actions, divided by their number.
 void executor_overhead(benchmark::State& state, ScheduleKind kind) {
   const TransformerConfig model = resolved({.num_layers = 4,
                                             .hidden_size = 16,

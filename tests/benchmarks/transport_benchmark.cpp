@@ -1,5 +1,5 @@
-// Messages and all-reduces between threads: time per operation, and the bandwidth that it means.
-// `bus_bandwidth` of an all-reduce is 2(n−1)/n·S/t, as in nccl-tests (doc/PERFORMANCE.md); the
+// Times messages and all-reduces between threads, and reports the bandwidth that a time means.
+// `bus_bandwidth` of an all-reduce is 2(n−1)/n·S/t, as in nccl-tests (doc/PERFORMANCE.md). The
 // ceiling of both is what `copy` reaches, since a message is one copy at least.
 #include <benchmark/benchmark.h>
 
@@ -21,7 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kBatches = 21;
 
-// Times `operation` on all ranks of a world: the time of one, on rank 0, in the median batch.
+// Times `operation` on all ranks of a world: the time of one operation on rank 0 in the median
+// batch.
 void time_operation(benchmark::State& state, const RankLaunch& launch, std::int64_t bytes,
                     const std::function<void(Communicator&, Buffer)>& operation) {
   const auto batch = static_cast<int>(std::clamp<std::int64_t>((8 << 20) / (bytes + 1), 1, 200));
@@ -57,7 +58,7 @@ benchmark::Counter rate(double bytes) {
   return {bytes, benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000};
 }
 
-// There and back between pairs of ranks, each with its neighbour.
+// Times messages there and back between neighboring ranks.
 void message(benchmark::State& state) {
   const std::int64_t bytes = state.range(1);
   time_operation(state, ranks(state.range(0), CollectiveAlgorithm::kRing), bytes, there_and_back);

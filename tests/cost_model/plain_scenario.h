@@ -1,4 +1,4 @@
-// A scenario in which times of products and passes over memory can be done by hand.
+// Scenarios in which times of products and of passes over memory can be worked out by hand.
 #pragma once
 
 #include "tests/support/scenarios.h"
@@ -8,8 +8,8 @@ namespace ptdp {
 inline constexpr double kPlainFlops = 1e12;
 inline constexpr double kPlainBandwidth = 1e12;
 
-/// Products take FLOPs / kPlainFlops, passes bytes / kPlainBandwidth; nothing is launched. The
-/// stack keeps and moves elements of 2 bytes.
+/// Returns a scenario in which products take FLOPs / kPlainFlops and passes bytes /
+/// kPlainBandwidth. Launching kernels takes no time. The stack keeps and moves elements of 2 bytes.
 inline Scenario plain_scenario(const TransformerConfig& model,
                                std::int64_t global_batch_size = 64) {
   Scenario scenario = shipped_scenario("7.5B", "dgx-h100", "megatron-core-2025", global_batch_size);
@@ -33,7 +33,8 @@ inline Scenario plain_scenario(const TransformerConfig& model,
   return scenario;
 }
 
-/// Llama's kind, with eight experts in every layer of which each token visits two.
+/// Returns a model of Llama's kind with eight experts in every layer, of which each token visits
+/// two.
 inline TransformerConfig small_expert_model() {
   return {.num_layers = 4,
           .hidden_size = 64,
@@ -51,8 +52,8 @@ inline TransformerConfig small_expert_model() {
           .moe_ffn_hidden_size = 128};
 }
 
-/// The same with latent attention (q 48, c 32, heads of 16 + 8 and 24), a dense first layer and a
-/// shared expert in the others.
+/// Returns small_expert_model() with latent attention (q 48, c 32, heads of 16 + 8 and 24). Its
+/// first layer is dense, and the others have a shared expert.
 inline TransformerConfig small_latent_model() {
   TransformerConfig model = small_expert_model();
   model.q_lora_rank = 48;

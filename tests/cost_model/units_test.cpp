@@ -1,3 +1,4 @@
+// Tests of quantities with units.
 #include "cost_model/units.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The fuzz targets on their corpora, without libFuzzer: every seed as it is, cut short and with
-// bytes changed. A finding ends the process; the last line before it names the input.
+// Runs the fuzz targets on their corpora, without libFuzzer: every seed as it is, cut short, and
+// with bytes changed. A finding ends the process; the last line before it names the input.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,13 +32,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kVariants = 24;  // of each seed
+constexpr int kVariants = 24;  // variants of each seed
 constexpr std::size_t kLargestSeed = 100'000;
 
 struct Corpus {
   std::string name;
   FuzzTarget* target;
-  std::vector<std::string> directories;  ///< Below the source tree.
+  /// Directories of the corpus, relative to the source tree.
+  std::vector<std::string> directories;
 };
 
 const std::vector<Corpus>& corpora() {
@@ -78,7 +79,7 @@ std::vector<std::uint8_t> content_of(const fs::path& path) {
   return content;
 }
 
-/// A number that looks random, by what it is of.
+/// Returns a number below `below` that looks random but follows from `seed`.
 std::size_t drawn(std::size_t seed, std::size_t below) {
   std::uint64_t x = (seed + 1) * 0x9E3779B97F4A7C15ULL;
   x = (x ^ (x >> 31U)) * 0xBF58476D1CE4E5B9ULL;

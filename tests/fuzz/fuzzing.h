@@ -1,4 +1,4 @@
-// What the fuzz targets share.
+// Functions that the fuzz targets share.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace ptdp {
 
-/// Runs `check` on the input; refusing it with an Error is a right answer, anything else that is
-/// thrown a finding.
+/// Runs `check` on the input. To refuse the input with an Error is right; any other exception is a
+/// finding.
 template <class Check>
 int fuzz(const std::uint8_t* data, std::size_t size, Check check) {
   try {
@@ -25,7 +25,7 @@ int fuzz(const std::uint8_t* data, std::size_t size, Check check) {
   return 0;
 }
 
-/// Ends the process, which libFuzzer reports with the input.
+/// Ends the process if the condition does not hold, which libFuzzer reports with the input.
 inline void require(bool holds) {
   if (!holds) {
     std::abort();

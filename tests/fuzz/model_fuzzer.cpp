@@ -8,7 +8,7 @@
 
 namespace {
 
-/// Of a resolved model.
+/// Counts and costs a resolved model.
 void count(const ptdp::TransformerConfig& model) {
   const std::int64_t parameters = ptdp::parameter_count(model);
   ptdp::require(parameters > 0);

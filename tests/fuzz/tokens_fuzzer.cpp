@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kVocabSize = 50'257;
 
-/// A file that is nowhere but in memory.
+/// A file that exists only in memory.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view content) : file_(::memfd_create("tokens", 0)) {
@@ -44,7 +44,7 @@ void check_tokens(const MemoryFile& memory, std::string_view content) {
 }
 
 void check_index(const MemoryFile& memory) {
-  constexpr std::int64_t data_bytes = 40;  // of the corpus's
+  constexpr std::int64_t data_bytes = 40;  // bytes of the corpus's data
   const MegatronIndex index = read_megatron_index(OpenFile(memory.path()), data_bytes);
   require(index.count * bytes_of(index.type) == data_bytes);
 }

@@ -1,4 +1,5 @@
-// What people type behind flags is refused or understood: sets of numbers, partial configurations.
+// Whatever is typed as a flag's value is refused or understood: sets of numbers, partial
+// configurations.
 #include "planner/explain/explain.h"
 #include "tests/fuzz/fuzzing.h"
 

@@ -1,4 +1,4 @@
-// Both passes of attention: shapes to try, what a backend finds, and the definition.
+// Both passes of attention for tests: shapes to try, a backend's results, and the definition.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,8 +23,9 @@ inline Attention with_dropout(Attention shape) {
   return shape;
 }
 
-/// One query, heads of one element, tiles that end anywhere in sequences and heads, several heads
-/// and sequences, heads of a larger layer, none; with and without dropout.
+/// Returns shapes of attention: one query, heads of one element, tiles that end anywhere in
+/// sequences and heads, several heads and sequences, heads of a larger layer, and none. Each comes
+/// with and without dropout.
 inline std::vector<Attention> attention_shapes() {
   std::vector<Attention> shapes = {
       {.seq_length = 1, .batch = 1, .heads = 1, .total_heads = 1, .head_size = 1},
@@ -58,7 +59,7 @@ inline std::vector<Attention> attention_shapes() {
   return shapes;
 }
 
-/// What both passes take, exact in a type.
+/// The inputs of both passes, exact in a type.
 struct AttentionInputs {
   AttentionInputs(const Attention& shape, DataType type, double deviation = 1.0)
       : qkv(random_values(3 * attention_rows(shape) * shape.head_size, 1, type, deviation)),
@@ -73,7 +74,7 @@ struct AttentionResults {
   bool operator==(const AttentionResults&) const = default;
 };
 
-/// Both passes of a backend, in buffers `offset` elements behind a boundary.
+/// The results of both passes of a backend, in buffers `offset` elements after an aligned address.
 class AttentionPasses {
  public:
   AttentionPasses(Backend& backend, const Attention& shape, DataType type,
@@ -91,7 +92,7 @@ class AttentionPasses {
     backend_.attention(shape_, qkv_, out_, log_sum_);
     backend_.attention_backward(shape_, qkv_, out_, log_sum_, dout_, dqkv_);
   }
-  /// The gradient, computed over its input.
+  /// Returns the gradient computed over its input.
   [[nodiscard]] Values replaced_qkv() {
     backend_.attention_backward(shape_, qkv_, out_, log_sum_, dout_, qkv_);
     return memory_.get(qkv_);
@@ -114,8 +115,8 @@ inline AttentionResults both_passes(Backend& backend, const Attention& shape, Da
   return passes.results();
 }
 
-/// Written from the definition, element by element; not sanitized, and over pointers, since it
-/// takes most of the time of a sanitized test.
+/// Computes attention from its definition, element by element. It is not sanitized and uses
+/// pointers, since it takes most of the time of a sanitized test.
 [[gnu::no_sanitize("address", "undefined")]] inline AttentionResults naive_attention(
     const Attention& shape, const AttentionInputs& inputs) {
   const std::int64_t s = shape.seq_length;

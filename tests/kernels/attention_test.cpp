@@ -58,7 +58,7 @@ TEST_F(FusedAttention, GivesAHeadTheSameBitsWhoeverHoldsIt) {
   part.first_head = 2;
   part.batch = 1;
   part.first_sample = 1;
-  /// The last quarter of every position's heads.
+  /// Returns the last quarter of every position's heads.
   const auto last = [](const Values& values, std::size_t width) {
     Values found;
     for (std::size_t i = 0; i < values.size(); ++i) {

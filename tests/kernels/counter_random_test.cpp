@@ -1,3 +1,4 @@
+// Tests of random numbers by counter, against known answers and statistics.
 #include "kernels/counter_random.h"
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct LossShape {
   std::int64_t rows = 0;
-  std::int64_t padded = 0;  ///< Columns of all ranks together.
+  std::int64_t padded = 0;  ///< Columns of all ranks together, padding included.
   std::int64_t valid = 0;
 };
 constexpr std::array<LossShape, 14> kLossShapes = {{{0, 8, 8},
@@ -30,12 +30,12 @@ constexpr std::array<LossShape, 14> kLossShapes = {{{0, 8, 8},
                                                     {2, 9000, 8999},
                                                     {2, 50304, 50257}}};
 
-/// What ranks find together.
+/// What all ranks find together.
 struct LossValues {
   Values maxima;
   Values sums;
-  double loss = 0.0;  ///< Of all rows.
-  Values gradient;    ///< Of the whole.
+  double loss = 0.0;  ///< Loss of all rows.
+  Values gradient;    ///< Gradient of the logits of all ranks.
 
   bool operator==(const LossValues&) const = default;
 };
@@ -48,7 +48,7 @@ Values targets_of(const LossShape& shape) {
   return targets;
 }
 
-/// Columns that pad hold what would show in every sum.
+/// Returns logits whose padding columns hold values that would show in every sum.
 Values logits_of(const LossShape& shape, DataType type, unsigned seed) {
   Values logits = random_values(shape.rows * shape.padded, seed, type, 2.0);
   for (std::int64_t i = 0; i < shape.rows * shape.padded; ++i) {
@@ -84,8 +84,8 @@ LossValues naive_loss(const LossShape& shape, const Values& logits) {
 
 class CrossEntropy : public OnBackend {
  protected:
-  /// Of ranks that hold an equal part of the columns each, in buffers `offset` elements behind a
-  /// boundary.
+  /// Returns what `ranks` ranks find that hold an equal part of the columns each. Their buffers
+  /// begin `offset` elements after an aligned address.
   LossValues found(DataType type, const LossShape& shape, const Values& logits,
                    std::int64_t ranks = 1, std::int64_t offset = 0) {
     const DataType accumulator = accumulator_of(type);

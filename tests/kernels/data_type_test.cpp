@@ -1,3 +1,4 @@
+// Tests of data types, and of slices of buffers.
 #include "kernels/data_type.h"
 
 #include <gtest/gtest.h>

@@ -31,7 +31,7 @@ std::vector<DropoutCase> cases() {
   };
 }
 
-/// What each element is multiplied by.
+/// Returns what each element is multiplied by.
 Values masks_of(const DropoutCase& shape, const Dropout& dropout) {
   const auto& [rows, width, range] = shape;
   Values masks;

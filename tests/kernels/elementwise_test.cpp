@@ -34,7 +34,7 @@ constexpr std::array<Shape, 12> kShapes = {{{0, 5},
                                             {300, 8},
                                             {1037, 3}}};
 
-/// Equal, zeros of their signs too, and not numbers where the expected are not.
+/// Expects equal values: signs of zeros must agree, and NaN must be where NaN is expected.
 void expect_identical(const Values& found, const Values& expected) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -50,7 +50,7 @@ TEST_F(Convert, RoundsEveryPairOfTypesToNearestEven) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = std::ldexp(values[i], static_cast<int>(i % 60) - 30);
   }
-  // Ties, their neighbours in f64, subnormal numbers, what overflows, signed zeros, infinities.
+  // Ties, their neighbors in f64, subnormal numbers, what overflows, signed zeros, infinities.
   for (const double x : {1.0 + 0x1p-8, 1.0 + 0x1p-8 + 0x1p-50, 1.0 + 0x3p-8 - 0x1p-50,
                          1.0 + 0x1p-11, 1.0 + 0x1p-11 + 0x1p-45, 1.0 + 0x3p-11 - 0x1p-45, 0x1p-25,
                          0x1p-25 + 0x1p-60, 0x1.8p-24, 0x1p-134, 0x1.8p-133, 65519.99, 65520.0,
@@ -151,7 +151,7 @@ TEST_F(Elementwise, AddsAndComparesIntegersExactly) {
   EXPECT_EQ(get(most), (Values{16777217, 2, 5, 8, 1}));
 }
 
-// Slices that begin anywhere; their neighbours stay as they are.
+// Slices that begin anywhere; their neighbors stay as they are.
 TEST_F(Elementwise, WorksOnSlicesOfAnySizeThatBeginAnywhere) {
   for (const DataType type : computed_types()) {
     const Values x = random_values(64, 1, type);

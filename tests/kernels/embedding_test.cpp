@@ -14,8 +14,8 @@ using Positions = OnBackend;
 
 class EmbeddingGradient : public Embedding {
  protected:
-  /// Of a table's rows from `first` on, added to `before`. What follows it in memory stays as it
-  /// is.
+  /// Returns the gradient of a table's rows from `first` on, added to `before`. Expects that the
+  /// memory after it does not change.
   Values gradient_of(const Values& ids, const Buffer& dy, std::int64_t first,
                      const Values& before) {
     const auto size = static_cast<std::int64_t>(before.size());
@@ -44,7 +44,7 @@ class EmbeddingGradient : public Embedding {
   }
 };
 
-/// Tokens as text has them: token t about 1/(t + 1) times as often as token 0.
+/// Returns tokens as frequent as in text: token t comes about 1/(t + 1) times as often as token 0.
 Values skewed_ids(std::int64_t size, int vocabulary, unsigned seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> uniform;

@@ -1,4 +1,4 @@
-// Gradients by central differences.
+// Computes gradients by central differences.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace ptdp {
 
-/// ∂loss/∂x for each element of x. With a step of 1e-5 and values of order 1 both the third
-/// derivative (1e-11) and the rounding of f64 (1e-10) stay far below 1e-6.
+/// Returns ∂loss/∂x for each element of x. With a step of 1e-5 and values of order 1 both errors
+/// stay far below 1e-6: the third derivative's (1e-11) and the rounding of f64 (1e-10).
 inline Values numeric_gradient(const Values& x, const std::function<double(const Values&)>& loss) {
   constexpr double step = 1e-5;
   Values gradient(x.size());
@@ -24,7 +24,7 @@ inline Values numeric_gradient(const Values& x, const std::function<double(const
   return gradient;
 }
 
-/// The gradient at x that a backend found in its widest type against that of the definition.
+/// Expects the gradient at x that a backend found in its widest type to be that of the definition.
 inline void expect_gradient(const Values& found, const Values& x,
                             const std::function<double(const Values&)>& loss,
                             const std::string& what) {
@@ -32,7 +32,7 @@ inline void expect_gradient(const Values& found, const Values& x,
   expect_close(found, numeric_gradient(x, loss), tolerance, 1.0, what);
 }
 
-/// Σ a·b: a loss whose gradient with respect to a is b.
+/// Returns Σ a·b: a loss whose gradient with respect to a is b.
 inline double dot(const Values& a, const Values& b) {
   double sum = 0.0;
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -1,4 +1,4 @@
-// The tests of kernels_test are those of a host.
+// Makes the backend of kernels_test: the host's.
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/kernels/tested_backend.h"
 

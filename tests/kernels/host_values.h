@@ -24,7 +24,8 @@ inline constexpr auto kDouble = DataType::kFloat64;
 inline constexpr std::array<DataType, 4> kWorkingTypes = {DataType::kFloat64, DataType::kFloat32,
                                                           DataType::kBFloat16, DataType::kFloat16};
 
-/// Bits of the significand after the point, smallest normal exponent, largest exponent.
+/// A floating-point format: bits of the significand after the point, smallest normal exponent and
+/// largest exponent.
 struct Format {
   int fraction_bits = 0;
   int min_exponent = 0;
@@ -45,12 +46,13 @@ inline Format format_of(DataType type) {
   return {};
 }
 
-/// Half a unit in the last place, relative: what one rounding may lose.
+/// Returns half a unit in the last place, relative to the value: the most that one rounding may
+/// lose.
 inline double rounding_of(DataType type) {
   return std::ldexp(1.0, -format_of(type).fraction_bits - 1);
 }
 
-/// x rounded to nearest even, by arithmetic on f64 alone.
+/// Returns x rounded to nearest even, by arithmetic on f64 alone.
 inline double rounded(double x, DataType type) {
   const Format format = format_of(type);
   if (x == 0.0 || !std::isfinite(x) || type == DataType::kFloat64) {
@@ -64,7 +66,7 @@ inline double rounded(double x, DataType type) {
                                   : nearest;
 }
 
-/// The 16 bits of a value that the format holds exactly.
+/// Returns the 16 bits of a value that the format holds exactly.
 inline std::uint16_t half_bits(double x, DataType type) {
   const Format format = format_of(type);
   const int exponent_bits = std::max(15 - format.fraction_bits, 0);
@@ -137,14 +139,14 @@ inline Values read_values(Buffer from) {
   return values;
 }
 
-/// A buffer of a backend that holds these values, rounded.
+/// Returns a tensor of a backend that holds these values, rounded.
 inline Tensor tensor_of(Backend& backend, DataType type, const Values& values) {
   Tensor tensor(backend, type, static_cast<std::int64_t>(values.size()));
   write_values(values, tensor);
   return tensor;
 }
 
-/// A buffer for a result, full of what is not a number.
+/// Returns a tensor for a result, full of NaN.
 inline Tensor poisoned(Backend& backend, DataType type, std::int64_t size) {
   return tensor_of(
       backend, type,
@@ -158,7 +160,7 @@ inline Values rounded(Values values, DataType type) {
   return values;
 }
 
-/// Normal variates of deviation 1, of the same seed the same.
+/// Returns normal variates of deviation 1; equal seeds give equal variates.
 inline Values random_values(std::int64_t size, unsigned seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
@@ -169,7 +171,8 @@ inline Values random_values(std::int64_t size, unsigned seed) {
   return values;
 }
 
-/// Of this deviation, and rounded to a type: what a backend then reads exactly.
+/// Returns normal variates of this deviation, rounded to a type so that a backend reads them
+/// exactly.
 inline Values random_values(std::int64_t size, unsigned seed, DataType type,
                             double deviation = 1.0) {
   Values values = random_values(size, seed);
@@ -179,7 +182,8 @@ inline Values random_values(std::int64_t size, unsigned seed, DataType type,
   return values;
 }
 
-/// Every element within `relative` of the expected one or of `scale`.
+/// Expects every error to be at most `relative` times the larger of the expected magnitude and
+/// `scale`.
 inline void expect_close(const Values& found, const Values& expected, double relative, double scale,
                          const std::string& what) {
   ASSERT_EQ(found.size(), expected.size()) << what;

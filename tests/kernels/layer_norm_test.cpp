@@ -13,8 +13,8 @@ struct NormShape {
   std::int64_t rows = 0;
   std::int64_t h = 0;
 };
-// Of one element; chunks that are whole and not; rows that registers of a GPU hold, twos and fours
-// of chunks to a thread, and that they do not; more rows than blocks of a GPU.
+// Rows of one element; of whole chunks and not; that a GPU's registers hold, with two and four
+// chunks to a thread, and that they do not hold; and more rows than a GPU has blocks.
 constexpr std::array<NormShape, 15> kNormShapes = {{{0, 8},
                                                     {1, 1},
                                                     {1, 33},
@@ -31,12 +31,12 @@ constexpr std::array<NormShape, 15> kNormShapes = {{{0, 8},
                                                     {1, 33000},
                                                     {2500, 8}}};
 
-/// y, mean and rstd.
+/// y, mean and rstd, the results of the forward pass.
 using Norm = std::array<Values, 3>;
-/// dx, dgamma and dbeta.
+/// dx, dgamma and dbeta, the results of the backward pass.
 using NormGradients = std::array<Values, 3>;
 
-/// What both passes take; the statistics need not be those of x.
+/// The inputs of both passes; the statistics need not be those of x.
 struct NormInputs {
   NormInputs(DataType type, const NormShape& shape, unsigned seed)
       : x(random_values(shape.rows * shape.h, seed, type)),
@@ -57,7 +57,7 @@ struct NormInputs {
   }
 
   Values x, gamma, beta, dy, mean, rstd;
-  NormGradients before;  ///< What gradients are added to.
+  NormGradients before;  ///< What the gradients are added to.
 };
 
 Norm naive_norm(const Values& x, const Values& gamma, const Values& beta) {
@@ -109,7 +109,7 @@ NormGradients naive_gradients(const NormInputs& in) {
 
 class LayerNorm : public OnBackend {
  protected:
-  /// Of buffers `offset` elements behind a boundary.
+  /// Returns the forward pass in buffers `offset` elements after an aligned address.
   Norm forward(DataType type, const NormInputs& in, std::int64_t offset = 0) {
     const DataType accumulator = accumulator_of(type);
     const auto rows = static_cast<std::int64_t>(in.mean.size());

@@ -1,4 +1,4 @@
-// Products by their definition, in f64.
+// Computes matrix products by their definition, in f64.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ struct ProductShape {
   std::int64_t k = 0;
 };
 
-/// All forms of a product.
+/// Returns all forms of a product of this shape.
 inline std::vector<Matmul> products_of(const ProductShape& shape) {
   std::vector<Matmul> all;
   for (const int flags : {0, 1, 2, 3, 4, 5, 6, 7}) {
@@ -32,7 +32,7 @@ inline std::vector<Matmul> products_of(const ProductShape& shape) {
   return all;
 }
 
-/// What a product takes: c is what it is added to.
+/// The inputs of a product; `c` is what the product is added to.
 struct ProductInputs {
   ProductInputs(const Matmul& product, DataType type, DataType to)
       : a(random_values(product.m * product.k, 1, type)),
@@ -47,7 +47,8 @@ struct NaiveProduct {
   Values c;
   Values magnitude;
 };
-/// Not sanitized, and over pointers: most of the time of a sanitized test of products would be its.
+/// Computes a product from its definition. It is not sanitized and uses pointers, since it would
+/// take most of the time of a sanitized test.
 [[gnu::no_sanitize("address", "undefined")]] inline NaiveProduct naive_product(
     const Matmul& product, const ProductInputs& inputs) {
   const auto& [m, n, k, transposes_a, transposes_b, accumulates] = product;
@@ -71,7 +72,7 @@ struct NaiveProduct {
   return result;
 }
 
-/// That `multiply`, given a, b and c in the memory of a backend, finds the product.
+/// Expects `multiply`, given a, b and c in the memory of a backend, to find the product.
 template <class Multiply>
 void expect_product(Backend& backend, const Multiply& multiply, const Matmul& product,
                     DataType type, DataType to) {

@@ -1,4 +1,4 @@
-// Products against the definition.
+// Compares products with their definition.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/matmul_definition.h"

@@ -1,4 +1,4 @@
-// AdamW, the norm of gradients, and initial values.
+// Tests of AdamW, of the norm of gradients, and of initial values.
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -8,20 +8,20 @@
 namespace ptdp {
 namespace {
 
-/// Values of what a step takes: master, m, v and gradient.
+/// The values that a step takes: master, m, v and gradient.
 using States = std::array<Values, 4>;
 constexpr std::array<const char*, 5> kNamesOfStates = {"master", "first moment", "second moment",
                                                        "gradient", "weights"};
 
-/// A slice of each of them.
+/// A slice of each of the states.
 struct StepPart {
   std::int64_t first = 0;
   std::int64_t size = 0;
   bool decays = true;
 };
 
-/// Slices of any size and alignment, more than one launch takes, with elements between them that
-/// belong to none.
+/// Returns slices of any size and alignment, more than one launch takes. Between them lie elements
+/// that belong to none.
 std::vector<StepPart> many_parts() {
   std::vector<StepPart> parts;
   std::int64_t first = 0;
@@ -72,7 +72,7 @@ void step_by_definition(const AdamW& settings, const std::vector<StepPart>& part
   }
 }
 
-/// Steps of a backend on states and, of another type, weights; these are 7 before.
+/// AdamW steps of a backend on states and on weights of another type, which are 7 before.
 class Stepped {
  public:
   Stepped(Backend& backend, const States& states, DataType state, DataType weights)
@@ -96,7 +96,7 @@ class Stepped {
     }
     backend_.adamw(settings, slices);
   }
-  /// The states and the weights.
+  /// Returns the states and the weights.
   [[nodiscard]] std::vector<Values> values() {
     std::vector<Values> all;
     for (const Buffer& buffer : buffers_) {
@@ -243,7 +243,7 @@ TEST_F(AddSquares, ShowsWhatIsNotFinite) {
   }
 }
 
-/// Box & Muller from the words of an independent generator.
+/// Returns a normal variate by Box & Muller from the words of an independent generator.
 double normal_reference(std::uint64_t key, std::uint64_t number) {
   const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
   const PhiloxWords words =

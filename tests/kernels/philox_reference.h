@@ -22,7 +22,8 @@ inline PhiloxWords philox_reference(PhiloxWords counter, std::array<std::uint32_
   return counter;
 }
 
-/// The word that decides over an element: word (element mod 4) of the block with counter element/4.
+/// Returns the word that decides over an element: word (element mod 4) of the block with counter
+/// element/4.
 inline std::uint32_t word_reference(std::uint64_t key, std::uint64_t element) {
   const std::uint64_t block = element / 4;
   return philox_reference(
@@ -30,7 +31,7 @@ inline std::uint32_t word_reference(std::uint64_t key, std::uint64_t element) {
       {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32U)})[element % 4];
 }
 
-/// 0 where an element is dropped, else 1/(1 − p).
+/// Returns 0 if an element is dropped, else 1/(1 − p).
 inline double mask_reference(std::uint64_t key, double probability, std::uint64_t element) {
   return word_reference(key, element) < probability * 4294967296.0 ? 0.0
                                                                    : 1.0 / (1.0 - probability);

@@ -1,5 +1,5 @@
-// The backend that a program tests, a host's or a GPU's: it is linked with host_backend.cpp or with
-// cuda/gpu_backend.cpp. Numbers are f64 on the test's side.
+// The backend that a program tests, a host's or a GPU's. The program is linked with
+// host_backend.cpp or with cuda/gpu_backend.cpp. Numbers are f64 on the test's side.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,25 +19,26 @@
 
 namespace ptdp {
 
-/// None where there is no GPU.
+/// Makes the backend that is tested; returns null if there is no GPU for it.
 [[nodiscard]] std::unique_ptr<Backend> make_tested_backend();
-/// The types that it computes in, the widest first. What only moves, adds or compares takes all.
+/// Returns the types in which the tested backend computes, the widest first. Operations that only
+/// move, add or compare take all types.
 [[nodiscard]] std::span<const DataType> computed_types();
-/// Whether the error of each element has a bound. A real GPU's functions are approximations, and
-/// its products are a library's: their errors are bounded in the norm.
+/// Whether the error of each element has a bound. A real GPU's functions are approximations and its
+/// products are a library's: their errors are bounded only in the norm.
 [[nodiscard]] bool bounds_each_element();
 
 [[nodiscard]] inline DataType widest_type() {
   return computed_types().front();
 }
 
-/// Buffers of a backend for as long as the object lives. They begin `offset` elements behind an
-/// aligned address.
+/// Buffers of a backend, as long as the object lives. They begin `offset` elements after an aligned
+/// address.
 class BuffersOf {
  public:
   explicit BuffersOf(Backend& backend) : backend_(backend) {}
 
-  /// Holds these values, rounded.
+  /// Returns a buffer that holds these values, rounded.
   [[nodiscard]] Buffer put(DataType type, const Values& values, std::int64_t offset = 0) {
     const auto size = static_cast<std::int64_t>(values.size());
     tensors_.emplace_back(backend_, type, offset + size);
@@ -47,7 +48,7 @@ class BuffersOf {
     backend_.copy_in(bytes.data(), buffer);
     return buffer;
   }
-  /// For a result: full of what is not a number.
+  /// Returns a buffer for a result, full of NaN.
   [[nodiscard]] Buffer poison(DataType type, std::int64_t size, std::int64_t offset = 0) {
     return put(type, Values(size, std::numeric_limits<double>::quiet_NaN()), offset);
   }
@@ -62,7 +63,7 @@ class BuffersOf {
   std::vector<Tensor> tensors_;
 };
 
-/// Tests of a backend of their own.
+/// Tests that run on a backend of their own.
 class OnBackend : public testing::Test {
  protected:
   void SetUp() override {
@@ -87,7 +88,7 @@ class OnBackend : public testing::Test {
   std::optional<BuffersOf> buffers_;
 };
 
-/// What a result of this type may differ by from f64's on the same inputs, in the norm.
+/// Returns what a result of this type may differ by, in the norm, from f64's on the same inputs.
 inline double allowed_error(DataType type) {
   switch (type) {
     case DataType::kFloat64:
@@ -104,7 +105,7 @@ inline double allowed_error(DataType type) {
   return 0.0;
 }
 
-/// ‖found − expected‖ / ‖expected‖.
+/// Returns ‖found − expected‖ / ‖expected‖.
 inline double relative_error(const Values& found, const Values& expected) {
   double difference = 0.0;
   double norm = 0.0;
@@ -124,15 +125,16 @@ inline void expect_near_in_norm(const Values& found, const Values& expected, Dat
       << what << ": relative error " << error << ", allowed " << allowed_error(type);
 }
 
-/// What an element may differ by, where that has a bound: `units` roundings of the accumulator's
-/// type and, where the result's is narrower, `roundings` of that; of the element or of `scale`.
+/// What an element may differ by, if that has a bound: `units` roundings of the accumulator's type,
+/// and `roundings` of a narrower result's type. Roundings are relative to the element or to
+/// `scale`.
 struct Accuracy {
   double units = 0.0;
   double scale = 1.0;
   double roundings = 1.005;
 };
 
-/// A result against f64's on the same inputs.
+/// Expects a result to be near f64's on the same inputs.
 inline void expect_near(const Values& found, const Values& expected, DataType type,
                         const Accuracy& accuracy, const std::string& what) {
   expect_near_in_norm(found, expected, type, what);

@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kBatches = 21;
 
-/// The time [s] of one `operation` in the median of some batches; all ranks call it.
+/// Returns the time of one `operation` in the median of some batches [s]. All ranks must call it.
 double median_time(Communicator& world, std::int64_t bytes,
                    const std::function<void()>& operation) {
   const auto batch = static_cast<int>(std::clamp<std::int64_t>((8 << 20) / (bytes + 1), 1, 200));
@@ -48,7 +48,7 @@ double median_time(Communicator& world, std::int64_t bytes,
   return times[kBatches / 2];
 }
 
-/// Half of there and back between neighbours, and an all-reduce.
+/// Times of a message (half of there and back between neighbors) and of an all-reduce [s].
 struct Times {
   double message = 0.0;
   double all_reduce = 0.0;

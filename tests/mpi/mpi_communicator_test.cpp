@@ -1,4 +1,4 @@
-// How processes that mpirun started run ranks.
+// Tests how processes that mpirun started run ranks.
 #include "runtime/transport/processes/mpi_world.h"
 
 #include <gmock/gmock.h>

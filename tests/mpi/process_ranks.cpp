@@ -1,4 +1,4 @@
-// The processes of a job as a test's ranks, and the main function of their tests.
+// Uses the processes of a job as a test's ranks, and has the main function of their tests.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -13,7 +13,7 @@ namespace {
 
 std::unique_ptr<JobProcess> process;
 
-/// Tells of failures alone.
+/// Prints only failures.
 class FailurePrinter : public testing::EmptyTestEventListener {
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (result.failed()) {

@@ -1,4 +1,4 @@
-// This process among those of a test's job.
+// Gives tests the place of this process in their job.
 #pragma once
 
 #include "runtime/transport/processes/job.h"

@@ -1,4 +1,4 @@
-// ptdp-run under mpirun: the same numbers as with threads, and one word about every fault.
+// Tests ptdp-run under mpirun: the numbers of threads, and one report of every fault.
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -22,7 +22,7 @@ const std::map<std::string, std::string> kMpiEnvironment = {
     {"ASAN_OPTIONS", "detect_leaks=0"},
     {"PTDP_PROFILES", PTDP_SOURCE_DIR "/profiles"}};
 
-/// `mpirun -n ranks ptdp-run arguments`.
+/// Runs `mpirun -n ranks ptdp-run arguments`.
 ProgramRun run_processes(int ranks, const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {PTDP_MPIEXEC_COUNT_FLAG, std::to_string(ranks),
                                     run_program_path().string()};
@@ -30,7 +30,7 @@ ProgramRun run_processes(int ranks, const std::vector<std::string>& arguments) {
   return run_program(PTDP_MPIEXEC, words, {.environment = kMpiEnvironment});
 }
 
-/// How often `part` is in `text`.
+/// Counts how often `part` is in `text`.
 int times_in(const std::string& text, const std::string& part) {
   int count = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
@@ -179,7 +179,7 @@ TEST(RunUnderMpirun, RefusesAnotherPlanOrCommandLineOnSomeRank) {
   EXPECT_EQ(plans.status, kBadInput);
   EXPECT_THAT(plans.errors, HasSubstr("expected the plan to be that of rank 0"));
 
-  // And a file that is there on rank 0 alone.
+  // The file exists on rank 0 only.
   words.back() = "gone.json";
   words[5] = plan.file("gone.json", content_of(plan.path()));
   const ProgramRun missing = run_program(PTDP_MPIEXEC, words, {.environment = kMpiEnvironment});

@@ -1,4 +1,4 @@
-// The time of a configuration that nothing else is costed with: what a search must find.
+// Costs a configuration alone: the time that a search must find for it.
 #pragma once
 
 #include "cost_model/iteration/iteration.h"

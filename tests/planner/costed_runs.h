@@ -1,4 +1,4 @@
-// Measured runs with predictions made up, for tests of what is made of them.
+// Measured runs with made-up predictions, for tests of what is computed from them.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace ptdp {
 
-/// A run of a small model predicted at a second, that took `ratio` seconds.
+/// Returns a run of a small model that was predicted at one second and took `ratio` seconds.
 inline CostedRun run_of(const std::string& stack, const std::string& group, double ratio) {
   CostedRun run{.predicted = Seconds(1.0)};
   run.run.id = "run";

@@ -12,7 +12,7 @@ double seconds_of(const TransferTime& time) {
   return (time.latency + time.transfer).value();
 }
 
-/// The actions that meet other ranks, each as long as the machine takes for it.
+/// Returns the actions that meet other ranks, each as long as the machine takes for it.
 std::vector<ActionComparison> actions_on(const Scenario& machine, const ParallelConfig& config) {
   const StepTimes times = step_times({machine, config});
   std::vector<ActionComparison> actions;

@@ -1,4 +1,4 @@
-// A machine that takes exactly as long as some other profiles predict: runs on it without noise.
+// A simulated machine that takes exactly as long as its own profiles predict, without noise.
 #pragma once
 
 #include <string>
@@ -8,26 +8,27 @@
 
 namespace ptdp {
 
-/// A model of some milliseconds per step and core.
+/// Returns a model whose step takes some milliseconds per core.
 [[nodiscard]] TransformerConfig small_model(int hidden_size, int seq_length);
 
-/// The shipped host and its stack, for `model` and a batch.
+/// Returns the shipped host and its stack, for `model` and a batch.
 [[nodiscard]] Scenario host_scenario(const TransformerConfig& model, std::int64_t batch);
 
-/// The report of a run of `config`, planned for `believed` and run on a machine of `actual`, whose
-/// job is that of `believed`.
+/// Returns the report of a run of `config` that was planned for `believed` and ran on a machine of
+/// `actual`. The job is that of `believed`.
 [[nodiscard]] NamedReport run_on(const Scenario& actual, const Scenario& believed,
                                  const ParallelConfig& config,
                                  const std::string& name = "run.json");
 
-/// What a plan takes on `machine` by its own profiles.
+/// Returns the seconds that a plan takes on `machine` by the machine's own profiles.
 [[nodiscard]] double seconds_on(const Scenario& machine, const Scenario& job,
                                 const ParallelConfig& config);
 
-/// A configuration of the runtime, replicated optimizer.
+/// Returns a configuration of the runtime with a replicated optimizer.
 [[nodiscard]] ParallelConfig layout(int tp, int pp, int dp, int micro_batch_size = 1);
 
-/// One rank, tp, pp and dp of two, of two models: what tells most constants apart.
+/// Returns runs of two models with one rank, and with tp, pp and dp of two: together they tell most
+/// constants apart.
 [[nodiscard]] std::vector<NamedReport> campaign(const Scenario& actual, const Scenario& believed);
 
 }  // namespace ptdp

@@ -1,3 +1,4 @@
+// Tests of durations, errors and shares as text.
 #include "planner/formatting.h"
 
 #include <gtest/gtest.h>

@@ -25,7 +25,7 @@ namespace ptdp {
 namespace {
 
 constexpr std::int64_t kMostGpus = 4096;
-constexpr double kMostActions = 200'000;  // of a step that a test simulates in full
+constexpr double kMostActions = 200'000;  // largest step that a test simulates in full
 
 std::uint64_t seed() {
   return static_cast<std::uint64_t>(number_of("PTDP_RANDOM_SEED", 1));
@@ -42,7 +42,7 @@ std::int64_t microbatches_of(const RandomCandidate& drawn) {
   return num_microbatches(drawn.scenario.job.global_batch_size, drawn.config);
 }
 
-/// A candidate whose simulation a test can afford.
+/// Draws a candidate whose simulation a test can afford.
 RandomCandidate draw_cheap(QueryLottery& lottery) {
   while (true) {
     RandomCandidate drawn = lottery.draw_candidate(kMostGpus);
@@ -92,7 +92,7 @@ TEST(OneJudgement, BreakdownsAddUpToTheStep) {
   }
 }
 
-/// The step of all microbatches, action by action.
+/// Returns the time of a step with all its microbatches, simulated action by action.
 Seconds step_in_full(const RandomCandidate& drawn) {
   const auto& [scenario, config] = drawn;
   const MicrobatchCosts costs = microbatch_costs(scenario, config);
@@ -104,12 +104,12 @@ Seconds step_in_full(const RandomCandidate& drawn) {
   return step_of(scenario.stack, simulate_step_times(schedule, times));
 }
 
-/// What every action of a candidate's step comes to, as the search counts them.
+/// Returns the number of actions of a candidate's step, as the search counts them.
 double actions_in_full(const RandomCandidate& drawn) {
   return most_actions(drawn.config.pp, drawn.config.vpp, microbatches_of(drawn));
 }
 
-// Whatever is left out of a simulation that nothing would change.
+// Simulating every action must not change the step that the search shortens.
 TEST(OneJudgement, StepsOfFewMicrobatchesAreSimulatedInFull) {
   QueryLottery lottery(seed() + 4);
   std::int64_t compared = 0;
@@ -126,7 +126,7 @@ TEST(OneJudgement, StepsOfFewMicrobatchesAreSimulatedInFull) {
   }
 }
 
-/// The candidate with so many microbatches that some of them stand for the rest.
+/// Returns the candidate with so many microbatches that some of them stand for the rest.
 RandomCandidate with_many_microbatches(RandomCandidate drawn) {
   constexpr std::int64_t many_actions = 120'000;
   const ParallelConfig& config = drawn.config;

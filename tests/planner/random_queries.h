@@ -16,22 +16,22 @@
 
 namespace ptdp {
 
-/// The number in an environment variable, else the usual one.
+/// Returns the number in an environment variable, or `usual` without the variable.
 [[nodiscard]] inline std::int64_t number_of(const char* variable, std::int64_t usual) {
   const char* const text = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): one thread
   return text == nullptr ? usual : std::atoll(text);
 }
 
-/// What is asked of a planner.
+/// A random question to a planner.
 struct RandomQuery {
   Scenario scenario;
   std::int64_t gpus = 0;
   SearchSpace space;
 };
 
-/// A configuration of a query that can run, whatever memory it takes.
+/// A random configuration that can run, whatever memory it takes.
 struct RandomCandidate {
-  Scenario scenario;  ///< Its stack runs the candidate's schedule.
+  Scenario scenario;  ///< The query's scenario with a stack that runs the candidate's schedule.
   ParallelConfig config;
 };
 
@@ -40,7 +40,8 @@ class QueryLottery {
  public:
   explicit QueryLottery(std::uint64_t seed) : random_(seed) {}
 
-  /// A query on up to `most_gpus`, for the schedules of its stack or for one of all that there are.
+  /// Draws a query on up to `most_gpus`, for the schedules of its stack or for one of all that
+  /// exist.
   [[nodiscard]] RandomQuery draw_query(std::int64_t most_gpus) {
     static const std::vector<std::string> models = list_profiles(ProfileKind::kModel);
     static const std::vector<std::string> clusters = list_profiles(ProfileKind::kCluster);
@@ -76,7 +77,7 @@ class QueryLottery {
     }
   }
 
-  /// One whose step is simulated; of those with a pipeline some with uneven layers.
+  /// Draws a candidate whose step is simulated. Some of those with a pipeline have uneven layers.
   [[nodiscard]] RandomCandidate draw_candidate(std::int64_t most_gpus) {
     while (true) {
       const RandomQuery query = draw_query(most_gpus);
@@ -84,7 +85,7 @@ class QueryLottery {
           query.space.ignores_stack_support ? with_every_schedule(query.scenario) : query.scenario;
       std::vector<Degrees> splits = enumerate_degrees(
           judged, query.gpus, query.space, one_of(enumerate_tp(judged, query.gpus, query.space)));
-      if (happens(80)) {  // one stage is the commonest split
+      if (happens(80)) {  // one stage is the commonest choice
         std::erase_if(splits, [](const Degrees& split) { return split.pp == 1; });
       }
       if (splits.empty()) {

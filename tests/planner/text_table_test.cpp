@@ -1,3 +1,4 @@
+// Tests of tables as text.
 #include "planner/text_table.h"
 
 #include <gtest/gtest.h>

@@ -13,10 +13,11 @@
 
 namespace ptdp {
 
-/// Of any kind: what is begun and never waited for fails the test.
+/// Base of communicators that delay begun collectives. A collective that is begun and never waited
+/// for fails the test.
 class BegunCommunicator : public ForwardingCommunicator {
  public:
-  /// Counts in `begun` what is begun. Both must outlive it.
+  /// Counts begun collectives in `begun`. `inner` and `begun` must outlive the communicator.
   BegunCommunicator(Communicator& inner, std::atomic<int>& begun)
       : ForwardingCommunicator(inner), begun_(begun) {}
   BegunCommunicator(std::unique_ptr<Communicator> inner, std::atomic<int>& begun)
@@ -34,7 +35,7 @@ class BegunCommunicator : public ForwardingCommunicator {
 
  protected:
   using Call = std::function<void()>;
-  /// Begins `collective`, which is of `whole`; what is called to end it.
+  /// Begins `collective`, which works on `whole`. Returns the call that ends it.
   [[nodiscard]] virtual Call start(Buffer whole, Call collective) = 0;
 
  private:
@@ -42,11 +43,11 @@ class BegunCommunicator : public ForwardingCommunicator {
 
   std::atomic<int>& begun_;
   std::map<std::uint64_t, Call> under_way_;
-  std::uint64_t last_id_ = 1'000'000'000;  // no number of the other's
+  std::uint64_t last_id_ = 1'000'000'000;  // far from the ids of the inner communicator
 };
 
-/// Does it all when it is waited for. Until then the buffer holds what is no number, and whoever
-/// writes to it fails the test. On hosts.
+/// Runs a begun collective only when it is waited for; for hosts. Until then its buffer holds NaN,
+/// and whoever writes to it fails the test.
 class DelayedCommunicator final : public BegunCommunicator {
  public:
   using BegunCommunicator::BegunCommunicator;
@@ -55,7 +56,7 @@ class DelayedCommunicator final : public BegunCommunicator {
   [[nodiscard]] Call start(Buffer whole, Call collective) override;
 };
 
-/// Does it on a thread of its own, at any time until then. On hosts.
+/// Runs a begun collective on a thread of its own, at any time until it is waited for; for hosts.
 class ThreadedCommunicator final : public BegunCommunicator {
  public:
   using BegunCommunicator::BegunCommunicator;
@@ -64,11 +65,11 @@ class ThreadedCommunicator final : public BegunCommunicator {
   [[nodiscard]] Call start(Buffer whole, Call collective) override;
 };
 
-/// Queues it on another lane of the backend, which the lane in use waits for, as NCCL does. On
-/// devices.
+/// Queues a begun collective on another lane of the backend, for which the lane in use waits, as
+/// NCCL does; for devices.
 class LaneCommunicator final : public BegunCommunicator {
  public:
-  /// The backend must outlive it.
+  /// The backend must outlive the communicator.
   LaneCommunicator(Backend& backend, Communicator& inner, std::atomic<int>& begun)
       : BegunCommunicator(inner, begun), backend_(backend) {}
 

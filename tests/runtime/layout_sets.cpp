@@ -10,7 +10,7 @@
 namespace ptdp::testing {
 namespace {
 
-/// Each pair of values of two dimensions of a layout.
+/// A pair of values of two dimensions of a layout.
 using Pair = std::tuple<int, std::string, int, std::string>;
 
 std::set<Pair> pairs_of(const Layout& layout) {

@@ -7,10 +7,11 @@
 
 namespace ptdp::testing {
 
-/// Every one that has a schedule for the job, of up to four ranks in each dimension.
+/// Returns every layout that has a schedule for the job, with up to four ranks in each dimension.
 [[nodiscard]] std::vector<Layout> all_layouts(const Job& job);
 
-/// Fewest layouts, greedily, that have every pair of values that any layout has.
+/// Returns a small set of layouts, chosen greedily, that has every pair of values that any layout
+/// has.
 [[nodiscard]] std::vector<Layout> pairwise_covering(const std::vector<Layout>& layouts);
 
 }  // namespace ptdp::testing

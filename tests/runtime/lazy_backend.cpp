@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 constexpr std::int64_t kMostDiscarded = std::int64_t{64} << 20;
-constexpr int kPoison = 0xFF;  // of floating types a NaN
+constexpr int kPoison = 0xFF;  // a NaN in floating types
 
 void* poisoned(std::int64_t bytes) {
   void* const memory = ::operator new(static_cast<std::size_t>(bytes), kAlignment);
@@ -21,7 +21,7 @@ void* poisoned(std::int64_t bytes) {
   return memory;
 }
 
-/// The lane in use, by backend, of this thread.
+/// The lane in use on this thread, by backend.
 std::map<std::uint64_t, int>& lanes_in_use() {
   thread_local std::map<std::uint64_t, int> lanes;
   return lanes;

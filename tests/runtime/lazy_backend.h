@@ -1,5 +1,5 @@
-// A device that does everything as late as it may, or at odd times: what comes out right on it does
-// not rest on luck.
+// A device that does everything as late as it may, or at random times. A result that is right on it
+// does not rest on luck.
 #pragma once
 
 #include <array>
@@ -21,13 +21,13 @@
 
 namespace ptdp::testing {
 
-/// When lanes run.
+/// When the lanes of a LazyDevice run.
 enum class Laziness {
   kLatest,  ///< When a thread waits for them, and no further than it needs.
-  kRandom   ///< Or by chance before.
+  kRandom   ///< When a thread waits for them, or at random before.
 };
 
-/// What the backends of several threads share. One thread at a time touches it.
+/// The part of a device that the backends of several threads share. Guarded by mutex().
 class LazyDevice {
  public:
   explicit LazyDevice(Laziness laziness, unsigned seed = 1) : laziness_(laziness), random_(seed) {}
@@ -38,13 +38,13 @@ class LazyDevice {
   ~LazyDevice();
 
   struct Lane;
-  /// Of a lane; what an event has of it.
+  /// A point of a lane that an event records.
   struct Point {
     Lane* lane = nullptr;
     bool is_reached = false;
-    std::int64_t nanoseconds = 0;  ///< When it was reached.
+    std::int64_t nanoseconds = 0;  ///< When the point was reached [ns].
   };
-  /// One of the three.
+  /// A step of a lane: work, a wait for a point, or a point to reach.
   struct Step {
     std::function<void()> work;
     std::shared_ptr<Point> waits_for;
@@ -56,17 +56,17 @@ class LazyDevice {
   using Lanes = std::array<Lane, kNumBackendLanes>;
 
   void add(Lanes& lanes);
-  /// Runs what is left of them.
+  /// Runs the steps that are left in the lanes and forgets the lanes.
   void remove(Lanes& lanes);
   void queue(Lane& lane, Step step);
   void run_until(const Point& point);
   void run_all(Lanes& lanes);
-  /// Poisons memory and gives it back, by and by.
+  /// Poisons memory, and frees it some time later.
   void discard(void* memory, std::int64_t bytes);
 
   [[nodiscard]] std::mutex& mutex() { return mutex_; }
 
-  /// Calls that changed what a key stands for, or asked in a graph for what none can have.
+  /// Faults of graphs: calls that changed what a key stands for, or that a graph cannot contain.
   [[nodiscard]] const std::vector<std::string>& graph_faults() const { return graph_faults_; }
   void note_graph_fault(std::string fault) { graph_faults_.push_back(std::move(fault)); }
   [[nodiscard]] int graphs_run() const { return graphs_run_; }
@@ -86,8 +86,8 @@ class LazyDevice {
   std::int64_t discarded_bytes_ = 0;
 };
 
-/// One rank's part of the device: the operations of a CpuBackend, queued. What is allocated and
-/// what is released holds no numbers.
+/// One rank's part of the device: the operations of a CpuBackend, queued. Allocated and released
+/// memory holds NaN.
 class LazyBackend final : public ForwardingBackend<LazyBackend> {
  public:
   explicit LazyBackend(std::shared_ptr<LazyDevice> device);
@@ -129,9 +129,9 @@ class LazyBackend final : public ForwardingBackend<LazyBackend> {
   std::shared_ptr<LazyDevice> device_;
   CpuBackend cpu_;
   LazyDevice::Lanes lanes_;
-  std::uint64_t number_;  ///< Of all backends there were.
-  int graph_lane_ = -1;   ///< Of the graph that is made,
-  Names graph_;           ///< and its operations so far.
+  std::uint64_t number_;  ///< Number of this backend among all that were made.
+  int graph_lane_ = -1;   ///< Lane of the graph that is being recorded, or −1.
+  Names graph_;           ///< Operations so far of the graph that is being recorded.
   std::map<std::int64_t, Names> graphs_;
 };
 

@@ -1,4 +1,5 @@
-// The backend that tests of order rest on: that it is late, and notices what comes too early.
+// Tests of the lazy backend on which tests of order rest: that it is late, and notices what comes
+// too early.
 #include "tests/runtime/lazy_backend.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +45,7 @@ TEST(LazyBackend, TakesWhatIsCopiedInAtOnce) {
   EXPECT_THAT(values_of(ranks.first, x), ElementsAre(3.0));
 }
 
-// In which order lanes and ranks are asked shows that they do not wait by themselves.
+// The order in which lanes and ranks are asked shows that they do not wait by themselves.
 TEST(LazyBackend, OrdersLanesAndRanksOnlyByEvents) {
   for (const bool waits : {false, true}) {
     Two ranks;

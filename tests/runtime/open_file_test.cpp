@@ -1,4 +1,4 @@
-// Files that are read at any place.
+// Tests of files that are read at any offset.
 #include "runtime/open_file.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace ptdp {
 namespace {
 
-/// What an attempt to read so many bytes there finds, or says.
+/// Returns what a read of `count` bytes at `offset` finds, or its message.
 std::string read_at(const OpenFile& file, std::int64_t offset, std::size_t count) {
   std::string text(count, '?');
   const std::string message = message_of([&] {
@@ -35,7 +35,7 @@ TEST(OpenFile, IsReadAtAnyPlaceUpToItsEnd) {
   EXPECT_EQ(read_at(file, 10, 0), "");
 }
 
-// Of what is asked for, how much is missing, and where.
+// The message says how much of the request is missing, and where.
 TEST(OpenFile, SaysWhereItEndsAndWhatIsMissing) {
   const TemporaryDirectory directory;
   const auto path = directory.file("digits", "0123456789");

@@ -1,4 +1,4 @@
-// Phases that last too long, and those that do not.
+// Tests of phases that last too long, and of those that do not.
 #include "runtime/phase_limit.h"
 
 #include <gtest/gtest.h>

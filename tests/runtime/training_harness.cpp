@@ -22,7 +22,7 @@ ScheduleShape shape_of(const Layout& layout, const Job& job) {
               static_cast<int>(job.global_batch_size / layout.dp / layout.micro_batch_size)};
 }
 
-/// A schedule of a step with everything that it has.
+/// Returns a schedule with everything that a step of the layout has.
 Schedule schedule_of(const Layout& layout, const Job& job) {
   const ScheduleTraits& generator = *find_schedule(layout.schedule);
   const Schedule compute = generator.generate(shape_of(layout, job));
@@ -42,7 +42,7 @@ Schedule schedule_of(const Layout& layout, const Job& job) {
                    .ties_embeddings = !job.model.untied_embeddings});
 }
 
-/// Without the optimizer gradients remain.
+/// Returns the schedule without its optimizer, so that gradients remain.
 Schedule without_optimizer(Schedule schedule) {
   for (std::vector<Action>& order : schedule.orders) {
     std::erase_if(order,
@@ -51,7 +51,7 @@ Schedule without_optimizer(Schedule schedule) {
   return schedule;
 }
 
-/// Puts what this rank updates into the whole tensors: every element of the model is updated by
+/// Puts what this rank updates into the whole tensors. Every element of the model is updated by
 /// some rank.
 void collect(Executor& executor, Backend& backend, Buffer OwnedSlice::*which, Tensors& whole) {
   for (int store = 0; store < std::ssize(executor.optimizer().shares()); ++store) {

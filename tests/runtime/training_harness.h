@@ -1,4 +1,4 @@
-// Whole training runs in a test, and what the model became.
+// Runs whole trainings in a test, and collects what the model became.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ptdp::testing {
 
-/// A layout of a run, as the tests of layouts name it.
+/// A layout of a run, with the names that tests of layouts use.
 struct Layout {
   int tp = 1;
   int pp = 1;
@@ -27,7 +27,7 @@ struct Layout {
   Recompute recompute = Recompute::kNone;
   MessageMode messages = MessageMode::kBlocking;
   DataMode data = DataMode::kBlocking;
-  int num_buckets = 2;  ///< Of a stage's gradients.
+  int num_buckets = 2;  ///< Buckets of a stage's gradients.
 
   [[nodiscard]] ParallelConfig config() const;
 };
@@ -41,44 +41,45 @@ struct Job {
   double dropout = 0.1;
   bool is_reproducible = false;
   bool uses_graphs = false;
-  bool uses_nccl = false;  ///< Ranks are on GPUs of their own.
+  bool uses_nccl = false;  ///< Whether ranks are on GPUs of their own.
   std::int64_t steps = 1;
 };
-/// Eight layers of four heads of six channels, sequences of eight; 150 tokens, which fill one shard
-/// of the padded vocabulary and a part of the next.
+/// Returns a job with eight layers of four heads of six channels, and sequences of eight. Its 150
+/// tokens fill one shard of the padded vocabulary and a part of the next.
 [[nodiscard]] Job small_job();
 
-/// Whole tensors of the model by name, row after row, without rows that pad.
+/// Whole tensors of the model by name, row after row, without padding rows.
 using Tensors = std::map<std::string, std::vector<double>>;
 
 struct Trained {
   std::vector<double> losses;
   std::vector<double> gradient_norms;
-  Tensors gradients;  ///< Of the first step.
-  Tensors weights;    ///< After the last.
+  Tensors gradients;  ///< Gradients of the first step.
+  Tensors weights;    ///< Weights after the last step.
   std::vector<RankRecord> ranks;
   Schedule schedule;
 };
 
-/// Whether there is a schedule of this layout for the job.
+/// Whether this layout has a schedule for the job.
 [[nodiscard]] bool exists(const Layout& layout, const Job& job);
 
-/// The settings that ptdp-run would make.
+/// Returns the settings that ptdp-run would make.
 [[nodiscard]] TrainingSettings settings_of(const Layout& layout, const Job& job);
 
-/// Runs the job's steps, each rank a thread, on a host.
+/// Runs the job's steps on a host, each rank a thread.
 [[nodiscard]] Trained train(const Layout& layout, const Job& job);
-/// On backends that this makes, in every rank's thread.
+/// Runs the job's steps, each rank a thread, on backends that `make_backend` makes in that thread.
 [[nodiscard]] Trained train(const Layout& layout, const Job& job, const BackendMaker& make_backend);
 
 /// Runs settings as they are, each rank a thread, on backends that `make_backend` makes.
 [[nodiscard]] Trained train(const TrainingSettings& settings, std::int64_t steps,
                             const BackendMaker& make_backend, bool uses_nccl = false);
 
-/// The elements of a buffer of floating-point numbers.
+/// Returns the elements of a buffer of floating-point numbers.
 [[nodiscard]] std::vector<double> values_of(const Buffer& buffer, Backend& backend);
 
-/// Largest ‖a − b‖ / max(‖b‖, 1e-3·‖all of b‖) of any tensor; infinite where names or sizes differ.
+/// Returns the largest ‖a − b‖ / max(‖b‖, 1e-3·‖all of b‖) of any tensor; infinite if names or
+/// sizes differ.
 [[nodiscard]] double largest_difference(const Tensors& a, const Tensors& b);
 
 }  // namespace ptdp::testing

@@ -24,7 +24,8 @@ std::string shown(const ProgramRun& run) {
          " bytes of output, standard error:\n" + run.errors.substr(0, kLongestShown);
 }
 
-/// What only a bug, a crash or a sanitizer says; empty if nothing of that is there.
+/// Returns a part of the text that only a bug, a crash or a sanitizer prints; empty if there is
+/// none.
 std::string sign_of_a_bug(const std::string& text) {
   for (const char* sign : {"Sanitizer", "runtime error:", "terminate called", "#0 0x",
                            "what():", "Assertion", "Segmentation", "bug of ours"}) {

@@ -1,5 +1,4 @@
-// The built commands, the shipped files as starting points for bad ones, and what to expect of a
-// run.
+// Runs the built commands, makes inputs from shipped files, and checks results.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +21,7 @@ inline constexpr int kRuntimeFault = 4;
 inline constexpr int kOutputFailed = 5;
 inline constexpr int kOutsideTolerance = 6;
 
-/// Limits of time hold for an optimised build; others get this many times as much.
+/// Factor for time limits, which hold for an optimized build.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(NDEBUG)
 inline constexpr double kSlowdown = 20.0;
 #else
@@ -40,16 +39,19 @@ inline constexpr bool kIsSanitized = false;
 [[nodiscard]] std::filesystem::path sim_program();
 [[nodiscard]] std::filesystem::path run_program_path();
 
-/// Runs ptdp-plan, ptdp-validate, ptdp-calibrate or ptdp-sim with the profiles of the source tree.
+/// Runs ptdp-plan with the profiles of the source tree.
 [[nodiscard]] ProgramRun run_plan(const std::vector<std::string>& arguments,
                                   RunOptions options = {});
+/// Runs ptdp-validate with the profiles of the source tree.
 [[nodiscard]] ProgramRun run_validate(const std::vector<std::string>& arguments,
                                       RunOptions options = {});
-/// ptdp-validate on the rows of SC21 table 1, where all published runs would show no more.
+/// Runs ptdp-validate on the rows of SC21 table 1; all published runs would show no more.
 [[nodiscard]] ProgramRun run_validate_few(std::vector<std::string> arguments = {},
                                           RunOptions options = {});
+/// Runs ptdp-calibrate with the profiles of the source tree.
 [[nodiscard]] ProgramRun run_calibrate(const std::vector<std::string>& arguments,
                                        RunOptions options = {});
+/// Runs ptdp-sim with the profiles of the source tree.
 [[nodiscard]] ProgramRun run_sim(const std::vector<std::string>& arguments,
                                  RunOptions options = {});
 
@@ -57,7 +59,7 @@ inline constexpr bool kIsSanitized = false;
 [[nodiscard]] ProgramRun run_run(const std::vector<std::string>& arguments,
                                  RunOptions options = {});
 
-/// Texts of input files; an empty one stands for the shipped gpt-tiny or the default.
+/// Texts of input files. An empty text stands for the shipped gpt-tiny or the default.
 struct Inputs {
   std::string model = {};
   std::string cluster = {};
@@ -66,15 +68,16 @@ struct Inputs {
   std::vector<std::string> flags = {};
 };
 
-/// Plans for files of these texts, named model.json, cluster.json and stack.json.
+/// Runs ptdp-plan on files with these texts, named model.json, cluster.json and stack.json.
 [[nodiscard]] ProgramRun run_plan_with(const Inputs& inputs);
-/// `ptdp-plan show plan.json` and `ptdp-validate --runs runs.csv` for a file of this text.
+/// Runs `ptdp-plan show plan.json` on a file with this text.
 [[nodiscard]] ProgramRun run_show_with(std::string_view plan,
                                        const std::vector<std::string>& flags = {});
+/// Runs `ptdp-validate --runs runs.csv` on a file with this text.
 [[nodiscard]] ProgramRun run_validate_with(std::string_view runs,
                                            const std::vector<std::string>& flags = {});
 
-/// A way in which a file gets into a command: its path is the last argument.
+/// A command that reads a file, whose path is the last argument.
 struct FileReader {
   const char* what;
   bool is_plan_command;
@@ -83,21 +86,21 @@ struct FileReader {
 [[nodiscard]] const std::vector<FileReader>& file_readers();
 [[nodiscard]] ProgramRun run_reader(const FileReader& reader, const std::filesystem::path& file);
 
-/// A file of the source tree, e.g. "profiles/models/1T.json".
+/// Returns the text of a file of the source tree, such as "profiles/models/1T.json".
 [[nodiscard]] std::string source_file(const std::string& path);
 [[nodiscard]] std::string tiny_model();
-/// The shipped selene-a100 with its GPU and curves in place of their names.
+/// Returns the shipped selene-a100 with its GPU and curves in place of their names.
 [[nodiscard]] nlohmann::ordered_json selene_cluster();
 [[nodiscard]] nlohmann::ordered_json megatron_stack();
-/// The plan that `ptdp-plan -o` writes for gpt-tiny with tp, pp and dp of 2.
+/// Returns the plan that `ptdp-plan -o` writes for gpt-tiny with tp, pp and dp of 2.
 [[nodiscard]] std::string tiny_plan();
-/// A model of which a step takes milliseconds.
+/// A model whose step takes milliseconds.
 inline constexpr const char* kSmallModel = R"({
   "schema": "ptdp.model/1", "name": "small", "source": "a test", "num_layers": 4, "hidden_size": 16,
   "num_attention_heads": 4, "vocab_size": 61, "seq_length": 8, "global_batch_size": 8})";
-/// A plan for it on the shipped host, with these flags.
+/// Returns a plan for kSmallModel on the shipped host, with these flags.
 [[nodiscard]] std::string plan_of_small(const std::vector<std::string>& flags);
-/// With tp and pp of 2.
+/// Returns a plan for kSmallModel with tp and pp of 2.
 [[nodiscard]] const std::string& plan_of_four_ranks();
 
 /// A directory with a plan.
@@ -118,25 +121,25 @@ class PlanFile {
   TemporaryDirectory directory_;
 };
 
-/// `document` with `literal` at the JSON pointer; the literal need not be JSON.
+/// Returns `document` with `literal` at the JSON pointer; the literal need not be JSON.
 [[nodiscard]] std::string with_literal(nlohmann::ordered_json document, const std::string& pointer,
                                        const std::string& literal);
-/// `text` with the first `from` replaced, which must be there.
+/// Returns `text` with the first `from` replaced. Fails the test if there is none.
 [[nodiscard]] std::string replaced(std::string text, std::string_view from, std::string_view to);
 
-/// Status 2, nothing on standard output, and one printable line on standard error that begins with
-/// the program's name and holds each of `mentions`.
+/// Expects status 2, nothing on standard output, and one printable line on standard error. The line
+/// must begin with the program's name and hold each of `mentions`.
 [[nodiscard]] testing::AssertionResult is_refused(const ProgramRun& run,
                                                   const std::vector<std::string>& mentions = {});
-/// This status, and nothing that a bug, a crash or a sanitizer would say.
+/// Expects this status, and nothing that a bug, a crash or a sanitizer would print.
 [[nodiscard]] testing::AssertionResult ends_with(const ProgramRun& run, int status);
-/// Status 0 and nothing on standard error.
+/// Expects status 0 and nothing on standard error.
 [[nodiscard]] testing::AssertionResult succeeds(const ProgramRun& run);
-/// A plan, or that nothing fits: what a planner may answer to good input.
+/// Expects a plan, or that nothing fits: what a planner may answer to good input.
 [[nodiscard]] testing::AssertionResult answers(const ProgramRun& run);
-/// JSON without a null, which is what a writer makes of NaN and infinity.
+/// Expects JSON without null, which is what a writer makes of NaN and infinity.
 [[nodiscard]] testing::AssertionResult is_finite_json(const std::string& text);
-/// No word "nan" or "inf", signed or not, in any case.
+/// Expects no word "nan" or "inf", signed or not, in any case.
 [[nodiscard]] testing::AssertionResult has_only_numbers(const std::string& text);
 
 [[nodiscard]] std::vector<std::string> entries_of(const std::filesystem::path& directory);

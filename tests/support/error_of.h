@@ -1,4 +1,4 @@
-// What a call throws, for tests of messages.
+// Returns what a call throws, for tests of messages.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace ptdp {
 
-/// The message of the Error that `call` throws; "nothing thrown" if it does not.
+/// Returns the message of the Error that `call` throws; "nothing thrown" if it throws none.
 template <class Call>
 std::string error_of(const Call& call) {
   try {
@@ -19,7 +19,7 @@ std::string error_of(const Call& call) {
   return "nothing thrown";
 }
 
-/// The status of the Error that `call` throws; none if it does not.
+/// Returns the status of the Error that `call` throws; nullopt if it throws none.
 template <class Call>
 std::optional<ExitStatus> status_of(const Call& call) {
   try {

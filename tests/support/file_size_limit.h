@@ -1,4 +1,4 @@
-// A disk that is full, as far as this process can tell.
+// Limits the size of this process's files, which looks like a full disk.
 #pragma once
 
 #include <sys/resource.h>
@@ -7,7 +7,7 @@
 
 namespace ptdp {
 
-/// While it lives, no file of this process may grow beyond `bytes`.
+/// Keeps the files of this process from growing beyond `bytes` during its lifetime.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -1,4 +1,4 @@
-// A struct with describe() as JSON text and back.
+// Writes a struct with describe() as JSON text and reads it back.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ std::string dump(const Value& value) {
   return writer.dump();
 }
 
-/// `text` stands as "test.json" in messages.
+/// Parses `text`, which messages call "test.json".
 template <class Value>
 Value parse(const std::string& text) {
   ObjectReader reader = ObjectReader::from_text(text, "test.json");
@@ -25,7 +25,7 @@ Value parse(const std::string& text) {
   return value;
 }
 
-/// `text` with the first `from` replaced; unchanged, and so noticed, where there is none.
+/// Returns `text` with the first `from` replaced; unchanged, and so noticed, if there is none.
 inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   return at == std::string::npos ? text : text.replace(at, from.size(), to);

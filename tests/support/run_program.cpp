@@ -41,13 +41,13 @@ Pipe make_pipe() {
   return {.reader = Descriptor(ends[0]), .writer = Descriptor(ends[1])};
 }
 
-/// What the child does between its birth and the program.
+/// What the child process does between fork and exec.
 class SpawnPlan {
  public:
   SpawnPlan() {
     check(::posix_spawn_file_actions_init(&actions_), "posix_spawn_file_actions_init");
     check(::posix_spawnattr_init(&attributes_), "posix_spawnattr_init");
-    // A parent that ignores SIGPIPE, as Python does, would otherwise hand that down.
+    // A parent that ignores SIGPIPE, as Python does, would otherwise pass that on.
     sigset_t signals;
     ::sigemptyset(&signals);
     check(::posix_spawnattr_setsigmask(&attributes_, &signals), "posix_spawnattr_setsigmask");
@@ -132,7 +132,7 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
   return result;
 }
 
-/// Appends what there is to read, and closes the descriptor at the end of it.
+/// Appends what there is to read, and closes the descriptor at its end.
 void drain(Descriptor& reader, std::string& text) {
   std::array<char, 65536> block{};
   const ssize_t count = ::read(reader.get(), block.data(), block.size());
@@ -143,7 +143,7 @@ void drain(Descriptor& reader, std::string& text) {
   }
 }
 
-/// Sends the signals whose texts have come.
+/// Sends each signal once its text has come.
 class SignalSender {
  public:
   SignalSender(pid_t child, const std::vector<SignalOnText>& signals)
@@ -161,7 +161,7 @@ class SignalSender {
       ++sent_;
     }
   }
-  /// When to look again, whether or not there is more to read.
+  /// Returns when to look again, whether or not there is more to read.
   [[nodiscard]] std::optional<Clock::time_point> due() const { return due_; }
   [[nodiscard]] double seconds_since() const {
     return sent_ == 0 ? 0.0 : std::chrono::duration<double>(Clock::now() - time_).count();
@@ -171,11 +171,11 @@ class SignalSender {
   pid_t child_;
   const std::vector<SignalOnText>* signals_;
   std::size_t sent_ = 0;
-  std::optional<Clock::time_point> due_;  // of the next
+  std::optional<Clock::time_point> due_;  // of the next signal
   Clock::time_point time_;
 };
 
-/// Reads both streams until both have ended; false if the deadline came first.
+/// Reads both streams until both have ended; returns false if the deadline came first.
 bool read_both(Descriptor& output, Descriptor& errors, Clock::time_point deadline,
                SignalSender& signals, ProgramRun& run) {
   while (output.get() >= 0 || errors.get() >= 0) {

@@ -8,7 +8,7 @@
 
 namespace ptdp {
 
-/// A shipped model on a shipped cluster and stack; `global_batch_size` 0 takes the model's.
+/// Returns a shipped model on a shipped cluster and stack; `global_batch_size` 0 takes the model's.
 inline Scenario shipped_scenario(const std::string& model, const std::string& cluster,
                                  const std::string& stack, std::int64_t global_batch_size = 0) {
   const ModelProfile profile = find_model(model);
@@ -20,7 +20,7 @@ inline Scenario shipped_scenario(const std::string& model, const std::string& cl
           .stack = find_stack(stack)};
 }
 
-/// The paper's set-up: Selene with the Megatron-LM of 2021.
+/// Returns the set-up of SC21: Selene with the Megatron-LM of 2021.
 inline Scenario selene_2021(const std::string& model, std::int64_t global_batch_size = 0) {
   return shipped_scenario(model, "selene-a100", "megatron-lm-2021", global_batch_size);
 }

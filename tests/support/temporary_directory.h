@@ -12,7 +12,7 @@
 
 namespace ptdp {
 
-/// An empty directory that goes, with all in it, when it leaves scope.
+/// An empty directory that is removed, with all in it, when it leaves scope.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -33,7 +33,7 @@ class TemporaryDirectory {
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
-  /// A file of that name and content; directories on the way are made.
+  /// Writes a file with this name and content, makes directories on the way, and returns its path.
   [[nodiscard]] std::filesystem::path file(const std::string& name,
                                            std::string_view content) const {
     std::filesystem::path path = path_ / name;

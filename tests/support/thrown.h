@@ -1,4 +1,4 @@
-// The message of what a call throws.
+// Returns the message of what a call throws.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 
 namespace ptdp {
 
-/// The message of the Error that `call` throws, whose status must be `status`; "nothing was thrown"
-/// without one. Any other exception fails the test.
+/// Returns the message of the Error that `call` throws, whose status must be `status`; "nothing was
+/// thrown" without one. Any other exception fails the test.
 template <class Call>
 std::string message_of(const Call& call, ExitStatus status = ExitStatus::kBadInput) {
   try {

@@ -1,4 +1,4 @@
-// Files of measured runs that are not what they should be.
+// Tests with files of measured runs that are not what they should be.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,8 +70,8 @@ std::string good_file() {
   return RunRow().names() + RunRow().values();
 }
 
-/// What a command may answer to a row it cannot cost: a report that lists it among the skipped,
-/// or status 2 with one line.
+/// Expects what a command may answer to a row that it cannot cost. That is a report that lists it
+/// among the skipped, or status 2 with one line.
 testing::AssertionResult is_skipped_or_refused(const ProgramRun& run) {
   if (run.output.empty()) {
     return is_refused(run);
@@ -301,7 +301,7 @@ TEST(RunsFile, OfTenThousandRunsIsReportedInASecondOrSo) {
   }
 }
 
-/// The rows of a report, by id.
+/// Returns the rows of a report, by id.
 std::vector<std::string> ids_of(const ProgramRun& run) {
   std::vector<std::string> ids;
   const nlohmann::json document = nlohmann::json::parse(run.output);

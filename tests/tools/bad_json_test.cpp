@@ -1,4 +1,4 @@
-// Files that are not the JSON they should be: cut short, corrupted, repeated or misspelt keys,
+// Files that are not the JSON they should be: cut short, corrupted, repeated or misspelled keys,
 // encodings.
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ ProgramRun run_model(const std::string& text) {
   return run_plan_with({.model = text});
 }
 
-/// UTF-16 of text that is ASCII.
+/// Returns ASCII text as UTF-16.
 std::string utf16(const std::string& text, bool is_big_endian) {
   std::string result;
   for (const char c : text) {

@@ -25,7 +25,7 @@ ProgramRun run_stack(const std::string& pointer, const std::string& literal) {
   return run_plan_with({.stack = with_literal(megatron_stack(), pointer, literal)});
 }
 
-/// The last part of a JSON pointer.
+/// Returns the last part of a JSON pointer.
 std::string key_of(const std::string& pointer) {
   return pointer.substr(pointer.rfind('/') + 1);
 }

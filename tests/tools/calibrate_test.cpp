@@ -1,4 +1,4 @@
-// ptdp-calibrate, and plans made with what it writes.
+// Tests of ptdp-calibrate, and of plans made with what it writes.
 #include <gmock/gmock.h>
 
 #include "tests/support/commands.h"
@@ -15,7 +15,7 @@ std::string published(const std::string& file) {
   return std::string(PTDP_SOURCE_DIR) + "/profiles/published/" + file;
 }
 
-/// Factors of SC21 table 1 and of Korthikanti et al. in `directory`.
+/// Writes the factors of SC21 table 1 and of Korthikanti et al. into `directory`.
 ProgramRun calibrate_into(const fs::path& directory) {
   return run_calibrate({"--runs", published("sc21-t1.csv"), "--runs", published("korthikanti.csv"),
                         "-o", directory.string()});
@@ -173,7 +173,7 @@ TEST(Calibrate, PrintsTheConstantsOfTheIntervals) {
   EXPECT_TRUE(has_only_numbers(run.output));
 }
 
-/// `ptdp-plan` of the trillion with a calibration.
+/// Runs `ptdp-plan` for the 1T model with a calibration.
 ProgramRun plan_with(const std::string& calibration, const std::vector<std::string>& more = {}) {
   std::vector<std::string> arguments = {"--gpus", "3072",          "--model",
                                         "1T",     "--calibration", calibration};

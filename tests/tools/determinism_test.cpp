@@ -1,4 +1,5 @@
-// Equal input gives equal bytes: whatever the threads, the locale, the time zone, the run.
+// Tests that equal input gives equal bytes, whatever the threads, the locale, the time zone and the
+// run.
 #include <gtest/gtest.h>
 
 #include "tests/support/commands.h"
@@ -15,7 +16,8 @@ std::vector<std::string> search(const char* format, const char* threads = "1") {
           "--format", format, "--threads", threads, "--top",    "50"};
 }
 
-/// The German locale, made where the system lacks it; empty where that cannot be done.
+/// Returns the environment of the German locale, which is made if the system lacks it; empty if
+/// that is not possible.
 std::map<std::string, std::string> german_environment(const TemporaryDirectory& directory) {
   const fs::path localedef = "/usr/bin/localedef";
   if (!fs::exists(localedef)) {

@@ -1,4 +1,4 @@
-// Files that version 0.1.0 wrote are read: a plan, a run of it and its checkpoint
+// Tests that files of version 0.1.0 can be read: a plan, a run of it and its checkpoint
 // (tests/golden/version-0.1.0).
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-// Flags and words that no command takes, and values that no flag takes.
+// Tests of flags and words that no command takes, and of values that no flag takes.
 #include <gtest/gtest.h>
 
 #include "tests/support/commands.h"
@@ -6,7 +6,7 @@
 namespace ptdp {
 namespace {
 
-/// `ptdp-plan --gpus 8 --model gpt-tiny` and more.
+/// Runs `ptdp-plan --gpus 8 --model gpt-tiny` with more flags.
 ProgramRun run_tiny(const std::vector<std::string>& more) {
   return run_plan_with({.flags = more});
 }

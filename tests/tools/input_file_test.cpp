@@ -1,5 +1,5 @@
-// What is no file to read: missing, empty, a directory, a pipe, or far too large. Every way in
-// which a file gets into a command is tried.
+// Tests of paths that cannot be read as a file: missing, empty, a directory, a pipe, or far too
+// large. Every way in which a file gets into a command is tried.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kHugeFile = std::int64_t{1} << 30;
 constexpr std::int64_t kMebi = std::int64_t{1} << 20;
 
-/// Refused within a second of CPU time and twice the largest size that any reader takes, 64 MiB.
+/// Expects a refusal within a second of CPU time. Memory may reach twice the largest size that any
+/// reader takes, 64 MiB.
 testing::AssertionResult is_refused_cheaply(const ProgramRun& run,
                                             const std::vector<std::string>& mentions) {
   if (run.cpu_seconds > kSlowdown) {
@@ -33,7 +34,7 @@ fs::path sparse_file(const TemporaryDirectory& directory, std::string_view begin
   return path;
 }
 
-/// {"aaaa":0,"aaab":0,...}: `count` different keys of four or more letters.
+/// Returns {"aaaa":0,"aaab":0,...}: an object of `count` different keys with four or more letters.
 std::string object_of_keys(int count) {
   std::string text = "{";
   for (int i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// Commands that a signal or their time limit ends while they work.
+// Tests of commands that a signal or their time limit ends while they work.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 constexpr int kInterrupted = 130;
 constexpr int kTerminated = 143;
 
-/// A search of minutes, of which something is found at once.
+/// Returns the arguments of a search of minutes that finds something at once.
 std::vector<std::string> long_search(std::vector<std::string> flags) {
   flags.insert(flags.end(), {"--model", "qwen3-235b-a22b", "--gpus", "3072", "--cluster",
                              "grand-teton-h100-500w", "--stack", "megatron-core-2025", "--schedule",
@@ -24,14 +24,14 @@ std::vector<std::string> long_search(std::vector<std::string> flags) {
   return flags;
 }
 
-/// Long enough after the start for the command to have its handlers, also on a busy machine.
+/// A delay after the start in which the command installs its handlers, also on a busy machine.
 constexpr milliseconds kAfterStart(2500);
 
 RunOptions with_signal(int signal) {
   return {.signals = {{.text = "", .signal = signal, .delay = kAfterStart}}};
 }
 
-/// Enumerated = feasible + violations, whatever a search was ended at.
+/// Expects enumerated = feasible + violations, whenever a search was ended.
 void expect_counted(const json& candidates) {
   std::int64_t sum = candidates["feasible"];
   for (const auto& [name, count] : candidates["violations"].items()) {
@@ -135,7 +135,8 @@ TEST(TimeLimit, IsANumberOfSeconds) {
   }
 }
 
-/// A line that says so and nothing else; the file that was there stays as it was, and no other.
+/// Expects one line about the end and nothing else. The file that was there must stay as it was,
+/// and no other may appear.
 void expect_ends(const ProgramRun& run, const std::string& program,
                  const std::filesystem::path& directory) {
   EXPECT_EQ(run.status, kInterrupted) << run.command << run.output.substr(0, 200);
@@ -145,7 +146,8 @@ void expect_ends(const ProgramRun& run, const std::string& program,
   EXPECT_EQ(content_of(directory / "old.json"), "what was there\n");
 }
 
-/// Measured runs of which the commands have work for much longer than it takes to interrupt them.
+/// Returns measured runs that keep the commands busy for much longer than it takes to interrupt
+/// them.
 std::string many_runs(const TemporaryDirectory& directory) {
   const std::string rows = source_file("profiles/published/bloom.csv");
   const std::size_t header = rows.find('\n') + 1;

@@ -1,4 +1,4 @@
-// ptdp-run under launchers that are not here: their environments alone.
+// Tests ptdp-run in the environments of launchers that are not installed here.
 #include <gmock/gmock.h>
 
 #include "tests/support/commands.h"

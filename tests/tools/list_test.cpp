@@ -1,4 +1,4 @@
-// `ptdp-plan list`: what it tells of a profile.
+// Tests what `ptdp-plan list` tells of a profile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The entry of this name in `list <kind>`.
+/// Returns the entry of this name in `list <kind>`.
 json listed(const std::string& kind, const std::string& name) {
   const ProgramRun run = run_plan({"list", kind, "--format", "json"});
   EXPECT_TRUE(succeeds(run));
@@ -48,7 +48,8 @@ TEST(ListModels, ShowsTheBestThroughput) {
   EXPECT_NE(run.output.find("137 on 32 GPUs"), std::string::npos);  // 1.7B, SC21 table 1
 }
 
-// Of a model with several published runs too, in the table and first of the JSON.
+// The best run comes first also for a model with several published runs, in the table and in the
+// JSON.
 TEST(ListModels, PutsTheBestThroughputFirst) {
   const std::string table = run_plan({"list", "models"}).output;
   const json models =

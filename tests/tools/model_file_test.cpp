@@ -1,4 +1,4 @@
-// Models that users bring as they have them.
+// Tests with models in the form in which users have them.
 #include <gmock/gmock.h>
 
 #include "tests/support/commands.h"
@@ -93,7 +93,7 @@ TEST(HuggingFaceModel, SaysWhichSizesItsExpertsCanHave) {
 constexpr const char* kGpt2 = R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 32, "n_head": 2,
     "n_positions": 16, "vocab_size": 64})";
 
-/// A plan for one core of GPT-2 with a key more.
+/// Returns a plan for one core of GPT-2 with one more key.
 std::string plan_of_gpt2(const std::string& key) {
   const TemporaryDirectory directory;
   const std::string file =

@@ -1,4 +1,4 @@
-// Network tiers and measured curves that cannot be: F17 and F18 of the list of bad inputs.
+// Tests of network tiers and measured curves that cannot be: F17 and F18 of the list of bad inputs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ ProgramRun run_tiers(const std::string& tiers, const std::string& gpus = "16") {
       {.cluster = with_literal(selene_cluster(), "/network_tiers", tiers), .gpus = gpus});
 }
 
-/// One curve over eight GPUs with these points, as [bytes, microseconds].
+/// Returns a cluster with one curve over eight GPUs, of points given as [bytes, microseconds].
 ordered_json cluster_with_points(const std::vector<std::pair<double, double>>& points) {
   ordered_json list = ordered_json::array();
   for (const auto& [bytes, time] : points) {

@@ -1,4 +1,5 @@
-// Good input for which there is no plan: status 3, what stands in the way, and what would be near.
+// Tests good input for which there is no plan: status 3, what stands in the way, and what would be
+// near.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +14,8 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-/// Status 3, nothing on standard output, a message that begins well and holds every mention.
+/// Expects status 3, nothing on standard output, and a message that begins well and holds every
+/// mention.
 testing::AssertionResult fits_nowhere(const ProgramRun& run,
                                       const std::vector<std::string>& mentions) {
   if (const testing::AssertionResult result = ends_with(run, kNothingFits); !result) {
@@ -34,13 +36,13 @@ ProgramRun run_tiny_on(const std::vector<std::string>& flags, const std::string&
   return run_plan_with({.gpus = gpus, .flags = flags});
 }
 
-/// The text after `before`, as far as it is a number.
+/// Returns the number after `before` in the text, as text.
 std::string number_after(const std::string& text, const std::string& before) {
   std::smatch found;
   return std::regex_search(text, found, std::regex(before + "([0-9]+)")) ? found[1].str() : "";
 }
 
-/// Selene with this much device memory, and a stack that reserves none of it.
+/// Runs a search on Selene with this much device memory, and a stack that reserves none of it.
 ProgramRun run_with_memory(double bytes, const std::string& model,
                            std::vector<std::string> flags = {}) {
   ordered_json cluster = selene_cluster();

@@ -1,4 +1,4 @@
-// No command writes over what it reads, by whatever name or link an output reaches it.
+// Tests that no command writes over what it reads, by whatever name or link an output reaches it.
 #include <gmock/gmock.h>
 
 #include "tests/support/commands.h"
@@ -8,7 +8,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Names of the file, by which an output may reach it: its own, another spelling, a link, a hard
+/// Returns names by which an output may reach the file: its own, another spelling, a link, a hard
 /// link.
 std::vector<std::string> names_of(const fs::path& file) {
   const fs::path link = file.parent_path() / "link.json";
@@ -21,7 +21,7 @@ std::vector<std::string> names_of(const fs::path& file) {
           hard_link.string()};
 }
 
-/// Whether it is refused for every name of `file` behind the arguments, and the file as it was.
+/// Expects a refusal for every name of `file` after the arguments, and an unchanged file.
 template <class Run>
 void expect_refused(const Run& run, std::vector<std::string> arguments, const std::string& flag,
                     const fs::path& file, const std::string& input) {

@@ -1,5 +1,5 @@
-// Output that cannot be written: a closed or full standard output, a place for the plan that takes
-// none, two planners at one place.
+// Tests of output that cannot be written: a closed or full standard output, a place for the plan
+// that takes none, two planners at one place.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +24,8 @@ std::vector<std::string> search_into(const std::string& output = "") {
   return arguments;
 }
 
-/// Status 5 with one line; for a pipe without a reader, the quiet end by SIGPIPE is as good.
+/// Expects status 5 with one line; for a pipe without a reader, the quiet end by SIGPIPE is as
+/// good.
 testing::AssertionResult fails_to_write(const ProgramRun& run, Stream stream) {
   if (stream == Stream::kNobodyReads && run.status == 128 + SIGPIPE) {
     return run.errors.empty() ? testing::AssertionSuccess()
@@ -39,7 +40,7 @@ testing::AssertionResult fails_to_write(const ProgramRun& run, Stream stream) {
                      : testing::AssertionFailure() << "expected one line: " << run.errors;
 }
 
-/// A whole plan: `show` reads it.
+/// Expects a whole plan, which `show` can read.
 testing::AssertionResult is_whole_plan(const fs::path& file) {
   return succeeds(run_plan({"show", file.string()}));
 }
@@ -203,7 +204,7 @@ TEST(OutputFile, BesideWhatAKilledPlannerLeftIsWritten) {
   EXPECT_EQ(content_of(left), "half a pl");
 }
 
-/// Two planners that write different plans to one place; both must succeed.
+/// Runs two planners that write different plans to one place; both must succeed.
 void plan_twice_at_once(const fs::path& file) {
   const std::jthread rival([&] { EXPECT_TRUE(succeeds(run_plan(search_into(file.string())))); });
   EXPECT_TRUE(

@@ -1,4 +1,4 @@
-// ptdp-plan partition: lists and models, formats, bad input, what does not fit.
+// Tests of ptdp-plan partition: lists and models, formats, bad input, and what does not fit.
 #include <gmock/gmock.h>
 
 #include "tests/support/commands.h"

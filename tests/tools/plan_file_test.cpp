@@ -1,4 +1,4 @@
-// Plan files that `ptdp-plan show` reads: unchanged, of another version, edited by hand.
+// Tests of plan files that `ptdp-plan show` reads: unchanged, of another version, edited by hand.
 #include <gtest/gtest.h>
 
 #include "tests/support/commands.h"
@@ -11,7 +11,8 @@ using nlohmann::ordered_json;
 struct Edit {
   const char* pointer;
   const char* literal;
-  const char* named;  ///< What the message has to hold: the place, as far as one can say.
+  /// Text that the message must hold: the place of the fault, as far as it can be known.
+  const char* named;
 };
 
 ProgramRun show_edited(const Edit& edit) {
@@ -220,7 +221,7 @@ TEST(PlanFile, OfAnotherEstimateIsShownWithAWarning) {
   EXPECT_TRUE(has_only_numbers(run.output + run.errors));
 }
 
-/// The tiny plan of an older version that predicted so much more, as a fraction.
+/// Returns the tiny plan of an older version that predicted a longer step, by the fraction `more`.
 std::string plan_of_older_tool(double more) {
   ordered_json plan = ordered_json::parse(tiny_plan());
   plan["tool_version"] = "0.0.9";

@@ -1,4 +1,4 @@
-// ptdp-profile, and plans made with what it writes.
+// Tests of ptdp-profile, and of plans made with what it writes.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Sanitized and beside other tests it measures for close to a minute.
+/// Runs ptdp-profile. Sanitized and beside other tests it measures for nearly a minute.
 ProgramRun run_profile(const std::vector<std::string>& arguments) {
   return run_program(PTDP_PROFILE_PROGRAM, arguments, {.deadline = std::chrono::seconds(110)});
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kHeadroom = 0.0;
 
-/// A cluster whose GPUs train as the stack does; each stack has one among these.
+/// Returns a cluster whose GPUs train as the stack does; each stack has one among these.
 ClusterSpec cluster_of(const StackSpec& stack, const TrainingJob& job) {
   static std::map<std::string, ClusterSpec> known;
   const auto found = known.find(stack.name);

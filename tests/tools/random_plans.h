@@ -1,4 +1,4 @@
-// Plans drawn at random from all that the planner can write, of models small enough to train.
+// Draws plans at random from all that the planner can write, of models small enough to train.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ class PlanLottery {
  public:
   explicit PlanLottery(std::uint64_t seed) : random_(seed) {}
 
-  /// Draws until a configuration violates no constraint of the search, and writes and reads its
-  /// plan as commands do. Stacks take turns; models, degrees, schedules, recomputation, ZeRO stages
-  /// and what else a configuration has are drawn.
+  /// Draws until a configuration violates no constraint of the search, then writes and reads its
+  /// plan as commands do. Stacks take turns. Models, degrees, schedules, recomputation, ZeRO stages
+  /// and all other fields of a configuration are drawn.
   [[nodiscard]] DrawnPlan draw();
 
  private:

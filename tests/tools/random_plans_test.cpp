@@ -38,7 +38,7 @@ BackendMaker host() {
   return [] { return std::make_unique<CpuBackend>(); };
 }
 
-/// One rank that takes a sequence at a time, forward and backward.
+/// Returns the settings of one rank that takes one sequence at a time, forward and backward.
 TrainingSettings alone(TrainingSettings settings) {
   const ScheduleTraits& generator = *find_schedule("1f1b");
   settings.config = {};
@@ -52,7 +52,7 @@ TrainingSettings alone(TrainingSettings settings) {
   return settings;
 }
 
-/// What one rank makes of a job, worked out once.
+/// The results of one rank for each job, computed once.
 class LoneRuns {
  public:
   const Trained& of(const TrainingSettings& settings, const Scenario& scenario) {
@@ -87,7 +87,7 @@ void expect_alike(const Trained& found, const Trained& expected, const std::stri
   EXPECT_LE(largest_difference(found.gradients, expected.gradients), kTolerance) << what;
 }
 
-/// Bytes of all ranks in all steps, and peaks of memory.
+/// Expects the bytes of all ranks in all steps, and the peaks of memory, that the strategy means.
 void expect_as_meant(const Trained& found, const PreparedRun& run, const std::string& what) {
   const StepExpectation expected = expected_step(run);
   for (std::size_t group = 0; group < kTrafficGroups.size(); ++group) {
@@ -111,7 +111,7 @@ void expect_as_meant(const Trained& found, const PreparedRun& run, const std::st
   }
 }
 
-/// Plans of GPT's kind by what they have of a kind, drawn and executed.
+/// Counts the plans of GPT's kind that were drawn and executed, by their features.
 class Tally {
  public:
   void add(const Plan& plan, bool is_executed) {

@@ -1,4 +1,4 @@
-// ptdp-run --rehearse: what it measures, prints and writes, and what it refuses.
+// Tests of ptdp-run --rehearse: what it measures, prints, writes and refuses.
 #include <gmock/gmock.h>
 
 #include <cmath>

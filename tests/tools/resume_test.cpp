@@ -1,4 +1,4 @@
-// ptdp-run --resume: where it goes on, what it says, and that the end is that of a whole run.
+// Tests of ptdp-run --resume: where it goes on, what it says, and that it ends like a whole run.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class WholeRun {
     flags.insert(flags.begin(), plan_.path());
     return run_run(flags);
   }
-  /// A directory of checkpoints as a run has left it that ended after so many steps.
+  /// Returns a directory of checkpoints as a run leaves it that ended after `step` steps.
   [[nodiscard]] std::string kept_until(int step) const {
     const fs::path kept = in("kept");
     fs::remove_all(kept);
@@ -44,7 +44,7 @@ class WholeRun {
     }
     return kept.string();
   }
-  /// The command line that was ended and is started again.
+  /// Runs the command line that was ended once more.
   [[nodiscard]] ProgramRun again(const std::string& kept, const std::string& steps) const {
     return run({"--steps", steps, "--save", kept, "--save-every", "1", "--resume", kept, "-o",
                 in("again.json")});
@@ -150,8 +150,8 @@ TEST(ResumedRun, SaysThatALongerTrainingDecaysLater) {
               AllOf(HasSubstr("going on from step 8 of 9: "), Not(HasSubstr("the learning rate"))));
 }
 
-// The directory may have two names.
-// Initial values are rounded once more where they come from masters: in both ways alike.
+// The directory may have two names. Initial values are rounded once more if they come from masters,
+// in a new and in a resumed run alike.
 TEST(ResumedRun, HasTheBitsOfHalfPrecisionFromInitialValuesOn) {
   const TemporaryDirectory directory;
   const auto in = [&](const std::string& name) { return (directory.path() / name).string(); };

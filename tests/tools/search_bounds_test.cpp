@@ -1,4 +1,5 @@
-// Sizes at which counts overflow and searches run away: F12 to F14 of the list of bad inputs.
+// Tests of sizes at which counts overflow and searches run away: F12 to F14 of the list of bad
+// inputs.
 #include <gtest/gtest.h>
 
 #include "tests/support/commands.h"
@@ -9,7 +10,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-/// Answers within so many seconds of CPU time of an optimised build, in numbers.
+/// Expects an answer in numbers within `seconds` of CPU time of an optimized build.
 testing::AssertionResult answers_within(const ProgramRun& run, double seconds) {
   if (run.cpu_seconds > seconds * kSlowdown) {
     return testing::AssertionFailure() << run.command << " took " << run.cpu_seconds << " s";
@@ -156,7 +157,7 @@ TEST(Model, OfManyLayersAndHeadsIsAnsweredInBoundedTime) {
   EXPECT_TRUE(answers_within(run, 10.0));
 }
 
-/// The configurations of the plans that these flags give.
+/// Returns the configurations of the plans that these flags give.
 std::vector<json> configs_of(const std::vector<std::string>& flags) {
   std::vector<std::string> arguments = {"--format", "json", "--top", "40"};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
@@ -170,7 +171,7 @@ std::vector<json> configs_of(const std::vector<std::string>& flags) {
   return configs;
 }
 
-// Each flag is of the key of its own name, and of no other.
+// Each flag pins the key of its own name, and no other.
 TEST(Pin, HoldsInEveryPlanAndLeavesTheRestFree) {
   struct Row {
     std::vector<std::string> flags;

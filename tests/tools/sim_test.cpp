@@ -1,4 +1,4 @@
-// ptdp-sim: orders, times, bad sizes, bad files.
+// Tests of ptdp-sim: orders, times, bad sizes and bad files.
 #include <gmock/gmock.h>
 
 #include "tests/support/commands.h"
@@ -10,14 +10,15 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// `ptdp-sim --schedule <name> --pp 2 --microbatches 4` and more.
+/// Runs `ptdp-sim --schedule <name> --pp 2 --microbatches 4` with more flags.
 ProgramRun run_small(const std::string& name, const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {"--schedule", name, "--pp", "2", "--microbatches", "4"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return run_sim(arguments);
 }
 
-/// Refused with a line, which mentions this, and a picture of the orders around the offence below.
+/// Expects a refusal in one line that holds `mentions`, and below it a picture of the orders around
+/// the offense.
 testing::AssertionResult is_refused_with_grid(ProgramRun run,
                                               const std::vector<std::string>& mentions) {
   const std::size_t end = run.errors.find('\n') + 1;
@@ -32,7 +33,7 @@ testing::AssertionResult is_refused_with_grid(ProgramRun run,
   return testing::AssertionSuccess();
 }
 
-/// For a file of this text, named schedule.csv.
+/// Runs ptdp-sim on a file with this text, named schedule.csv.
 ProgramRun run_file(std::string_view text, const std::vector<std::string>& more = {"--orders"}) {
   const TemporaryDirectory directory;
   std::vector<std::string> arguments = {directory.file("schedule.csv", text).string()};

@@ -1,4 +1,4 @@
-// ptdp-run as several processes that meet over TCP: the numbers of threads, and one word about
+// Tests ptdp-run as several processes that meet over TCP: the numbers of threads, and one report of
 // every fault. The processes are started by hand, with the variables of launchers.
 #include <gmock/gmock.h>
 
@@ -17,7 +17,7 @@ using nlohmann::json;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-/// What torchrun sets.
+/// Returns the variables that torchrun sets.
 std::map<std::string, std::string> torchrun(int rank, int size, int port) {
   return {{"RANK", std::to_string(rank)},        {"WORLD_SIZE", std::to_string(size)},
           {"LOCAL_RANK", std::to_string(rank)},  {"MASTER_ADDR", "127.0.0.1"},
@@ -25,7 +25,7 @@ std::map<std::string, std::string> torchrun(int rank, int size, int port) {
           {"PTDP_MEETING_TIMEOUT", "20"}};
 }
 
-/// What srun --mpi=none sets.
+/// Returns the variables that srun --mpi=none sets.
 std::map<std::string, std::string> srun(int rank, int size, int port) {
   return {{"SLURM_JOB_ID", "4711"},
           {"SLURM_STEP_ID", "0"},
@@ -45,7 +45,7 @@ struct Process {
   std::filesystem::path directory = ".";
 };
 
-/// All at once.
+/// Runs all processes at once.
 std::vector<ProgramRun> run_all(const std::vector<Process>& processes) {
   std::vector<std::future<ProgramRun>> running;
   running.reserve(processes.size());
@@ -78,7 +78,7 @@ json report_in(const std::string& file) {
   return json::parse(content_of(file));
 }
 
-/// How many of them say something of a fault.
+/// Returns how many of the processes say something of a fault.
 int num_speakers(const std::vector<ProgramRun>& runs) {
   int count = 0;
   for (const ProgramRun& run : runs) {
@@ -87,7 +87,7 @@ int num_speakers(const std::vector<ProgramRun>& runs) {
   return count;
 }
 
-// One of them comes late.
+// One of the processes comes late.
 TEST(RunUnderTorchrun, GivesTheNumbersOfThreadsToTheBit) {
   const PlanFile plan(plan_of_four_ranks());
   const std::vector<std::string> flags = {plan.path(), "--quiet", "--steps", "3", "-o"};

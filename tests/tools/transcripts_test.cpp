@@ -1,5 +1,6 @@
-// What commands print, to the byte: tests/golden/transcripts. A change of it is meant, or a fault;
-// `PTDP_WRITE_TRANSCRIPTS=1 transcripts_test` writes it down, and the diff is read like code.
+// Compares what commands print, to the byte, with tests/golden/transcripts. A difference is a fault
+// or a change that is meant. `PTDP_WRITE_TRANSCRIPTS=1 transcripts_test` writes the output down,
+// and its diff is read like code.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -16,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Its words; those of a file of the source tree begin with "@".
+/// Returns the words of a command line. A word that begins with "@" is a file of the source tree,
+/// and gets its path.
 std::vector<std::string> words_of(const std::string& line) {
   std::istringstream text(line);
   std::vector<std::string> words;
@@ -38,7 +40,8 @@ ProgramRun run_line(const std::string& line, const fs::path& directory) {
                                       : run_calibrate(words, options);
 }
 
-/// Long fractions with nine digits: the last bits of exp() depend on the processor.
+/// Returns the text with nine digits of long fractions, because the last bits of exp() depend on
+/// the processor.
 std::string with_short_numbers(const std::string& text) {
   static const std::regex long_number(R"(\d+\.\d{6,}(e[-+]\d+)?)");
   std::ostringstream result;
@@ -53,7 +56,8 @@ std::string with_short_numbers(const std::string& text) {
   return result.str();
 }
 
-/// Standard output, standard error and, where it is not 0, the status; no path of this machine.
+/// Returns standard output, standard error and, unless it is 0, the status, without paths of this
+/// machine.
 std::string answer(const ProgramRun& run) {
   std::string text = run.output + run.errors;
   if (run.status != 0) {
@@ -66,7 +70,7 @@ std::string answer(const ProgramRun& run) {
   return with_short_numbers(text);
 }
 
-/// The transcript with each of its commands, the lines that begin with "$ ", answered anew.
+/// Returns the transcript with each of its commands, the lines that begin with "$ ", answered anew.
 std::string answered(const std::string& transcript) {
   const TemporaryDirectory directory;
   std::istringstream lines(transcript);
@@ -79,7 +83,7 @@ std::string answered(const std::string& transcript) {
   return text;
 }
 
-/// The first line that differs, which says more than two pages; empty where none does.
+/// Returns the first line that differs, which says more than two pages; empty if none does.
 std::string first_difference(const std::string& found, const std::string& expected) {
   std::istringstream found_lines(found);
   std::istringstream expected_lines(expected);

@@ -1,5 +1,5 @@
-// The loop from plans to runs, to corrected profiles, to plans: ptdp-run --tune, ptdp-calibrate and
-// ptdp-validate of runs.
+// Tests the loop from plans to runs, to corrected profiles, to plans: ptdp-run --tune,
+// ptdp-calibrate and ptdp-validate of runs.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -16,13 +16,14 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 
-/// A model of which a step takes a millisecond.
+/// A model whose step takes a millisecond.
 constexpr const char* kModel = R"({
   "schema": "ptdp.model/1", "name": "small", "source": "a test", "num_layers": 2,
   "hidden_size": 32, "num_attention_heads": 2, "vocab_size": 64, "seq_length": 16,
   "global_batch_size": 4})";
 
-/// ptdp-plan for it on two cores of the shipped host, or of a cluster file.
+/// Returns arguments of ptdp-plan for kModel on two cores of the shipped host, or of a cluster
+/// file.
 std::vector<std::string> plan_arguments(const fs::path& directory, const std::string& cluster) {
   std::ofstream(directory / "small.json") << kModel;
   return {"--model",       (directory / "small.json").string(),
@@ -43,7 +44,7 @@ std::string plans_of(const fs::path& directory, const std::vector<std::string>& 
   return file.string();
 }
 
-/// A run of a pinned plan, as run.json.
+/// Runs a pinned plan, and returns the path of its report, `name`.json.
 std::string run_of(const fs::path& directory, const std::string& name,
                    const std::vector<std::string>& space,
                    const std::vector<std::string>& run_flags = {}) {
@@ -100,7 +101,7 @@ TEST(TuneCommand, WritesJson) {
   EXPECT_GE(document["regret_again_pct"], 0.0);
 }
 
-// In three turns, as equal as can be: 2, 2 and 1.
+// Five steps run in three turns, as equal as can be: 2, 2 and 1.
 TEST(TuneCommand, MeasuresTheStepsThatAreAskedForInTurns) {
   const TemporaryDirectory directory;
   const std::string plans = plans_of(directory.path());

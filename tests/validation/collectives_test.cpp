@@ -21,7 +21,7 @@ namespace {
 constexpr double kMebi = 1024.0 * 1024.0;
 constexpr double kAim = 0.15;
 
-/// `ranks` GPUs, equally many on each of `nodes`.
+/// Returns `ranks` GPUs, equally many on each of `nodes`.
 GroupPlacement group_of(int ranks, int nodes) {
   return {.size = ranks, .ranks_per_node = ranks / nodes, .nodes = nodes};
 }
@@ -44,15 +44,15 @@ struct Errors {
   int num_beyond_aim = 0;
 };
 
-/// A number with one decimal, `width` wide.
+/// Returns a number with one decimal, `width` wide.
 std::string fixed(double value, int width) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(1) << std::setw(width) << value;
   return text.str();
 }
 
-/// Errors of the cluster's all-reduces, printed beside those of NCCL's tuner alone (without launch
-/// and ramp; the same as ours where a curve decides).
+/// Returns the errors of the cluster's all-reduces. Prints them beside those of NCCL's tuner alone,
+/// without launch and ramp, which are equal where a curve decides.
 Errors print_errors(const std::string& title, const std::vector<MeasuredPoint>& points,
                     const ClusterSpec& cluster, const GroupPlacement& group) {
   ClusterSpec bare = cluster;
@@ -78,14 +78,14 @@ Errors print_errors(const std::string& title, const std::vector<MeasuredPoint>& 
   return errors;
 }
 
-/// A shipped cluster without its curves.
+/// Returns a shipped cluster without its curves.
 ClusterSpec without_curves(const std::string& name) {
   ClusterSpec cluster = find_cluster(name);
   cluster.all_reduce_curves.clear();
   return cluster;
 }
 
-/// Launch and ramp of the A100s for another machine.
+/// Returns the launch and ramp of the A100s for another machine.
 NcclSpec nccl_like_a100(int compute_capability, int channels) {
   const NcclSpec a100 = without_curves("dgx-a100-40gb").nccl.value_or(NcclSpec{});
   return {.compute_capability = compute_capability,
@@ -95,8 +95,9 @@ NcclSpec nccl_like_a100(int compute_capability, int channels) {
           .ramp = a100.ramp};
 }
 
-/// Nodes of eight B200: 700 of 900 GB/s, 850 with SHARP (NVIDIA GTC 2025). EFA as for aws-p5-h100,
-/// but for the latency of 35 us that aws-ofi-nccl (src/platform-aws.cpp) reports on p6-b200.
+/// Returns nodes of eight B200: 700 of 900 GB/s, 850 with SHARP (NVIDIA GTC 2025). EFA is that of
+/// aws-p5-h100, except for the latency of 35 us that aws-ofi-nccl (src/platform-aws.cpp) reports on
+/// p6-b200.
 ClusterSpec b200() {
   ClusterSpec cluster;
   cluster.gpus_per_node = 8;
@@ -109,7 +110,7 @@ ClusterSpec b200() {
   return cluster;
 }
 
-/// DGX-1: the rate of its large messages is known from the curve itself.
+/// Returns a DGX-1, whose rate of large messages is taken from the curve itself.
 ClusterSpec v100() {
   ClusterSpec cluster = without_curves("dgx1-v100-16gb");
   cluster.nccl = nccl_like_a100(70, 12);
@@ -160,7 +161,8 @@ TEST(AllReduceModel, PredictsOtherMachines) {
   }
 }
 
-/// Smallest worst error that t = a + (√x + √τ)², x = 2(n−1)/n · S/β, has with any a, τ and β.
+/// Returns the smallest worst error that t = a + (√x + √τ)², x = 2(n−1)/n · S/β, has with any a, τ
+/// and β.
 double best_worst_error(const std::vector<MeasuredPoint>& points, int ranks) {
   double best = 1.0;
   const Seconds largest = points.back().time;

@@ -1,4 +1,5 @@
-// Dispatch and combine against the bandwidths that DeepEP publishes, all-to-all against NCCL's.
+// Compares dispatch and combine with the bandwidths that DeepEP publishes, and all-to-all with
+// NCCL's.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,9 +26,10 @@ constexpr int kGpusPerNode = 8;
 constexpr double kFp8WithScales = 1.0 + 4.0 / 128.0;  // what DeepEP's tests count
 constexpr double kBf16 = 2.0;
 
-/// deepseek-ai/DeepEP, docs/legacy.md at 0297fc80 (README.md of version 1), normal kernels: 4096
-/// tokens of 7168, 8 of 256 experts in at most 4 groups, FP8 there and BF16 back, 24 SMs. GB/s of
-/// the copies of the tokens that nodes (or, in a node, GPUs) get, the sender's own among them.
+/// A bandwidth of deepseek-ai/DeepEP, docs/legacy.md at 0297fc80 (README.md of version 1), normal
+/// kernels with 24 SMs. The batch is 4096 tokens of 7168, 8 of 256 experts in at most 4 groups, FP8
+/// there and BF16 back. GB/s count the copies of tokens that nodes (or, in a node, GPUs) get, the
+/// sender's own among them.
 struct PublishedBandwidth {
   int gpus = 0;
   double dispatch = 0.0;
@@ -37,14 +39,15 @@ constexpr std::array kDeepEp = {
     PublishedBandwidth{8, 153.0, 158.0}, PublishedBandwidth{16, 43.0, 43.0},
     PublishedBandwidth{32, 58.0, 57.0}, PublishedBandwidth{64, 51.0, 50.0}};
 
-/// DeepEP's tests have a group per node.
+/// Returns the routing of DeepEP's tests, which have a group per node.
 ExpertRouting routing_on(int gpus) {
   const int nodes = gpus / kGpusPerNode;
   return {.num_experts = 256, .topk = 8, .num_groups = nodes, .group_topk = std::min(nodes, 4)};
 }
 
-/// Copies that a batch with random scores makes, as tests/test_internode.py and test_intranode.py
-/// of DeepEP count them: one per token and node, or GPU in a node.
+/// Returns the copies that a batch with random scores makes, as tests/test_internode.py and
+/// test_intranode.py of DeepEP count them. That is one copy per token and node, or per GPU in a
+/// node.
 double counted_copies(int gpus) {
   const ExpertRouting routing = routing_on(gpus);
   const auto experts = static_cast<std::size_t>(routing.num_experts);
@@ -130,7 +133,7 @@ TEST(HierarchicalDispatch, IsTooSlowAcrossNodesWithTheNicsOfTheProfile) {
   EXPECT_LT(worst.high, 0.25);
 }
 
-/// An all-to-all of nccl-tests, out of place; equally many GPUs on each node.
+/// An all-to-all of nccl-tests, out of place, with equally many GPUs on each node.
 struct PublishedAllToAll {
   std::string source;
   std::string cluster;

@@ -1,4 +1,4 @@
-// Predicted time and memory of models with experts against published measurements.
+// Compares predicted time and memory of models with experts with published measurements.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -18,12 +18,13 @@ struct MeasuredStep {
   int ep;
   int num_microbatches;
   double milliseconds;
-  double gibibytes;  ///< torch.cuda.max_memory_allocated(), the largest of all ranks.
+  double gibibytes;  ///< torch.cuda.max_memory_allocated(), the largest of all ranks [GiB].
 };
 
-/// MooreThreads/SimuMax docs/b200/b200_release_v1.2_summary.md, "real ms" and "real alloc GiB":
-/// four layers, the first dense, sequences of 4096, microbatches of one, nothing recomputed,
-/// ZeRO-1, all-to-all, room for the mean and padded to it, so that loads are even
+/// Returns steps of MooreThreads/SimuMax docs/b200/b200_release_v1.2_summary.md, "real ms" and
+/// "real alloc GiB". Models have four layers, the first dense, and sequences of 4096. Microbatches
+/// are of one sequence, nothing is recomputed, ZeRO-1 and all-to-all are used. There is room for
+/// the mean load and loads are padded to it, so that they are even
 /// (simu_tools/megatron_scripts/scripts/run_pretrain_deepseekv2.sh).
 std::vector<MeasuredStep> measured_steps() {
   return {{false, 1, 8, 4, 366.6, 45.63},   {false, 2, 4, 4, 282.1, 44.70},
@@ -34,7 +35,7 @@ std::vector<MeasuredStep> measured_steps() {
           {true, 1, 8, 32, 4141.2, 104.30}, {true, 2, 4, 32, 2718.6, 114.00}};
 }
 
-/// DeepSeek-V3, or V2 (arXiv:2405.04434 section 3.1.2), of four layers.
+/// Returns DeepSeek-V3, or V2 (arXiv:2405.04434 section 3.1.2), with four layers.
 TransformerConfig four_layers(bool is_v3) {
   TransformerConfig model = find_model("deepseek-v3").config;
   model.num_layers = 4;

@@ -1,4 +1,5 @@
-// The figures of SC21 (arXiv:2104.04473): what rises, what falls, and where curves cross.
+// Compares predictions with the figures of SC21 (arXiv:2104.04473): what rises, what falls, and
+// where curves cross.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,14 +18,14 @@
 namespace ptdp {
 namespace {
 
-/// One point of a curve: its place on the axis, and TFLOP/s per GPU.
+/// A point of a curve: its place on the axis, and TFLOP/s per GPU.
 struct Point {
   double axis = 0.0;
   double measured = 0.0;
   double predicted = 0.0;
 };
 
-/// The curves of a figure, by what they have in common.
+/// The curves of a figure, by what the points of a curve have in common.
 using Curves = std::map<std::string, std::vector<Point>>;
 
 Curves curves_of(const std::string& group,
@@ -55,7 +56,7 @@ double axis_of_batch(const MeasuredRun& run) {
   return static_cast<double>(run.global_batch_size);
 }
 
-/// Steps along the curves on which prediction and measurement go different ways.
+/// Returns the steps along the curves on which prediction and measurement go different ways.
 std::vector<std::string> wrong_trends(const Curves& curves) {
   std::vector<std::string> wrong;
   for (const auto& [name, points] : curves) {
@@ -70,7 +71,7 @@ std::vector<std::string> wrong_trends(const Curves& curves) {
   return wrong;
 }
 
-/// Place of the best point of a curve, counted along the axis.
+/// Returns the place of the best point of a curve, counted along the axis.
 std::ptrdiff_t best_of(const std::vector<Point>& points, double Point::*rate) {
   return std::max_element(points.begin(), points.end(),
                           [rate](const Point& a, const Point& b) { return a.*rate < b.*rate; }) -

@@ -1,4 +1,4 @@
-// Predicted memory against the memory that published runs report.
+// Compares predicted memory with the memory that published runs report.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace ptdp {
 namespace {
 
-/// memory_GB of the rows of a shipped file that give it, by id.
+/// Returns the memory_GB of the rows of a shipped file that give it, by id.
 std::map<std::string, double> reported_memory(const std::string& group) {
   const CsvTable table =
       CsvTable::from_file(PTDP_SOURCE_DIR "/profiles/published/" + group + ".csv");

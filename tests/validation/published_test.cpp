@@ -1,4 +1,4 @@
-// The accuracy that the README states, held against published measurements.
+// Checks the accuracy that the README states against published measurements.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kDay = 86400.0;
 
-/// The shipped published runs of one group, costed; all of them for an empty name.
+/// Returns the shipped published runs of one group, costed; all of them for an empty name.
 std::vector<CostedRun> published(const std::string& group) {
   const MeasuredRuns runs = read_published_runs();
   std::vector<CostedRun> selected;
@@ -35,7 +35,7 @@ ParallelConfig trillion() {
   return {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull};
 }
 
-/// Relative errors of the runs under a calibration.
+/// Returns the relative errors of the runs under a calibration.
 std::vector<double> errors_of(const std::vector<CostedRun>& runs, CalibrationKind kind) {
   std::vector<double> errors;
   for (const ValidatedRun& row : make_validation_report({.costed = runs}, kind).rows) {
@@ -149,8 +149,8 @@ TEST(PublishedRuns, LieInTheIntervalsOfTheirPredictions) {
   EXPECT_GE(report.total.inside_interval, 0.84);
 }
 
-// The same where neither the factor nor the constants of the interval know the group, each group
-// counted once.
+// The intervals must also hold if neither the factor nor the interval's constants know the group.
+// Each group counts once.
 TEST(PublishedGroups, LieInTheIntervalsOfPredictionsThatKnowNothingOfThem) {
   const std::vector<HeldOutCoverage> coverages = held_out_coverage(published(""));
   double inside = 0.0;
@@ -215,7 +215,7 @@ TEST(Figure16, HasItsOptimumAtAMicrobatchOfTwo) {
   }
 }
 
-/// Where a published (t, p, d, b) stands in our order, and how much slower than our best it is.
+/// Where a published (t, p, d, b) stands in our order, and how much slower it is than our best.
 struct Standing {
   int place = 0;
   double loss = 0.0;

@@ -1,5 +1,5 @@
-// Gains of schedules that split the backward pass, as Zero Bubble Pipeline Parallelism
-// (arXiv:2401.10241) measured them.
+// Compares gains of schedules that split the backward pass with those that Zero Bubble Pipeline
+// Parallelism (arXiv:2401.10241) measured.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace ptdp {
 namespace {
 
-/// A measured gain in throughput over 1F1B, and the predicted one, in percent.
+/// A measured gain in throughput over 1F1B, and the predicted one [%].
 struct Gain {
   std::string what;
   double measured = 0.0;
@@ -59,8 +59,8 @@ TEST(ZeroBubbleRows, GainOverOneFOneBWhatIsMeasured) {
   EXPECT_EQ(compared, 3);
 }
 
-/// Table 3: layers, heads, hidden size, stages, microbatch size; table 4: samples per GPU and
-/// second with three numbers of microbatches.
+/// A model of table 3 (layers, heads, hidden size, stages, microbatch size). Table 4 has its
+/// samples per GPU and second with three numbers of microbatches.
 struct Model {
   const char* name;
   int num_layers;
@@ -143,7 +143,7 @@ ParallelConfig config_of(const Model& model, ScheduleKind schedule) {
   return config;
 }
 
-/// The searched schedule with so many times the memory of 1F1B.
+/// Returns the searched schedule with `times` times the memory of 1F1B.
 ParallelConfig searched(const Model& model, int times) {
   ParallelConfig config = config_of(model, ScheduleKind::kZbAuto);
   config.memory_limit = times * model.pp;

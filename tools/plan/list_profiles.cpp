@@ -26,7 +26,7 @@ std::vector<ModelProfile> models_by_size() {
   return models;
 }
 
-/// The published runs of a model's shape, best throughput first.
+/// Returns the published runs of a model's shape, best throughput first.
 std::vector<MeasuredRun> runs_of(const ModelProfile& model, const MeasuredRuns& published) {
   std::vector<MeasuredRun> runs;
   for (const MeasuredRun& run : published.runs) {
@@ -105,7 +105,7 @@ std::string models_table() {
       models_by_size());
 }
 
-/// The shipped profiles of a kind, by name.
+/// Returns the shipped profiles of a kind, sorted by name.
 template <class Profile>
 std::vector<Profile> find_all(ProfileKind kind, Profile (*find_profile)(const std::string&)) {
   std::vector<Profile> profiles;
@@ -115,7 +115,7 @@ std::vector<Profile> find_all(ProfileKind kind, Profile (*find_profile)(const st
   return profiles;
 }
 
-/// The document of profiles that are written as they are read.
+/// Returns the document of a kind whose profiles are written as they are read.
 template <class Profile>
 std::string profiles_json(ProfileKind kind, Profile (*find_profile)(const std::string&)) {
   std::vector<ObjectWriter> entries;

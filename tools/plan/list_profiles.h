@@ -1,4 +1,4 @@
-// The shipped profiles as people and programs read them: a table, or `ptdp.list/1` (described in
+// Lists the shipped profiles for people and programs: a table, or `ptdp.list/1` (described in
 // FORMATS.md).
 #pragma once
 
@@ -11,13 +11,14 @@
 
 namespace ptdp {
 
-/// The kinds that can be listed, as the command and the document name them.
+/// The kinds of profile that can be listed, as the command and the document name them.
 inline constexpr std::array kListedKinds = {
     NamedValue<ProfileKind>{ProfileKind::kModel, "models"},
     NamedValue<ProfileKind>{ProfileKind::kCluster, "clusters"},
     NamedValue<ProfileKind>{ProfileKind::kStack, "stacks"}};
 
-/// All profiles of a kind: models by size, each with the best published throughput of its shape.
+/// Returns the list of all profiles of a kind. Models come by size, each with the best published
+/// throughput of its shape.
 [[nodiscard]] std::string profile_list(ProfileKind kind, AnswerFormat format);
 
 }  // namespace ptdp

@@ -13,7 +13,7 @@
 namespace ptdp {
 namespace {
 
-constexpr std::int64_t kMostStages = kMostLayers + 2;  // each with a layer, and the ends alone
+constexpr std::int64_t kMostStages = kMostLayers + 2;  // a layer each, and both ends alone
 constexpr std::int64_t kMostPerSize = 100'000'000;
 constexpr std::int64_t kMostMicrobatches = 1'000'000;
 constexpr int kMicrobatchesPerRank = 4;
@@ -87,7 +87,7 @@ PipelinePartition partition_model_of(const CommandLine& line, const PartitionReq
                 std::to_string(kMostPerSize) + " sequences");
   }
   scenario.job.global_batch_size = num_microbatches * config.dp * config.micro_batch_size;
-  // Whatever the layers per stage will be: only what tp divides is in question.
+  // The layers per stage do not matter yet: this checks only what tp must divide.
   config.layers_per_stage = {scenario.job.model.num_layers};
   auto violation = find_split_violation({scenario, config});
   if (!violation && config.sequence_parallel && scenario.job.model.seq_length % config.tp != 0) {
@@ -101,7 +101,7 @@ PipelinePartition partition_model_of(const CommandLine& line, const PartitionReq
   return partition_model(scenario, config, request.memory.value_or(scenario.cluster.gpu.memory));
 }
 
-/// Of the list or the model that the line names.
+/// Reads the list of layers or the model that the line names, and partitions it.
 PipelinePartition read_partition(const CommandLine& line) {
   const PartitionRequest request = read_partition_request(line);
   const std::int64_t num_microbatches =

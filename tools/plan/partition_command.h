@@ -5,13 +5,15 @@
 
 namespace ptdp {
 
-/// The flags that only this command has.
+/// Adds the flags that only `ptdp-plan partition` has.
 void add_partition_flags(boost::program_options::options_description& flags);
 
-/// Throws Error for one of these flags: for the commands that would ignore them.
+/// Throws Error when a flag that only `partition` uses is given; for the commands that would ignore
+/// it.
 void refuse_partition_flags(const CommandLine& line);
 
-/// Prints the partition; returns the exit status.
+/// Partitions the list or model that the line names, prints the partition, and returns the exit
+/// status.
 [[nodiscard]] int run_partition(const CommandLine& line);
 
 }  // namespace ptdp

@@ -15,7 +15,8 @@
 namespace ptdp {
 namespace {
 
-/// Of a batch that nothing else is known of: Touvron et al. (arXiv:2307.09288) table 1.
+/// Tokens per iteration when nothing else gives a batch size. Source: Touvron et al.
+/// (arXiv:2307.09288), table 1.
 constexpr std::int64_t kUsualTokens = std::int64_t{4} << 20;
 constexpr std::int64_t kMostPlans = 10'000;
 constexpr std::int64_t kMostThreads = 1024;
@@ -69,7 +70,7 @@ std::string length_assumption(const ModelProfile& model) {
                            length, model.longest_sequence);
 }
 
-/// The stack as --precision says: in a precision, or with 8 bits as the name says.
+/// Returns the stack as --precision asks: at another precision, or with 8-bit linear layers.
 StackSpec at_chosen_precision(const StackSpec& stack, const CommandLine& line) {
   std::vector<NamedValue<std::optional<Precision>>> names;
   for (const auto& [precision, name] : kPrecisionNames) {

@@ -1,4 +1,4 @@
-// What the flags of ptdp-plan ask for.
+// Turns the flags of ptdp-plan into a planning request.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,23 @@
 
 namespace ptdp {
 
-/// What is planned for, and what was not said and is therefore assumed.
+/// What is planned for, and which values the flags left out and are therefore assumed.
 struct PlanRequest {
   Scenario scenario;
   std::int64_t gpus = 0;
   std::vector<std::string> assumptions;
 };
 
-/// The stack of --stack, else the default of the cluster that --cluster names. Throws Error.
+/// Returns the stack that --stack names, or the cluster's default stack without that flag. Throws
+/// Error for an unknown stack.
 [[nodiscard]] StackSpec find_stack_of(const CommandLine& line, const ClusterSpec& cluster);
 
-/// Read from the flags. Throw Error, naming the flag or the file, where one is missing, is not of
-/// its kind, or contradicts another.
+/// Reads the model, cluster, stack, batch and number of GPUs from the flags. Throws Error, naming
+/// the flag or file, when one is missing, not of its kind, or contradicts another.
 [[nodiscard]] PlanRequest read_request(const CommandLine& line);
+/// Reads the search options from the flags. Throws Error, naming the flag, for a bad value.
 [[nodiscard]] SearchOptions read_options(const CommandLine& line, std::int64_t gpus);
+/// Reads --tokens and --price. Throws Error for a bad value, and for --price without --tokens.
 [[nodiscard]] RunBudget read_budget(const CommandLine& line);
 
 }  // namespace ptdp

@@ -11,14 +11,14 @@
 namespace ptdp {
 namespace {
 
-/// The flag of a field: its key, with hyphens.
+/// Returns the flag of a configuration field: its key, with hyphens.
 std::string flag_of(std::string_view key) {
   std::string flag(key);
   std::replace(flag.begin(), flag.end(), '_', '-');
   return flag;
 }
 
-/// The names of all schedules that leave the optimizer as it is, as a list.
+/// Returns the names of all schedules that leave the optimizer as it is, as a list.
 std::string synchronous_schedules() {
   std::string list;
   for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
@@ -29,9 +29,10 @@ std::string synchronous_schedules() {
   return list;
 }
 
-/// Reads a list of schedules, which the stack need not run; "all" among them means all.
+/// Reads --schedule, a list of schedules that the stack need not be able to run; "all" stands for
+/// every one.
 std::vector<ScheduleKind> read_schedules(const CommandLine& line) {
-  using Choice = std::optional<ScheduleKind>;  // nothing for all
+  using Choice = std::optional<ScheduleKind>;  // nullopt for all
   std::vector<NamedValue<Choice>> names;
   for (const auto& [schedule, name] : kScheduleNames) {
     names.push_back({schedule, name});
@@ -52,7 +53,7 @@ std::vector<ScheduleKind> read_schedules(const CommandLine& line) {
   return schedules;
 }
 
-/// Throws Error where no kind of --recompute repeats what `flag` is about.
+/// Throws Error if --recompute excludes the kind of recomputation that another flag is about.
 void check_recompute(const SearchSpace& space, bool is_pinned, Repeats needed,
                      const std::string& flag) {
   const auto is_meant = [&](Recompute kind) { return repeats(kind) == needed; };
@@ -62,7 +63,7 @@ void check_recompute(const SearchSpace& space, bool is_pinned, Repeats needed,
   }
 }
 
-/// Throws Error for a flag that means nothing without another.
+/// Throws Error for a flag that means nothing without another flag.
 void check_companions(const SearchSpace& space) {
   check_recompute(space, space.recompute_modules.has_value(), Repeats::kModules,
                   "--recompute-modules");

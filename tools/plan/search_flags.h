@@ -8,13 +8,16 @@
 
 namespace ptdp {
 
-/// The most GPUs, and sequences, that a flag may ask for.
+/// The most GPUs that a flag may ask for.
 inline constexpr std::int64_t kMostGpus = 100'000'000;
+/// The most sequences per iteration that a flag may ask for.
 inline constexpr std::int64_t kLargestBatch = 1'000'000'000;
 
+/// Adds the flags of the search space, one for every configuration field.
 void add_search_flags(boost::program_options::options_description& flags);
 
-/// Reads them; throws Error where they cannot be, or contradict each other.
+/// Reads the search flags. Throws Error for a value that cannot be read, and for flags that
+/// contradict each other.
 [[nodiscard]] SearchSpace read_pins(const CommandLine& line);
 
 }  // namespace ptdp

@@ -27,10 +27,11 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 void request_end(int signal) {
   came = signal;
-  std::signal(signal, end_by_signal);  // the second one ends the process at once
+  std::signal(signal, end_by_signal);  // the second signal ends the process at once
 }
 
-/// What is ignored, as nohup and shells have it for what runs behind, stays so.
+/// Catches a signal. A signal that is ignored, as by nohup or for a background process of a shell,
+/// stays ignored.
 void handle(int signal) {
   struct sigaction before {};
   if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {

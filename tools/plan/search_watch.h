@@ -1,4 +1,4 @@
-// What ends a command's searches, by time or by a signal, and the line that says how far they are.
+// Ends a command's searches, by time or by a signal, and shows how far they are.
 #pragma once
 
 #include <chrono>
@@ -12,15 +12,17 @@ namespace ptdp {
 /// Seconds that a search may take unless --time-limit says otherwise.
 inline constexpr double kUsualTimeLimit = 10.0;
 
+/// Adds --time-limit.
 void add_time_limit(boost::program_options::options_description& flags);
-/// Throws Error for what is no number of seconds.
+/// Returns --time-limit [s]; kUsualTimeLimit without the flag. Throws Error for a value that is no
+/// number of seconds.
 [[nodiscard]] double read_time_limit(const CommandLine& line);
 
-/// The first SIGINT or SIGTERM ends searches as their time limit does, and a second one the
-/// process. There is one of this a process.
+/// Ends searches at the first SIGINT or SIGTERM as their time limit does; a second signal ends the
+/// process. A process has at most one SearchWatch.
 class SearchWatch {
  public:
-  /// Starts the clock: the limit is one for all searches of the command.
+  /// Starts the clock. The limit `seconds` is one for all searches of the command.
   SearchWatch(std::string program, double seconds);
   SearchWatch(const SearchWatch&) = delete;
   SearchWatch& operator=(const SearchWatch&) = delete;
@@ -28,14 +30,14 @@ class SearchWatch {
   SearchWatch& operator=(SearchWatch&&) = delete;
   ~SearchWatch();
 
-  /// Gives the options the limit, and on a terminal the line.
+  /// Gives `options` the time limit and, on a terminal, the progress line.
   void watch(SearchOptions& options);
-  /// Takes the line off the terminal.
+  /// Erases the progress line from the terminal.
   void clear();
 
-  /// The signal that came, or 0.
+  /// The signal that was received, or 0.
   [[nodiscard]] static int signal();
-  /// The exit status of an answer: where a signal came, what shells have for it.
+  /// The exit status of an answer: 0, or 128 + the signal that ended the search, as in shells.
   [[nodiscard]] static int status() { return signal() == 0 ? 0 : kSignalled + signal(); }
 
  private:

@@ -29,7 +29,8 @@ Seconds predicted_call(const Plan& plan, const CallEstimate& call) {
   return {};
 }
 
-/// Median of a rank's calls of this size, or of the action that makes one.
+/// Returns the median time of a rank's calls like `call`. Without such a recorded call, the time of
+/// the action that makes it counts.
 Seconds measured_call(const RankRecord& rank, const CallEstimate& call, std::size_t first_step) {
   std::vector<double> times;
   for (std::size_t step = first_step; step < rank.steps.size(); ++step) {

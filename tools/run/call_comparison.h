@@ -1,4 +1,5 @@
-// Calls of a group one by one: what the model and the transport expect of them, and what they took.
+// Compares single collective calls: what the model and the transport expect of them, and what they
+// took.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +11,10 @@
 
 namespace ptdp {
 
-/// Of each group and kind the largest call, on the first rank of a pipeline (tensor rank 0 of
-/// replica 0) that makes it: the median from `first_step` on. Empty where the transport estimates
-/// nothing. `predicted`: the plan as it ran; null where nothing is predicted of the run.
+/// Compares the largest call of each group and kind, on the first rank of a pipeline (tensor rank 0
+/// of replica 0) that makes it. The measured time is the median over steps from `first_step` on.
+/// Returns nothing when the transport estimates nothing. `predicted` is the plan as it ran, or null
+/// when nothing is predicted for the run.
 [[nodiscard]] std::vector<CallComparison> compare_calls(const RunRecord& record,
                                                         const ParallelConfig& config,
                                                         std::size_t first_step,

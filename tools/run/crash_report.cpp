@@ -16,14 +16,14 @@
 namespace ptdp {
 namespace {
 
-/// Where the stack of the main thread cannot grow.
+/// The stack of the signal handler, for when the main thread's stack cannot grow.
 std::array<char, std::size_t{64} * 1024> spare_stack;
 
 void tell_by_write(std::string_view text) {
   [[maybe_unused]] const ::ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-/// Whether there is a limit that a library may have met, or no room as it is.
+/// Whether address space is limited, or 16 MiB more cannot be mapped.
 bool lacks_address_space() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
@@ -39,7 +39,8 @@ bool lacks_address_space() {
   return false;
 }
 
-/// Runs wherever a thread faults: takes no lock and no memory.
+/// Reports a memory fault and ends the process. It runs wherever a thread faults, and so takes no
+/// lock and allocates no memory.
 void report_crash(int signal) {
   std::array<char, 128> place{};
   tell_by_write(program_invocation_short_name);

@@ -1,10 +1,10 @@
-// What a process says that a fault of memory ends.
+// Reports a memory fault that ends the process.
 #pragma once
 
 namespace ptdp {
 
-/// Names rank and action where SIGSEGV or SIGBUS ends the process. Where address space is short,
-/// that ends with status 4: libraries use memory that they did not get.
+/// Installs handlers that name rank and action when SIGSEGV or SIGBUS ends the process. If address
+/// space is short, the process ends with status 4: libraries use memory that they did not get.
 void report_crashes();
 
 }  // namespace ptdp

@@ -18,9 +18,9 @@ void leave_with_fault(int /*signal*/) {
   ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
 }
 
-/// What the other process does, which has no threads but this one. The system closes the other end
-/// of the pipe with the process that it guards; connections and locks of that are not to outlive
-/// it.
+/// Runs in the second process, which has only this thread, and never returns. The system closes the
+/// pipe's other end when the guarded process ends. Other descriptors are closed first, because the
+/// guarded process's connections and locks must not outlive it.
 [[noreturn]] void wait_for_end(pid_t guarded, int pipe_end, int milliseconds,
                                const std::string& line) {
   constexpr int kept = STDERR_FILENO + 1;
@@ -31,11 +31,12 @@ void leave_with_fault(int /*signal*/) {
   do {
     ready = ::poll(&polled, 1, milliseconds);
   } while (ready < 0 && errno == EINTR);
-  // A process that it started may keep the pipe open behind its end, and another get its number.
+  // The guarded process may have started another that keeps the pipe open, and its number may be
+  // reused.
   if (ready == 0 && ::getppid() == guarded) {
     [[maybe_unused]] const ::ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
     ::kill(guarded, SIGUSR2);
-    ::kill(guarded, SIGCONT);  // what is stopped takes the first signal then
+    ::kill(guarded, SIGCONT);  // a stopped process takes the first signal then
   }
   ::_exit(0);
 }
@@ -47,16 +48,16 @@ void guard_exit(std::optional<Seconds> limit, const std::string& line) {
   if (!limit || ::pipe2(ends.data(), O_CLOEXEC) != 0) {
     return;
   }
-  constexpr double longest = 1e6;  // [s], of which poll(2) can count milliseconds
+  constexpr double longest = 1e6;  // [s]; poll(2) can count that many milliseconds
   const auto milliseconds = static_cast<int>(1e3 * std::min(limit->value(), longest));
   std::signal(SIGUSR2, leave_with_fault);
   const pid_t guarded = ::getpid();
   if (::fork() == 0) {
-    std::signal(SIGINT, SIG_IGN);  // as the process that it guards, which ends it
+    std::signal(SIGINT, SIG_IGN);  // as the guarded process, which ends this one
     std::signal(SIGTERM, SIG_IGN);
     wait_for_end(guarded, ends[0], milliseconds, line);
   }
-  ::close(ends[0]);  // the other is closed with the process
+  ::close(ends[0]);  // the other end closes with this process
 }
 
 }  // namespace ptdp

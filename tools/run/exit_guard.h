@@ -1,4 +1,4 @@
-// Ends a process that is stopped on its way out, when nobody else is left to notice.
+// Ends a process that is stopped on its way out, when no other process is left to notice.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace ptdp {
 
-/// Starts a process that waits for the end of this one. Where that takes longer than `limit` it
-/// prints `line`, and this process ends with status kRuntimeFault, also if it is stopped. Does
-/// nothing without a limit, or where no process can be started.
+/// Starts a second process that waits for the end of this one. If the end takes longer than
+/// `limit`, the second process prints `line` and ends this one with status kRuntimeFault, even if
+/// it is stopped. Does nothing without a limit, or when no process can be started.
 void guard_exit(std::optional<Seconds> limit, const std::string& line);
 
 }  // namespace ptdp

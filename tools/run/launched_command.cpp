@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kHowToGetMpi =
     "install libopenmpi-dev (tools/install-dependencies) and build again with -DPTDP_MPI=ON";
 
-/// Whether MPI found the processes that the launcher started.
+/// Throws Error unless MPI found the processes that the launcher started.
 void check_size(const Launcher& launcher, const JobProcess& process) {
   if (launcher.size > 1 && process.size() != launcher.size) {
     throw Error(fmt::format("{} started {} processes, but MPI sees {}: {}", launcher.name,
@@ -35,7 +35,8 @@ void check_size(const Launcher& launcher, const JobProcess& process) {
   }
 }
 
-/// As run_command, without a word where another process says it.
+/// Runs a command as run_command() does, but says nothing unless `speaks`, because another process
+/// then reports.
 int run_quietly(const std::string& program, bool speaks, const std::function<int()>& command) {
   if (speaks) {
     return run_command(program, command);
@@ -47,7 +48,8 @@ int run_quietly(const std::string& program, bool speaks, const std::function<int
   }
 }
 
-/// Where nothing but this thread runs any more.
+/// Prints a message and ends the process with status kRuntimeFault, for when only this thread still
+/// runs.
 [[noreturn]] void leave(const std::string& program, const std::string& what) {
   tell(fmt::format("{}: {}\n", program, what));
   ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
@@ -69,7 +71,8 @@ std::unique_ptr<JobProcess> join_over_mpi(const std::string& program, const Laun
   return process;
 }
 
-/// PTDP_MEETING_TIMEOUT or the time of a phase in seconds, whichever is less.
+/// Returns how long processes may take to meet: PTDP_MEETING_TIMEOUT or the fixed deadline of a
+/// phase, whichever is less. Without either it is 120 s; nullopt means no limit.
 std::optional<Seconds> meeting_timeout(const MeetingPlace& place, const DeadlineRule& rule) {
   constexpr Seconds usual(120.0);
   if (rule.fixed) {
@@ -107,12 +110,13 @@ std::unique_ptr<JobProcess> join_over_tcp(const std::string& program, const Laun
   return join_tcp_job(options);
 }
 
-/// Joins a job; none with the status where that fails. Of MPI rank 0 alone speaks, since all meet
-/// the same fault; over TCP whoever does not hear that rank 0 speaks.
+/// The process of a job that this process joined, or null with the exit status if joining failed.
 struct Joined {
   std::unique_ptr<JobProcess> process;
   int status = 0;
 };
+/// Joins a job. With MPI only rank 0 reports a failure, since all ranks meet the same one. Over TCP
+/// a rank reports it unless it hears that rank 0 does.
 Joined join(const std::string& program, const Launcher& launcher, Transport transport,
             const DeadlineRule& rule) {
   Joined joined;
@@ -129,8 +133,9 @@ Joined join(const std::string& program, const Launcher& launcher, Transport tran
   return joined;
 }
 
-/// All come here, or the process leaves. Whoever is stopped behind its last word to the others is
-/// ended from beside, since a launcher waits for all.
+/// Waits for the end of all processes and returns the exit status, or ends this process after the
+/// limit. A guard process ends one that is stopped after its last message, because launchers wait
+/// for all.
 int finish(const std::string& program, JobProcess& process, std::optional<Seconds> limit,
            int status) {
   constexpr Seconds margin(1.0);
@@ -145,12 +150,13 @@ int finish(const std::string& program, JobProcess& process, std::optional<Second
     try {
       limited.emplace(own,
                       [&] { leave(program, text(process.awaited_at_end(), "for its last call")); });
-    } catch (const Error&) {  // No thread is to be had: then without.
+    } catch (const Error&) {  // No thread could be started: goes on without the limit.
     }
   }
   const int ended = process.finish(status);
   if (const std::string loss = process.loss(); status == 0 && ended != 0 && !loss.empty()) {
-    tell(fmt::format("{}: the end: {}\n", program, loss));  // nobody waits who would throw it
+    // no other caller is left to throw it to
+    tell(fmt::format("{}: the end: {}\n", program, loss));
   }
   return ended;
 }
@@ -173,7 +179,7 @@ int run_in_job(const std::string& program, const Launcher& launcher, Transport t
   return finish(program, *joined.process, phase_deadline(rule), status);
 }
 
-/// Of the first such flag among the arguments; empty where there is none.
+/// Returns the value of the first such flag among the arguments; empty without one.
 std::string_view value_of_flag(int argc, const char* const* argv, std::string_view flag) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];

@@ -1,4 +1,4 @@
-// A command that a launcher may have started once for every rank.
+// Runs a command that a launcher may have started once for every rank.
 #pragma once
 
 #include <functional>
@@ -12,31 +12,36 @@
 
 namespace ptdp {
 
-/// How the processes of a run meet; with threads there is one.
+/// How the processes of a run meet. With kThreads there is one process, whose threads are the
+/// ranks.
 enum class Transport { kThreads, kMpi, kTcp };
 
-/// What `--transport` says, else what the launcher means: MPI under mpirun, mpiexec and srun with a
-/// PMI, TCP under torchrun and srun without one, and where this program was built without MPI, as
-/// long as the environment tells the host of rank 0; threads without a launcher, and where torchrun
-/// or srun started one process. Throws Error where the process would be one of several that run the
-/// same ranks: threads under a launcher of several processes, MPI that this program was built
-/// without.
+/// Returns the transport that `asked` (--transport) names, or else the one that the launcher
+/// implies:
+/// - MPI under mpirun, mpiexec, and srun with a PMI;
+/// - TCP under torchrun and srun without a PMI, and in a build without MPI, if the environment
+/// names rank 0's host;
+/// - threads without a launcher, and when torchrun or srun started one process.
+/// Throws Error when several processes would each run all ranks as threads. Also throws Error for
+/// MPI in a build without it, and when processes have no way to meet.
 [[nodiscard]] Transport choose_transport(const Launcher& launcher, std::optional<Transport> asked,
                                          bool is_built_with_mpi);
 
-/// The value of `--transport threads|mpi|tcp` among the arguments; none where it is missing, says
-/// how tensors travel and not how processes meet (nccl), or is no transport, which the command
-/// itself complains about.
+/// Returns the value of `--transport threads|mpi|tcp` among the arguments. Returns nullopt when the
+/// flag is missing or is nccl, which says how tensors travel and not how processes meet. Returns
+/// nullopt for an unknown transport, too: the command itself refuses that.
 [[nodiscard]] std::optional<Transport> transport_flag(int argc, const char* const* argv);
 
-/// Runs a command as run_command() does; `command` is given this process of the job, or null where
-/// ranks are threads. Of several processes one speaks of each fault, and all return its status.
+/// Runs a command as run_command() does. `command` receives this process of the job, or null when
+/// ranks are threads. With several processes, one process reports each fault and all return its
+/// status.
 [[nodiscard]] int run_launched_command(const std::string& program, int argc,
                                        const char* const* argv,
                                        const std::function<int(JobProcess* process)>& command);
 
-/// What `--deadline` among the arguments means for the start and the end of a job; as without the
-/// flag where its value is none, which the command itself complains about.
+/// Returns the deadline rule that `--deadline` among the arguments sets for the start and end of a
+/// job. Returns the default rule when the flag is missing or its value is bad: the command itself
+/// refuses a bad value.
 [[nodiscard]] DeadlineRule deadline_flag(int argc, const char* const* argv);
 
 }  // namespace ptdp

@@ -8,7 +8,7 @@
 namespace ptdp {
 namespace {
 
-/// What is left of `span` beside `others`, which do not overlap one another.
+/// Returns the part of `span` outside of `others`, which do not overlap one another [s].
 double length_beside(const Span& span, const std::vector<Span>& others) {
   double left = span.length().value();
   for (const Span& other : others) {
@@ -19,7 +19,7 @@ double length_beside(const Span& span, const std::vector<Span>& others) {
   return left;
 }
 
-/// The passes of a step, collectives included.
+/// Returns the spans of the passes of a step, collectives included.
 std::vector<Span> passes_of(const std::vector<Action>& order, const StepRecord& step) {
   std::vector<Span> passes;
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -45,7 +45,7 @@ Seconds time_of(const std::vector<Action>& order, const StepRecord& step, Action
   return time;
 }
 
-/// What is measured, and of what.
+/// The record of a run, with the schedule and the configuration that it ran.
 struct Steps {
   const Schedule& schedule;
   const ParallelConfig& config;
@@ -56,8 +56,8 @@ struct Steps {
   }
 };
 
-/// Of what several ranks wait for at the end of a step, the time of the last to come: what it takes
-/// by itself.
+/// Returns the least time of any rank in actions of `kind`, at which all ranks wait for one
+/// another. The last rank to arrive waits for no other, so this is the time of the operation alone.
 Seconds rendezvous_time(const Steps& steps, std::size_t step, ActionKind kind) {
   std::optional<Seconds> least;
   for (std::size_t rank = 0; rank < steps.record.ranks.size(); ++rank) {
@@ -72,7 +72,8 @@ Seconds rendezvous_time(const Steps& steps, std::size_t step, ActionKind kind) {
   return least.value_or(Seconds(0.0));
 }
 
-/// The terms of that rank of a stage which computes longest in a step; no bubble.
+/// Returns the terms of the rank, among those of one pipeline rank, that computes longest in a
+/// step; no bubble.
 RunTerms terms_of_rank(const Steps& steps, int stage, std::size_t step) {
   std::optional<RunTerms> slowest;
   for (std::size_t rank = 0; rank < steps.record.ranks.size(); ++rank) {
@@ -128,7 +129,8 @@ RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step) {
   }
   RunTerms terms;
   for (const SubSpan& sub : step.sub_spans) {
-    // What gathers a message that came in parts ends before the pass that takes it begins.
+    // The collective that gathers a message sent in parts ends before the pass that takes it
+    // begins.
     const bool is_message = sub.span.start < step.actions[sub.action].start;
     const RunTerm term = is_message                      ? RunTerm::kPipelineMessages
                          : sub.group == CallGroup::kData ? RunTerm::kDataParallel

@@ -1,4 +1,4 @@
-// Where the time of measured steps goes, term by term as it is predicted.
+// Splits the time of measured steps into the terms that a prediction has.
 #pragma once
 
 #include <cstddef>
@@ -12,32 +12,34 @@
 
 namespace ptdp {
 
-/// The place of a rank in the pipeline: ranks are numbered tensor first, then data, then pipeline.
+/// Returns the pipeline rank of a global rank. Ranks are numbered tensor first, then data, then
+/// pipeline.
 [[nodiscard]] int pipeline_rank(const ParallelConfig& config, std::size_t rank);
 
-/// When each step ended after the one before [s]; where the first rank starts later (there is none
-/// before, or a checkpoint was written), from then.
+/// Returns how long each step took after the end of the step before [s]. For the first step, and
+/// after a checkpoint was written, the time counts from the start of its first rank.
 [[nodiscard]] std::vector<double> measured_step_times(const RunRecord& record);
 
-/// Steps of which the record holds the actions, those before `warm_up` left out: from this one on.
+/// Returns the first step, from `warm_up` on, whose actions the record still holds.
 [[nodiscard]] std::size_t first_detailed_step(const RunRecord& record, std::size_t warm_up);
 
-/// What one rank did in a step with all its actions: messages, data and tensor parallelism as far
-/// as it computed nothing meanwhile, the all-reduces of the tied embedding and of the norm with
-/// what it waits there. No bubble.
+/// Returns the terms of what one rank did in a step whose actions are all recorded. Messages, data
+/// and tensor parallelism count only as far as the rank computed nothing meanwhile. The all-reduces
+/// of the tied embedding and of the norm include the rank's waiting there. There is no bubble term.
 [[nodiscard]] RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step);
 
-/// The median of each term. 0 for no steps.
+/// Returns the median of each term over `steps`; 0 for no steps.
 [[nodiscard]] RunTerms medians(const std::vector<RunTerms>& steps);
 
-/// The medians over the steps from `first_step` on, of the stage whose ranks compute longest and
-/// so pace the others: in each step, of that rank of it which computes longest. What all wait for
-/// at the end of a step counts as long as the last to come takes for it; the bubble is what is left
-/// of the step.
+/// The terms of the pipeline rank that computes longest and so paces the others, as medians over
+/// steps. `stage` is that pipeline rank. In each step the terms are those of its global rank that
+/// computes longest. What all ranks wait for at the end of a step counts as long as it takes the
+/// last rank to arrive. The bubble is the rest of the step.
 struct MeasuredTerms {
   int stage = 0;
   RunTerms terms;
 };
+/// Measures the terms over the steps from `first_step` on.
 [[nodiscard]] MeasuredTerms measure_terms(const Schedule& schedule, const ParallelConfig& config,
                                           const RunRecord& record, std::size_t first_step);
 

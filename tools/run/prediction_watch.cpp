@@ -15,19 +15,19 @@
 namespace ptdp {
 namespace {
 
-/// The place in the pipeline of the rank that tells of its steps: it knows the loss.
+/// Returns the pipeline rank whose steps are observed: the one that knows the loss.
 int telling_stage(const Schedule& schedule) {
   return rank_of(schedule, num_stages(schedule) - 1, 0);
 }
 
-/// Times of an iteration and its terms.
+/// Predicted and measured time of an iteration, with its terms.
 struct Judged {
   Measured<Seconds> time;
   std::int64_t steps = 0;
   std::vector<TermComparison> terms;
 };
 
-/// Nothing where the prediction is near enough.
+/// Returns the warning for a prediction that is too far off; nullopt when it is near enough.
 std::optional<std::string> warning_of(const Judged& run, const std::string& report_file) {
   const double error = run.time.predicted / run.time.measured - 1.0;
   if (run.terms.empty() || std::abs(error) <= kToleratedError) {

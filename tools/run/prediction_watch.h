@@ -1,4 +1,4 @@
-// Whether a run takes as long as was predicted, told while it goes on.
+// Warns during a run when it takes longer or shorter than predicted.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,39 @@
 
 namespace ptdp {
 
-/// Measured steps after which a prediction is judged, or all of a shorter run.
+/// Measured steps after which a prediction is judged; a shorter run is judged after all its steps.
 inline constexpr std::int64_t kJudgedSteps = 10;
-/// Share of the measured time by which a prediction may be off.
+/// Largest tolerated error of a prediction, as a share of the measured time.
 inline constexpr double kToleratedError = 0.20;
 
-/// Looks at the steps of the rank that tells of them. Says nothing of what is not predicted, and
-/// corrects nothing. The report may ask from another thread than the one that observes.
+/// Watches the steps of the rank that reports them (the one that knows the loss). Says nothing when
+/// the run is not predicted, and corrects nothing. Thread-safe: the report may be made on another
+/// thread than observe().
 class PredictionWatch {
  public:
-  /// `run` must outlive it. `report_file`: what the warning calls the run's report.
+  /// `run` must outlive the watch. `report_file` is what the warning calls the run's report.
   PredictionWatch(const PreparedRun& run, std::int64_t warm_up, std::string report_file);
 
-  /// A warning, once, where the steps so far are enough and too far off: with the term that is off
-  /// most and the command that refits. The step's record must be there.
+  /// Takes one step and returns a warning, once, when enough steps are too far from the prediction.
+  /// The warning names the term with the largest error and the command that refits the profile.
+  /// `step.record` must not be null.
   [[nodiscard]] std::optional<std::string> observe(const StepProgress& step);
-  /// The same at the end of a run that was too short for it.
+  /// Judges a run that ended before kJudgedSteps, and returns a warning if it is too far from the
+  /// prediction.
   [[nodiscard]] std::optional<std::string> finish();
-  /// What belongs into the run's report: what was said here or, where another process was told of
-  /// the steps, what the report itself says.
+  /// Returns the warnings for the run's report. These are what this watch said or, if another
+  /// process observed the steps, what the report's own times give.
   [[nodiscard]] std::vector<std::string> warnings(const RunReport& report) const;
 
  private:
-  /// With the mutex held.
+  /// Compares the observed steps with the prediction; requires the mutex to be held.
   [[nodiscard]] std::optional<std::string> judge();
 
   const PreparedRun& run_;
   std::int64_t warm_up_ = 0;
   std::string report_file_;
-  mutable std::mutex mutex_;  ///< Of what follows.
+  /// Guards the members below: times_, terms_, has_judged_ and warning_.
+  mutable std::mutex mutex_;
   std::vector<double> times_;
   std::vector<RunTerms> terms_;
   bool has_judged_ = false;

@@ -17,14 +17,14 @@
 namespace ptdp {
 namespace {
 
-/// How a process's preparation ended, and what all must agree on.
+/// How a process's preparation ended, with digests of the inputs that all must agree on.
 struct Outcome {
   int status = 0;
   std::string host;
   std::vector<std::uint64_t> digests;
 };
 
-/// FNV-1a, 64 bits: tells files apart that differ by accident.
+/// Returns the 64-bit FNV-1a digest of a text: it tells apart files that differ by accident.
 std::uint64_t digest(std::string_view text) {
   std::uint64_t hash = 0xCBF29CE484222325U;
   for (const char c : text) {
@@ -45,7 +45,8 @@ template <class Number>
 Number take_number(std::string_view& text) {
   Number number{};
   const auto end = std::from_chars(text.data(), text.data() + text.size(), number).ptr;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);  // and what follows it
+  // and the character after it
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
   return number;
 }
 
@@ -59,11 +60,12 @@ Outcome parse_outcome(const std::string& text) {
   return outcome;
 }
 
-/// What rank 0 makes of all outcomes: which rank speaks of a fault, and the status of all.
+/// What rank 0 concludes from all outcomes: the status of all ranks, and the rank that reports the
+/// fault.
 struct Verdict {
   int status = 0;
   int speaker = 0;
-  std::string mismatch;  ///< What rank 0 is to say, unless it failed itself.
+  std::string mismatch;  ///< What rank 0 reports when inputs differ.
 };
 
 Verdict judge(const std::vector<Outcome>& outcomes, const std::vector<SharedInput>& inputs) {
@@ -86,7 +88,7 @@ Verdict judge(const std::vector<Outcome>& outcomes, const std::vector<SharedInpu
   return {};
 }
 
-/// Throws what this rank is to say of its own fault.
+/// Throws this rank's own fault, with its rank and host unless it is rank 0.
 [[noreturn]] void speak(const JobProcess& process, const std::exception_ptr& failure) {
   if (process.rank() == 0) {
     std::rethrow_exception(failure);

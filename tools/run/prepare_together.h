@@ -1,4 +1,4 @@
-// What the processes of a job read before they start, and agree on.
+// Lets the processes of a job prepare and agree on their inputs before they start.
 #pragma once
 
 #include <exception>
@@ -12,31 +12,33 @@
 
 namespace ptdp {
 
-/// What prepare_together() throws where another process speaks of the fault.
+/// Thrown by prepare_together() on a process when another process reports the fault.
 struct SpokenElsewhere {
   int status = 0;
 };
-/// The exit status that a command ends with where this was thrown.
+/// Returns the exit status with which a command ends after this exception.
 [[nodiscard]] int status_of(const std::exception_ptr& failure);
 
-/// Something that must be equal on all processes of a job.
+/// An input that must be equal on all processes of a job.
 struct SharedInput {
-  std::string name;  ///< For messages: "the plan", "the command line".
+  std::string name;  ///< Name in messages: "the plan", "the command line".
   std::string content;
 };
 
-/// Runs `prepare` on every process of a job, and returns on all or on none: where one fails, that
-/// one throws, naming its rank and host unless it is rank 0, and so does rank 0 where a rank has
-/// another input than its own; the others end without a word. A rank of which nothing is heard
-/// within `limit` ends all. Without a process just calls it.
+/// Runs `prepare` on every process of a job, and returns on all processes or on none. If `prepare`
+/// fails on a rank, the first such rank throws that error, with its rank and host unless it is rank
+/// 0. If a rank has another input than rank 0, rank 0 throws Error. All other ranks throw
+/// SpokenElsewhere. A rank from which nothing is heard within `limit` ends all. Without a process,
+/// only calls `prepare`.
 void prepare_together(JobProcess* process, std::optional<Seconds> limit,
                       const std::function<std::vector<SharedInput>()>& prepare);
 
-/// "PLACE: rank 1 on host H waits WHAT; expected at most 4 s (--deadline)": a phase without a
-/// watchdog that has lasted too long.
+/// Returns the message for a phase without a watchdog that lasted too long: "PLACE: rank 1 on host
+/// H waits WHAT; expected at most 4 s (--deadline)".
 [[nodiscard]] std::string waited(const std::string& place, int rank, const std::string& host,
                                  const std::string& what, Seconds limit);
-/// A rank's own limit: rank 0 speaks first, and what it does then ends the others before they do.
+/// Returns a rank's own time limit: `limit` for rank 0, half a second more for the others. Rank 0
+/// thus reports first and ends the others before their limits.
 [[nodiscard]] std::optional<Seconds> own_limit(std::optional<Seconds> limit, int rank);
 
 }  // namespace ptdp

@@ -13,15 +13,15 @@
 namespace ptdp {
 namespace {
 
-using PassKey = std::pair<ActionKind, int>;  ///< Kind and stage.
+using PassKey = std::pair<ActionKind, int>;  ///< Kind and virtual stage.
 
 bool is_measured(ActionKind kind) {
   return duration_of(kind) != nullptr || kind == ActionKind::kReduceNorm ||
          kind == ActionKind::kOptimizer;
 }
 
-/// Of every action of a step, without the collectives in it; those that gather a message end before
-/// the pass begins.
+/// Returns the time of every action of a step without the collectives in it [s]. Collectives that
+/// gather a message end before the pass begins, and are not subtracted.
 std::vector<double> times_without_collectives(const StepRecord& step) {
   std::vector<double> times;
   times.reserve(step.actions.size());

@@ -1,4 +1,4 @@
-// What the rehearsal of a rank measured, as it is composed and reported.
+// Turns what the rehearsal of a rank measured into the values that are composed and reported.
 #pragma once
 
 #include <vector>
@@ -11,17 +11,18 @@
 
 namespace ptdp {
 
-/// The medians over the recorded steps: of passes without the collectives in them, of the norm and
-/// the optimizer. `rank`: of the pipeline.
+/// Returns the rank's medians over the recorded steps: times of passes without the collectives in
+/// them, of the norm and of the optimizer. `rank` is a pipeline rank.
 [[nodiscard]] RehearsedTimes rehearsed_times(const TrainingSettings& settings, int rank,
                                              const RehearsalRecord& record);
 
-/// What was allocated, by category, beside what is predicted without the stack's reserve.
+/// Compares allocated memory with the prediction, by category. The prediction excludes the stack's
+/// reserve.
 [[nodiscard]] std::vector<RehearsedMemory> compare_rehearsed_memory(
     const MemoryBreakdown& predicted, const RehearsalRecord& record);
 
-/// The rank beside what is predicted of it, but for its memory. `plan`: at full size, as it was
-/// composed; `settings`: as the rank was rehearsed.
+/// Compares the rehearsed rank with its prediction, except for its memory. `plan` is the full-size
+/// plan that was composed; `settings` are those with which the rank was rehearsed.
 [[nodiscard]] RehearsedRank rehearsed_rank(const Plan& plan, const TrainingSettings& settings,
                                            const RehearsedTimes& times,
                                            const RehearsalRecord& record,

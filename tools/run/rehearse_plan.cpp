@@ -33,22 +33,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// More than caches hold.
+/// Largest simulated memory of other ranks: more than caches hold.
 constexpr Bytes kMostMemoryOfOthers(64.0 * 1024.0 * 1024.0);
 
-/// What is rehearsed, and by whose model the rest is told.
+/// What is rehearsed, and the plan whose model predicts the rest.
 struct Rehearsed {
   Plan given;
-  Plan plan;  ///< With the stack that predictions and messages are of, at the precision that runs.
+  /// The plan with the stack that predictions and messages use, at the precision of the run.
+  Plan plan;
   RunRequest request;
-  std::vector<int> ranks;                    ///< Of the pipeline, ascending.
-  std::vector<MemoryBreakdown> memory = {};  ///< By rank of the pipeline, as this runtime holds it.
-  Bytes memory_of_others;                    ///< RehearsalOptions.
+  std::vector<int> ranks;  ///< Pipeline ranks to rehearse, ascending.
+  /// Predicted memory of this runtime, by pipeline rank.
+  std::vector<MemoryBreakdown> memory = {};
+  Bytes memory_of_others;  ///< See RehearsalOptions::memory_of_others.
   RehearsalBasis basis;
 };
 
-/// Ends the process where a signal came and the rank does not end: a device is given work for
-/// longer than a second.
+/// Ends the process half a second after a signal if the rehearsed rank has not ended by then. A
+/// device may have been given more than a second of work.
 class InterruptWatch {
  public:
   InterruptWatch(const std::atomic<int>& interrupt, const std::string& program)
@@ -98,7 +100,8 @@ StackSpec own_stack(const Plan& plan, Precision precision) {
   return at_precision(find_stack(is_host_plan(plan) ? "ptdp-cpu" : "ptdp-cuda"), precision);
 }
 
-/// Memory as this runtime holds it, whatever stack times are predicted with.
+/// Returns the memory that this runtime is predicted to hold, by pipeline rank, whatever stack
+/// predicts the times.
 std::vector<MemoryBreakdown> own_memory(const PreparedRun& run) {
   Scenario scenario = run.plan.scenario;
   if (scenario.stack.memory_model != MemoryModel::kPtdp) {
@@ -107,8 +110,9 @@ std::vector<MemoryBreakdown> own_memory(const PreparedRun& run) {
   return memory_by_rank({scenario, run.plan.config});
 }
 
-/// The plan as this runtime would be predicted to run it, where its stack is another; notes what
-/// differs.
+/// Returns the plan with this runtime's stack if it is for another stack, and notes the difference
+/// in `basis`. Returns the plan unchanged, with a note, when this runtime's stack cannot be
+/// predicted.
 Plan with_own_stack(const Plan& plan, RehearsalBasis& basis) {
   const StackSpec& stack = plan.scenario.stack;
   if (stack.memory_model == MemoryModel::kPtdp) {
@@ -153,7 +157,8 @@ RehearsalBasis complete_basis(RehearsalBasis basis, const Plan& given, const Pre
   return basis;
 }
 
-/// What the other ranks hold that share a core with one, of a plan with more ranks than cores.
+/// Returns the memory of the other ranks that share a core with the rehearsed one [B]; 0 unless a
+/// node has more ranks than cores.
 Bytes memory_of_others(const Rehearsed& rehearsed, const PreparedRun& run) {
   const ClusterSpec& cluster = run.plan.scenario.cluster;
   const int ranks = ranks_on_node(run.plan.config, cluster);
@@ -175,7 +180,7 @@ PreparedRun prepare_rank(const Rehearsed& rehearsed, int rank) {
   return prepare_run(rehearsed.plan, request);
 }
 
-/// Refuses a rank that cannot fit as it is predicted.
+/// Throws Error(kNothingFits) for a rank that is predicted not to fit.
 void check_memory(const PreparedRun& run, const Rehearsed& rehearsed, int rank) {
   const MemoryBreakdown& predicted = rehearsed.memory[static_cast<std::size_t>(rank)];
   const Bytes needed = predicted.total() - predicted.reserve;
@@ -210,7 +215,7 @@ void check_memory(const PreparedRun& run, const Rehearsed& rehearsed, int rank) 
               ExitStatus::kRuntimeFault);
 }
 
-/// A line per step, at most one a second.
+/// Prints a line per step, at most one a second.
 class RehearsalProgress {
  public:
   RehearsalProgress(int rank, int pp, std::int64_t steps) : rank_(rank), pp_(pp), steps_(steps) {}

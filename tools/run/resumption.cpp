@@ -11,8 +11,9 @@
 namespace ptdp {
 namespace {
 
-/// "nothing to do: kept/step-00000008 is of step 8 of 8": a job that is queued again after its end
-/// keeps the report that it has.
+/// Returns the line for a job that was queued again after its end: "nothing to do:
+/// kept/step-00000008 is of step 8, and --steps 8 is the training's length". Such a job keeps the
+/// report that it has.
 std::string nothing_to_do(const CommandLine& line, const Checkpoint& checkpoint,
                           std::int64_t steps) {
   const auto report = line.text("output");

@@ -1,4 +1,4 @@
-// Where a run of ptdp-run begins, and how many steps that leaves.
+// Decides where a run of ptdp-run begins, and how many steps that leaves.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,18 @@
 
 namespace ptdp {
 
-/// The checkpoint that --resume goes on from. None where its directory is that of --save and has
-/// none yet: a job that is queued again has one command line.
+/// Opens the checkpoint that --resume goes on from. Returns nullopt without --resume. Also returns
+/// nullopt when --save names the same directory and it has no checkpoint yet: a requeued job keeps
+/// one command line.
 [[nodiscard]] std::optional<Checkpoint> open_checkpoint(const CommandLine& line);
 
-/// Takes the steps that are done off those of the training: the request is then of this run, may be
-/// of 0 steps, and its warm-up leaves one to measure.
+/// Subtracts the `done` steps from those of the training, which leaves the request with this run's
+/// steps, possibly 0. Shortens the warm-up so that at least one step is measured.
 void leave_done_steps(RunRequest& request, std::int64_t done);
 
-/// Lines that say where a run with --resume begins: which checkpoint, which it passed over, and
-/// what is another in the run that saved it; of --quiet those alone that warn, or that all is done.
-/// `request`: of this run.
+/// Returns lines that say where a run with --resume begins. They name the checkpoint, those passed
+/// over, and what differs from the run that saved it. With --quiet only lines that warn, or that
+/// say all is done, remain. `request` is that of this run, after leave_done_steps().
 [[nodiscard]] std::vector<std::string> describe_start(const CommandLine& line,
                                                       const RunRequest& request,
                                                       const std::optional<Checkpoint>& resumed);

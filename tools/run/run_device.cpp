@@ -113,7 +113,7 @@ void check_nccl_placement(const RunDevice& device, const Plan& plan, const RankP
         "--transport nccl: the ranks run on the host; expected ranks on GPUs, or --transport " +
         std::string(rank.are_processes ? "mpi or tcp" : "threads"));
   }
-  // Where a launcher gives each process a GPU of its own, every one of them sees one.
+  // A launcher may give each process one GPU of its own; then each process sees only that one.
   const bool sees_own = rank.are_processes && device.gpus.size() == 1;
   if (!sees_own && rank.ranks_here > static_cast<int>(device.gpus.size())) {
     throw Error(
@@ -122,7 +122,7 @@ void check_nccl_placement(const RunDevice& device, const Plan& plan, const RankP
                     plural(rank.ranks_here, "rank"), plural(std::ssize(device.gpus), "GPU"),
                     rank.are_processes ? "mpi or tcp" : "threads"));
   }
-  // NVLink reaches beyond one machine where a domain has more GPUs than a machine has.
+  // NVLink spans several machines when an NVLink domain has more GPUs than one machine.
   constexpr int most_gpus_of_machine = 8;
   const int tp = plan.config.tp;
   const bool is_whole = rank.ranks_here % tp == 0 && rank.place % tp == rank.rank % tp;

@@ -1,4 +1,4 @@
-// What the ranks of a run compute on: cores of this host, or its GPUs.
+// Chooses what the ranks of a run compute on: cores of this host, or its GPUs.
 #pragma once
 
 #include <memory>
@@ -12,52 +12,58 @@
 
 namespace ptdp {
 
+/// The host, or the GPUs of this machine.
 struct RunDevice {
   DeviceKind kind = DeviceKind::kCpu;
-  std::vector<Gpu> gpus = {};  ///< With kCuda, those of this machine.
+  std::vector<Gpu> gpus = {};  ///< The GPUs of this machine; empty with kCpu.
 
   [[nodiscard]] bool is_gpu() const { return kind == DeviceKind::kCuda; }
-  /// "cpu", or "cuda: " and the GPUs' names, each once.
+  /// Returns "cpu", or "cuda: " and the GPUs' names, each once.
   [[nodiscard]] std::string name() const;
-  /// Of all GPUs that ranks are spread over.
+  /// Total memory of all GPUs in `gpus` [B].
   [[nodiscard]] Bytes memory() const;
-  /// Place in `gpus` of the one that the rank at `place` of this machine uses; they take turns.
+  /// Index in `gpus` of the GPU for the rank at `place` on this machine; ranks take turns over the
+  /// GPUs.
   [[nodiscard]] int gpu_of(int place) const { return place % static_cast<int>(gpus.size()); }
 };
 
-/// For ranks that are threads of one process: these read each other's memory, and share the first
-/// GPU.
+/// Returns the device for ranks that are threads of one process. It has at most the first GPU,
+/// because such ranks read each other's memory.
 [[nodiscard]] RunDevice shared_by_threads(RunDevice device);
 
-/// Whether what stands for a GPU in the plan's profile is a core of a host.
+/// Whether the plan is for a host: its profile's GPU is then a core, with one multiprocessor.
 [[nodiscard]] bool is_host_plan(const Plan& plan);
 
-/// What `asked` says, else GPUs where the plan is for them, runs at full size, and there are any:
-/// a plan for a host, a shrunk one and a machine without a GPU run on the host. Throws Error:
-/// kBadInput where `asked` is for GPUs in a build without CUDA, kRuntimeFault where there is none.
+/// Returns the device that `asked` names. Without `asked`, returns GPUs if the plan is for GPUs,
+/// runs at full size, and there are any; else the host. Throws Error(kBadInput) when GPUs are asked
+/// for in a build without CUDA. Throws Error(kRuntimeFault) when GPUs are asked for and there are
+/// none.
 [[nodiscard]] RunDevice choose_device(std::optional<DeviceKind> asked, const Plan& plan,
                                       bool shrinks);
 
-/// Whether the device is what the plan's prediction is for: of a host plan a host, else GPUs all of
-/// the plan's kind, by multiprocessors and memory (to 10 %: data sheets round, drivers keep some).
+/// Whether the device is what the plan's prediction is for. A host plan needs a host. Another plan
+/// needs all GPUs of its kind: equal multiprocessors, and memory within 10 %, since data sheets
+/// round and drivers keep some.
 [[nodiscard]] bool is_planned_gpu(const RunDevice& device, const Plan& plan);
-/// Throws Error(kBadInput) for GPUs of another kind than the plan's, unless that is allowed, or the
-/// plan is for a host.
+/// Throws Error(kBadInput) for GPUs of another kind than the plan's. Does nothing when
+/// `allows_other` is set, on a host, or for a host plan.
 void check_gpu_type(const RunDevice& device, const Plan& plan, bool allows_other);
 
-/// Where a rank is.
+/// The place of a rank on its machine.
 struct RankPlacement {
   int rank = 0;
-  int place = 0;       ///< Of the process among those of its machine.
-  int ranks_here = 1;  ///< Of its machine.
+  int place = 0;       ///< Place of the rank's process among the processes of its machine, from 0.
+  int ranks_here = 1;  ///< Number of ranks on this machine.
+  /// Whether each rank is a process, not a thread.
   bool are_processes = false;
 };
-/// Throws Error(kBadInput) where ranks that NCCL is to connect have no GPU each, or where a
-/// tensor-parallel group lies on several machines without NVLink between them. Each process checks
-/// its own rank: all are placed well where none throws.
+/// Throws Error(kBadInput) if ranks cannot use NCCL as they are placed: on a host, or with fewer
+/// GPUs than ranks. Also throws it if a tensor-parallel group spans machines without NVLink between
+/// them. Each process checks only its own rank; all ranks are well placed if no process throws.
 void check_nccl_placement(const RunDevice& device, const Plan& plan, const RankPlacement& rank);
 
-/// What to say, once, where ranks share GPUs; empty where they do not.
+/// Returns a note that ranks share GPUs, to be told once; empty when each rank has a GPU or runs on
+/// the host.
 [[nodiscard]] std::string sharing_note(const RunDevice& device, int ranks_here,
                                        bool are_processes = false);
 

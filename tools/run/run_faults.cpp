@@ -21,7 +21,7 @@
 namespace ptdp {
 namespace {
 
-constexpr Seconds kLongestUsualStep{15.0};  // of a GPU
+constexpr Seconds kLongestUsualStep{15.0};  // of a step on a GPU, if it is not predicted
 
 std::atomic<int> interrupt_signal = 0;
 std::atomic<bool> stop_requested = false;
@@ -29,7 +29,7 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_alw
 
 void interrupt(int signal) {
   interrupt_signal = signal;
-  // The second one, whichever of the two it is, ends the process at once.
+  // The second signal, SIGINT or SIGTERM, ends the process at once.
   std::signal(SIGINT, end_by_signal);
   std::signal(SIGTERM, end_by_signal);
 }
@@ -42,8 +42,8 @@ Bytes bytes_of_count(std::int64_t count) {
   return Bytes(static_cast<double>(count));
 }
 
-/// What a rank whose memory did not suffice had, by what it was for; the rest comes and goes in a
-/// step. Empty where it did not get as far.
+/// Returns what a rank that ran out of memory had allocated, by category. "The rest" comes and goes
+/// within a step. Empty if the rank had not yet allocated weights.
 std::string actual_by_category(const EarlyEnd& end) {
   const KeptMemory& kept = end.out_of_memory_kept;
   if (kept.weights == 0) {
@@ -89,7 +89,7 @@ void add_predicted(DeadlineRule& rule, const PreparedRun& run) {
   }
   if (run.device.is_gpu()) {
     rule.prepares_in_first = true;
-    // A rank asks for all of a step and then waits for all of it within one action.
+    // Within one action a rank launches a whole step and then waits for all of it.
     const Seconds step =
         run.is_predicted ? run.executed.predicted.iteration_time.value : kLongestUsualStep;
     rule.least = std::max(rule.least, 20.0 * step);
@@ -167,7 +167,7 @@ SavingLock::SavingLock(const std::filesystem::path& directory) {
     const std::string owner = std::to_string(::getpid()) + '\n';
     if (::ftruncate(file_.get(), 0) != 0 ||
         ::pwrite(file_.get(), owner.data(), owner.size(), 0) < 0) {
-      // The owner is told for people alone.
+      // The owner is written only for people to read, so a failure does not matter.
     }
     return;
   }

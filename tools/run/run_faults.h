@@ -1,4 +1,5 @@
-// What ptdp-run does when something goes wrong: deadlines, signals, the end before the last step.
+// What ptdp-run does when something goes wrong: deadlines, signals, and the end before the last
+// step.
 #pragma once
 
 #include <atomic>
@@ -13,30 +14,36 @@
 
 namespace ptdp {
 
-/// What signals ask of a run. SIGINT and SIGTERM end it at once, the second one the process too;
-/// SIGUSR1 ends it after its step.
+/// The signals that a run has received. The first SIGINT or SIGTERM ends the run at once, a second
+/// one ends the process. SIGUSR1 ends the run after its current step.
 struct RunSignals {
-  const std::atomic<int>* interrupt = nullptr;  ///< The first of SIGINT and SIGTERM, or 0.
-  const std::atomic<bool>* stop = nullptr;      ///< SIGUSR1 came.
+  /// Number of the first SIGINT or SIGTERM received, or 0.
+  const std::atomic<int>* interrupt = nullptr;
+  const std::atomic<bool>* stop = nullptr;  ///< Whether SIGUSR1 was received.
 };
-/// From here on; also ignores SIGPIPE, so that a closed pipe is an error of a write.
+/// Catches SIGINT, SIGTERM and SIGUSR1 from the call on. Also ignores SIGPIPE, so that a closed
+/// pipe becomes a write error.
 [[nodiscard]] RunSignals catch_signals();
 
-/// --deadline SECONDS, auto or off. Throws Error for anything else.
+/// Returns the rule of --deadline, which is auto, off or a number of seconds. Throws Error for any
+/// other value.
 [[nodiscard]] DeadlineRule parse_deadline(const CommandLine& line);
-/// What is predicted of actions, where something is.
+/// Adds the predicted time of each action to an automatic rule. On GPUs also raises the least limit
+/// to 20 times the step. Changes nothing for a fixed limit or none.
 void add_predicted(DeadlineRule& rule, const PreparedRun& run);
 
-/// All --inject. Throws Error for what is no fault of an action that the run has.
+/// Returns the faults that all --inject flags describe. Throws Error for a fault that cannot be
+/// read or whose rank or action the run does not have.
 [[nodiscard]] std::vector<InjectedFault> parse_faults(const CommandLine& line,
                                                       const PreparedRun& run);
 
-/// Of a rank whose memory did not suffice: what was predicted of it by category, and what to do. A
-/// line or more; empty where no memory lacked.
+/// Returns a message for a rank that ran out of memory: what it had allocated and what was
+/// predicted, by category, and what to do. One or more lines; empty when no rank ran out of memory.
 [[nodiscard]] std::string memory_advice(const EarlyEnd& end, const PreparedRun& run);
 
-/// Guards a directory of checkpoints against a second run that saves into it, as long as it lives;
-/// the lock of a process that is gone is none. Throws Error(kOutputFailed) where another holds it.
+/// Locks a directory of checkpoints, for its lifetime, against a second run that saves into it. A
+/// lock held by a dead process does not count. The constructor throws Error(kOutputFailed) when
+/// another process holds the lock.
 class SavingLock {
  public:
   explicit SavingLock(const std::filesystem::path& directory);
@@ -45,9 +52,9 @@ class SavingLock {
   Descriptor file_;
 };
 
-/// Refuses to save steps of a run that begins at `first_step` below later ones of another run,
-/// which a later --resume would take instead. `resumed`: the directory that it goes on from, if
-/// any.
+/// Throws Error if a run that begins at `first_step` would save below later steps of another run,
+/// which a later --resume would pick instead. `resumed` is the directory that the run goes on from,
+/// if any.
 void check_saved_steps(const std::filesystem::path& directory, std::int64_t first_step,
                        const std::filesystem::path& resumed);
 

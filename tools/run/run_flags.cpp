@@ -23,7 +23,8 @@ namespace po = boost::program_options;
 constexpr std::int64_t kMostSteps = kMostTrainingSteps;
 constexpr double kLargestRate = 1e3;
 
-/// Transports, and whether each is NCCL: what the others are follows from the launcher.
+/// The values of --transport, and whether each is NCCL. Which of the others applies follows from
+/// the launcher.
 constexpr std::array kTransports = {NamedValue<bool>{false, "threads"},
                                     NamedValue<bool>{false, "mpi"}, NamedValue<bool>{false, "tcp"},
                                     NamedValue<bool>{true, "nccl"}};
@@ -34,7 +35,7 @@ constexpr std::array kTypes = {NamedValue<Precision>{Precision::kFp64, "f64"},
 constexpr std::array kRawTypes = {NamedValue<TokenType>{TokenType::kUint16, "uint16"},
                                   NamedValue<TokenType>{TokenType::kUint32, "uint32"}};
 
-/// Whether the file lies in a checkpoint's directory below this one.
+/// Whether the file lies in a checkpoint below this directory.
 bool is_of_checkpoint(const std::filesystem::path& file, const std::filesystem::path& directory) {
   std::error_code error;
   const std::filesystem::path checkpoint =

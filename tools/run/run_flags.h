@@ -1,4 +1,4 @@
-// The flags of ptdp-run, and what they ask for.
+// The flags of ptdp-run, and the requests that they make.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,22 @@
 
 namespace ptdp {
 
+/// Returns all flags of ptdp-run.
 [[nodiscard]] boost::program_options::options_description run_flags();
 
-/// Throws Error for values that no run can have.
+/// Reads the run's request from the flags. Throws Error for a value that no run can have.
 [[nodiscard]] RunRequest parse_request(const CommandLine& line);
-/// Sets when the rate is lowest: at the training's last step unless told otherwise.
+/// Sets the step at which the learning rate is lowest: --lr-decay, or else the training's last
+/// step. Throws Error if the learning rate's warm-up is longer.
 void finish_learning_rate(const CommandLine& line, RunRequest& request);
-/// Opens what --data and --data-type name, or without them makes synthetic text. Throws Error as
-/// TrainingData does.
+/// Opens the file that --data and --data-type name, or makes synthetic text without --data. Throws
+/// the errors of TrainingData.
 [[nodiscard]] TrainingData open_data(const RunRequest& request, const TransformerConfig& model);
-/// --save and --save-every.
+/// Reads --save and --save-every. Throws Error for --save-every without --save.
 [[nodiscard]] CheckpointOptions parse_checkpoint(const CommandLine& line);
 
-/// Refuses, before hours are spent on it, outputs that could not be written, and those that would
-/// replace an input or each other. Makes the directory of --save.
+/// Throws Error, before a run spends hours, for an output that cannot be written or would replace
+/// an input or another output. Makes the directory of --save.
 void check_outputs(const CommandLine& line);
 
 }  // namespace ptdp

@@ -1,4 +1,4 @@
-// What the ranks of a run measured, beside what was predicted of it.
+// Compares what the ranks of a run measured with what was predicted for it.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -22,7 +22,7 @@
 namespace ptdp {
 namespace {
 
-using ActionKey = std::pair<ActionKind, int>;  ///< Kind and stage.
+using ActionKey = std::pair<ActionKind, int>;  ///< Kind and virtual stage.
 
 double median_of(std::vector<double> values) {
   return values.empty() ? 0.0 : median(std::move(values));
@@ -32,7 +32,7 @@ std::size_t num_steps(const RunRecord& record) {
   return record.ranks.front().steps.size();
 }
 
-/// The first of the ranks at a place of the pipeline: tensor rank 0 of replica 0.
+/// Returns the first rank of a pipeline rank: tensor rank 0 of replica 0.
 const RankRecord& rank_at(const PreparedRun& run, const RunRecord& record, int pipeline_rank) {
   const ParallelConfig& config = run.settings.config;
   return record.ranks[static_cast<std::size_t>(pipeline_rank) * config.tp * config.dp];
@@ -50,7 +50,7 @@ std::vector<TermComparison> compare_terms(const PreparedRun& run, const Measured
   return terms;
 }
 
-/// Lengths of the actions that take time, by kind and stage.
+/// Lengths of the actions that take time [s], by kind and virtual stage.
 using ActionTimes = std::map<ActionKey, std::vector<double>>;
 
 void add_times(ActionTimes& times, const std::vector<Action>& order,
@@ -115,7 +115,7 @@ std::vector<MemoryComparison> compare_memory(const PreparedRun& run, const RunRe
   return memory;
 }
 
-/// In the order of CollectiveKind.
+/// Returns the volumes in the order of CollectiveKind.
 std::array<std::int64_t, kNumCollectiveKinds> by_kind(const KindVolumes<std::int64_t>& volumes) {
   return {volumes.all_reduce, volumes.reduce_scatter, volumes.all_gather, volumes.send};
 }
@@ -145,7 +145,7 @@ std::vector<TrafficComparison> compare_traffic(const PreparedRun& run, const Run
       const std::int64_t predicted = expected[group][kind];
       if (sent > 0 || predicted > 0) {
         const std::int64_t each = sent / num_measured;
-        // A surplus of fewer bytes than steps is one, too.
+        // A surplus of fewer bytes than steps counts as one byte.
         const bool is_more = each == predicted && sent > predicted * num_measured;
         traffic.push_back({.group = std::string(kTrafficGroups[group].name),
                            .collective = std::string(kCollectiveNames[kind]),
@@ -156,8 +156,9 @@ std::vector<TrafficComparison> compare_traffic(const PreparedRun& run, const Run
   return traffic;
 }
 
-/// Largest of each place in the pipeline, as this runtime on a host holds it, whatever stack the
-/// plan is for; nothing where buffers are kept that no formula counts.
+/// Returns the most memory that this runtime on a host should hold on each pipeline rank, whatever
+/// stack the plan is for. Empty on a GPU and for --reproducible, whose extra buffers no formula
+/// counts.
 std::vector<Bytes> expected_peaks(const PreparedRun& run) {
   if (run.device.is_gpu() || run.settings.is_reproducible) {
     return {};
@@ -174,7 +175,7 @@ std::vector<Bytes> expected_peaks(const PreparedRun& run) {
   return peaks;
 }
 
-/// In the order of their first ranks.
+/// Returns the hosts, each once, in the order of their first ranks.
 std::vector<std::string> each_once(const std::vector<std::string>& hosts) {
   std::vector<std::string> result;
   for (const std::string& host : hosts) {
@@ -211,7 +212,7 @@ RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
 
 namespace {
 
-/// Compute of a step [s], by rank of the pipeline; empty where nothing is predicted.
+/// Returns the predicted compute of a step [s], by pipeline rank; empty when nothing is predicted.
 std::vector<double> predicted_compute(const PreparedRun& run) {
   std::vector<double> times;
   if (run.is_predicted) {

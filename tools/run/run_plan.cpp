@@ -21,7 +21,7 @@
 namespace ptdp {
 namespace {
 
-constexpr std::int64_t kMostRanks = 1024;  // threads of one process
+constexpr std::int64_t kMostRanks = 1024;  // as threads of one process
 
 /// Whether the stack says what it keeps in `precision`.
 bool knows(const StackSpec& stack, Precision precision) {
@@ -31,7 +31,7 @@ bool knows(const StackSpec& stack, Precision precision) {
              [precision](const PrecisionBytes& bytes) { return bytes.precision == precision; });
 }
 
-/// Why the plan's prediction is not one of this run; empty where it is.
+/// Returns why the plan's prediction does not hold for this run; empty when it holds.
 std::string why_not_predicted(const Plan& plan, const RunRequest& request, Precision precision,
                               const RunDevice& device) {
   const StackSpec& stack = plan.scenario.stack;
@@ -67,8 +67,8 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
   return "";
 }
 
-/// The plan as it is run, with this version's prediction of that: uncalibrated where it differs
-/// from the plan.
+/// Returns the plan as it is run, predicted by this version of the program. The prediction is
+/// uncalibrated if the run differs from the plan.
 Plan as_run(const Plan& plan, const RunRequest& request, Precision precision) {
   Scenario scenario = plan.scenario;
   if (request.overlap) {
@@ -86,16 +86,17 @@ Plan as_run(const Plan& plan, const RunRequest& request, Precision precision) {
                          is_as_planned ? calibration_of(plan) : Calibration{});
   if (is_as_planned) {
     again.tool_version = plan.tool_version;
-    again.schedule = plan.schedule;  // which another version may have searched with other durations
+    again.schedule = plan.schedule;  // another version may have searched it with other durations
   }
   return again;
 }
 
-// Of one rank and microbatch, at some 0.2 ms.
+// Passes through a layer in a shrunk run, each on one rank and microbatch, at some 0.2 ms.
 constexpr double kShrunkLayerPasses = 150'000.0;
 
-/// As many of the plan's first microbatches as a shrunk run takes some seconds for on few cores,
-/// but at least two fillings of the pipeline, so that its steady state is among them.
+/// Returns how many of the plan's first microbatches a shrunk run takes. They are as many as run in
+/// some seconds on few cores, but at least two fillings of the pipeline. Its steady state is then
+/// among them.
 std::int64_t first_microbatches(const Plan& plan) {
   const ParallelConfig& config = plan.config;
   const double passes_of_one =
@@ -105,7 +106,8 @@ std::int64_t first_microbatches(const Plan& plan) {
   return std::min(plan.schedule.num_microbatches, std::max(fillings, std::int64_t{2}) * config.pp);
 }
 
-/// The plan with layers that run anywhere, and with fewer microbatches where that is asked for.
+/// Returns the plan with layers small enough for any machine, and with fewer microbatches if asked
+/// for.
 Plan shrunk_plan(const Plan& plan, const RunRequest& request) {
   Plan small = plan;
   small.config = shrunk(plan.config);
@@ -120,7 +122,7 @@ Plan shrunk_plan(const Plan& plan, const RunRequest& request) {
   return small;
 }
 
-/// The plan with so many microbatches.
+/// Returns the plan with `microbatches` microbatches.
 Plan shortened_plan(Plan plan, int microbatches) {
   plan.schedule.num_microbatches = microbatches;
   plan.scenario.job.global_batch_size =
@@ -146,8 +148,8 @@ Schedule own_schedule(const Plan& plan, const RunRequest& request) {
   }
 }
 
-/// The plan's schedule, or other orders for it. Throws Error, naming the action, for a schedule
-/// with a fault.
+/// Returns the plan's schedule, or the other orders that the request names. Throws Error, naming
+/// the action, for a schedule with a fault.
 Schedule schedule_of(const Plan& plan, const RunRequest& request) {
   Schedule own = own_schedule(plan, request);
   if (!request.orders) {
@@ -171,7 +173,8 @@ Schedule schedule_of(const Plan& plan, const RunRequest& request) {
   return schedule;
 }
 
-/// Over NCCL every rank has a GPU to itself.
+/// Throws Error if a rank needs more memory than its GPU has. Over NCCL every rank has a GPU to
+/// itself.
 void check_memory_of_gpu(const Plan& executed, const RunDevice& device,
                          const std::string& ways_out) {
   Bytes needed;
@@ -188,6 +191,7 @@ void check_memory_of_gpu(const Plan& executed, const RunDevice& device,
   }
 }
 
+/// Throws Error if the ranks on this machine together need more memory than it or its GPUs have.
 void check_memory_together(const Plan& executed, const RunRequest& request, const RunDevice& device,
                            const std::string& ways_out) {
   const std::int64_t ranks = executed.config.world_size();
@@ -237,7 +241,7 @@ void check_can_run(const Plan& executed, const RunRequest& request, const RunDev
   }
 }
 
-/// Whether tensors travel over NCCL.
+/// Whether tensors will travel over NCCL.
 bool chooses_nccl(const RunRequest& request, const RunDevice& device, std::int64_t ranks) {
   const std::int64_t ranks_here = request.ranks_here.value_or(static_cast<int>(ranks));
   const bool has_gpu_each =
@@ -269,7 +273,7 @@ void check_device(const RunDevice& device, const RunRequest& request, Precision 
 
 PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   check_recipe(plan, request);
-  // A shrunk run shows orders and messages, not numbers: in what a host computes fastest.
+  // A shrunk run shows orders and messages, not numbers, so it uses what a host computes fastest.
   const Precision precision = request.precision.value_or(
       request.shrinks ? Precision::kFp32 : plan.scenario.stack.precision);
   const RunDevice chosen = choose_device(request.device, plan, request.shrinks);
@@ -311,7 +315,7 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
                                      : run.plan;
   check_can_run(run.executed, request, device, uses_nccl);
 
-  // The plan's own reductions stay in a shrunk run, over groups of one.
+  // A shrunk run keeps the plan's reductions, over groups of one.
   Plan ordered = run.plan;
   ordered.schedule.num_microbatches = run.executed.schedule.num_microbatches;
   ordered.schedule.microbatch_group_size = run.executed.schedule.microbatch_group_size;
@@ -335,7 +339,7 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
                                    : dropout_rates(model),
       .seed = request.seed,
       .is_reproducible = request.is_reproducible,
-      // Of tiny messages, many at a time, rings are the slower way.
+      // Rings are slower for tiny messages, many at a time.
       .uses_ordered_sums = request.is_reproducible || request.shrinks,
       .uses_graphs = request.uses_graphs,
       .learning_rate = request.learning_rate,

@@ -1,4 +1,4 @@
-// From a plan and flags to the settings of a run, and from what it measured to a report.
+// Turns a plan and flags into the settings of a run, and its measurements into a report.
 #pragma once
 
 #include <cstdint>
@@ -15,75 +15,89 @@
 
 namespace ptdp {
 
-/// What ptdp-run was asked for besides the plan.
+/// What the flags ask of ptdp-run, besides the plan.
 struct RunRequest {
-  std::int64_t training_steps = 10;  ///< Of the training, whichever of them are done.
-  std::int64_t steps = 10;           ///< Of this run.
+  /// Steps of the whole training, including those done by earlier runs.
+  std::int64_t training_steps = 10;
+  std::int64_t steps = 10;  ///< Steps that this run will do.
+  /// First steps of this run that are not measured.
   std::int64_t warm_up = 2;
   std::uint64_t seed = 1;
-  std::optional<Precision> precision;  ///< Instead of the plan's.
-  std::optional<std::string> data;     ///< A file of tokens,
-  std::optional<TokenType> data_type;  ///< of this type where it does not say.
-  std::optional<std::string> orders;   ///< A CSV of orders instead of the plan's.
+  std::optional<Precision> precision;  ///< Precision to run in; nullopt for the plan's.
+  std::optional<std::string> data;     ///< Path of a file of tokens; nullopt for synthetic text.
+  std::optional<TokenType> data_type;  ///< Token type of a raw `data` file, which does not say.
+  /// Path of a CSV of orders to run; nullopt for the plan's schedule.
+  std::optional<std::string> orders;
+  /// One dropout probability everywhere; nullopt for the model's.
   std::optional<double> dropout;
-  std::optional<Overlap> overlap;   ///< Instead of what the plan's stack overlaps.
-  std::optional<int> microbatches;  ///< With `shrinks` or `rehearses`: only the first of them.
+  /// What overlaps compute; nullopt for what the plan's stack overlaps.
+  std::optional<Overlap> overlap;
+  /// Number of the plan's first microbatches to run, with `shrinks` or `rehearses`.
+  std::optional<int> microbatches;
+  /// Whether to run with tiny layers and one replica (--shrink).
   bool shrinks = false;
-  bool rehearses = false;  ///< One rank alone: not all ranks and their memory need be here.
+  /// Whether one rank runs alone (--rehearse); the other ranks and their memory need not be here.
+  bool rehearses = false;
   bool is_reproducible = false;
-  std::optional<DeviceKind> device;  ///< Instead of what the plan is for.
+  /// Device to run on; nullopt for the one that the plan is for.
+  std::optional<DeviceKind> device;
   bool uses_graphs = false;
   LearningRateSchedule learning_rate;
   double weight_decay = 0.1;
   double gradient_clip = 1.0;
-  std::optional<int> ranks_here;  ///< Of this machine, where ranks are processes.
-  int place_here = 0;             ///< Of this process among them.
-  int rank = 0;                   ///< Of this process.
-  /// How processes meet; "threads" where there is one.
+  /// Number of ranks on this machine when ranks are processes; nullopt when they are threads.
+  std::optional<int> ranks_here;
+  int place_here = 0;  ///< Place of this process among those of its machine, from 0.
+  int rank = 0;        ///< Rank of this process.
+  /// How processes meet, as the report names it: "mpi" or "tcp"; "threads" in a single process.
   std::string meeting = "threads";
-  /// Whether tensors travel over NCCL; without it they do where every rank has a GPU to itself.
+  /// Whether tensors travel over NCCL. With nullopt they do if the build has NCCL, there are
+  /// several ranks, and each has a GPU to itself.
   std::optional<bool> uses_nccl;
-  bool allows_other_gpu = false;  ///< Than the plan's.
+  bool allows_other_gpu = false;  ///< Whether to run on GPUs of another kind than the plan's.
 };
 
 /// A plan ready to run.
 struct PreparedRun {
-  Plan plan;      ///< As given, at the precision that is run where its stack knows it.
-  Plan executed;  ///< What runs: the same, or shrunk.
+  Plan plan;  ///< The plan as given, at the precision of the run if its stack knows that precision.
+  /// The plan that runs: `plan`, or a smaller version of it (shrunk, or with fewer microbatches).
+  Plan executed;
   Precision precision = Precision::kFp32;
-  RunDevice device;  ///< Of the ranks here.
+  RunDevice device;  ///< The device of the ranks on this machine.
   bool uses_nccl = false;
-  /// Whether times and memory of `executed` are predictions of this run: not of what is shrunk, of
-  /// other orders, of a stack that is not this runtime, of a precision that it does not know, or of
+  /// Whether times and memory of `executed` are predictions of this run. False for a shrunk run,
+  /// other orders, --reproducible, a stack that is not this runtime, an unknown precision, or
   /// another kind of device.
   bool is_predicted = true;
-  std::string basis;  ///< What a prediction rests on, or why there is none.
+  std::string basis;  ///< What the prediction rests on, or why there is none.
   TrainingSettings settings;
 };
 
-/// Throws Error for what cannot be run here: a model with features that the layers lack, a schedule
-/// with a fault (naming the action) or stale weights, more ranks or memory than this machine has, a
-/// device that is not there, is another than the plan's or does not compute in the precision, ranks
-/// that are not placed as their links need it.
+/// Prepares a run of the plan. Throws Error for a plan that cannot run here:
+/// - a model with features that the layers lack;
+/// - a schedule with stale weights, or with a fault (the message names the action);
+/// - more ranks or memory than this machine has;
+/// - a device that is missing, is not the plan's, or does not compute in the precision;
+/// - ranks that are not placed as their links need it.
 [[nodiscard]] PreparedRun prepare_run(const Plan& plan, const RunRequest& request);
 
-/// Makes the backends of the run's ranks, which must outlive it. `place`: of this process's rank
-/// among those of its machine; none where ranks are threads. `on_note` is rank 0's, as GpuUse has
-/// it.
+/// Returns a maker of backends for the run's ranks. `run` must outlive it. `place` is the place of
+/// this process's rank on its machine; nullopt when ranks are threads. `on_note` receives the notes
+/// of rank 0's GPU (GpuUse::on_note).
 [[nodiscard]] BackendMaker backend_maker(
     const PreparedRun& run, std::optional<int> place,
     const std::function<void(const std::string&)>& on_note = {});
 
-/// What a step of the run sends if it follows the plan's strategy and, on a host, what a rank then
-/// holds at most.
+/// Returns what one step should send if it follows the plan's strategy. On a host, also returns the
+/// most memory that a rank should then hold.
 [[nodiscard]] StepExpectation expected_step(const PreparedRun& run);
 
-/// Predicted beside measured.
+/// Compares the predicted values with the measured ones in a report.
 [[nodiscard]] RunReport make_report(const PreparedRun& run, const RunRequest& request,
                                     const RunRecord& record);
 
-/// The steps of one pipeline (tensor rank 0 of replica 0) as a timeline: the median one of those
-/// that are measured, from its first action on.
+/// Returns the timeline of one pipeline (tensor rank 0 of replica 0), starting with the step. It is
+/// that of the median step among the measured ones whose actions are recorded.
 [[nodiscard]] Timeline measured_timeline(const PreparedRun& run, const RunRecord& record,
                                          std::int64_t warm_up);
 

@@ -1,4 +1,4 @@
-// What ptdp-run tells on standard error while it trains.
+// The progress lines that ptdp-run prints on standard error while it trains.
 #pragma once
 
 #include <chrono>
@@ -10,13 +10,14 @@
 
 namespace ptdp {
 
-/// Standard error may be closed or full: that ends no training.
+/// Writes text to standard error, made safe for a terminal. Ignores errors: a closed or full
+/// standard error must not end a training.
 void tell(const std::string& text);
 
-/// A line per step of the training, at most one a second.
+/// Prints a line per training step, at most one a second.
 class Progress {
  public:
-  /// `flops`: of an iteration, all ranks together.
+  /// `flops` counts the operations of one iteration on all ranks together.
   Progress(const PreparedRun& run, Flops flops);
 
   void operator()(const StepProgress& step);

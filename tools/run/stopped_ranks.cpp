@@ -16,7 +16,7 @@
 namespace ptdp {
 namespace {
 
-/// Whether a process was started by the one that started this one, and is stopped (proc(5)).
+/// Whether a process is a stopped sibling: stopped, and started by this process's parent (proc(5)).
 bool is_stopped_sibling(const std::string& directory) {
   std::ifstream file(directory + "/stat");
   std::string text;
@@ -45,7 +45,7 @@ std::optional<StoppedRank> find_stopped_rank() {
   std::vector<int> stopped;
   std::error_code error;
   std::filesystem::directory_iterator entry("/proc", error);
-  // In a range-based loop a step may throw.
+  // A step of a range-based loop may throw.
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     int process = 0;
@@ -61,7 +61,7 @@ std::optional<StoppedRank> find_stopped_rank() {
       if (launcher.kind != LauncherKind::kNone) {
         return StoppedRank{.rank = launcher.rank, .process = process};
       }
-    } catch (const Error&) {  // no rank's environment
+    } catch (const Error&) {  // not a rank's environment
       continue;
     }
   }

@@ -1,4 +1,4 @@
-// Which ranks beside this one are stopped.
+// Finds ranks on this host that are stopped.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@ struct StoppedRank {
   int rank = 0;
   int process = 0;
 };
-/// The first rank that the launcher of this process started on this host and that is stopped, by
-/// the process numbers; none where the system does not tell.
+/// Returns the first stopped rank, by process number, that this process's launcher started on this
+/// host. Returns nullopt when there is none or the system does not tell.
 [[nodiscard]] std::optional<StoppedRank> find_stopped_rank();
 
 }  // namespace ptdp

@@ -31,7 +31,8 @@ namespace {
 
 constexpr std::int64_t kMostTuned = 100;
 constexpr std::int64_t kUsuallyTuned = 4;
-/// Each plan runs in so many turns, so that a machine that grows slower slows all of them.
+/// The most turns in which a plan runs. Turns of all plans alternate, so that a machine that grows
+/// slower slows all of them.
 constexpr std::int64_t kMostRounds = 3;
 
 void add(SentBytes& total, const SentBytes& sent, std::int64_t kept, std::int64_t steps) {
@@ -42,7 +43,8 @@ void add(SentBytes& total, const SentBytes& sent, std::int64_t kept, std::int64_
 }
 
 /// Adds the measured steps of a turn to those of the turns before, as if they were one run without
-/// a warm-up. Of a turn longer than kDetailedSteps the last ones, whose actions are known.
+/// a warm-up. Of a turn longer than kDetailedSteps only the last steps are added, whose actions are
+/// known.
 void add_turn(RunRecord& all, const RunRecord& turn, std::int64_t warm_up) {
   const std::int64_t steps = std::ssize(turn.ranks.front().steps);
   const std::int64_t kept = std::min(steps - warm_up, kDetailedSteps);
@@ -61,7 +63,7 @@ void add_turn(RunRecord& all, const RunRecord& turn, std::int64_t warm_up) {
   }
 }
 
-/// Steps of the turns of one plan: as equal as can be.
+/// Splits the steps of one plan into turns that are as equal as possible.
 std::vector<std::int64_t> turns_of(std::int64_t steps) {
   const std::int64_t rounds = std::min(steps, kMostRounds);
   std::vector<std::int64_t> turns;
@@ -75,14 +77,15 @@ AnswerFormat tuning_format(const CommandLine& line) {
   return line.choice_or_first<AnswerFormat>("format", kReportFormats);
 }
 
-/// Runs plans in turn.
+/// Runs several plans in alternating turns, so that all meet the same conditions.
 class InterleavedRuns {
  public:
   InterleavedRuns(const CommandLine& line, const std::string& program, const RunRequest& request,
                   const RunSignals& signals)
       : line_(line), program_(program), request_(request), signals_(signals) {}
 
-  /// Throws EndedEarly, or Stopped after a step.
+  /// Runs the plans and returns their reports and step times. Throws EndedEarly, or Stopped when a
+  /// signal asked to end after a step.
   std::vector<RanPlan> operator()(const std::vector<Plan>& plans) {
     const std::size_t first = runs_.size();
     for (const Plan& plan : plans) {
@@ -110,8 +113,8 @@ class InterleavedRuns {
     return reports;
   }
 
-  /// Tells where the ranks were and what the complete turns measured; returns the status. Also
-  /// while a turn runs, from any thread.
+  /// Reports an early end: the ranks' last actions, and what the complete turns measured. Returns
+  /// the exit status. May be called from any thread while a turn runs.
   [[nodiscard]] int report_end(const EarlyEnd& end) const {
     return run_command(program_, [&]() -> int {
       tell(end.few_actions);
@@ -130,17 +133,18 @@ class InterleavedRuns {
       return report_signal(end.signal);
     });
   }
-  /// The same for a signal after a step.
+  /// Reports a signal that ended the runs after a step: what the complete turns measured. Returns
+  /// the exit status.
   [[nodiscard]] int report_stop() const {
     print_turns();
     return report_signal(SIGINT);
   }
 
-  /// A signal asked to end after a step.
+  /// Thrown when a signal asked to end after a step.
   struct Stopped {};
 
  private:
-  /// A plan and the measured steps of its complete turns.
+  /// A plan with the measured steps of its complete turns.
   struct PlanTurns {
     PreparedRun prepared;
     DeadlineRule deadlines = {};
@@ -187,7 +191,8 @@ class InterleavedRuns {
     }
   }
 
-  /// On standard output, or where that is for JSON on standard error.
+  /// Prints the measurements of the complete turns to standard output, or to standard error when
+  /// standard output is for JSON.
   void print_turns() const {
     std::string text = fmt::format("{:>8}{:>12}{:>10}  plan\n", "steps", "measured", "spread");
     bool is_empty = true;
@@ -230,9 +235,9 @@ class InterleavedRuns {
   const RunRequest& request_;
   RunSignals signals_;
   std::vector<PlanTurns> runs_;
-  std::size_t running_ = 0;  ///< Of `runs_`.
+  std::size_t running_ = 0;  ///< Index in `runs_` of the plan whose turn runs.
   std::size_t done_turns_ = 0;
-  std::size_t num_turns_ = 0;  ///< As far as is known.
+  std::size_t num_turns_ = 0;  ///< Number of turns of all plans given so far.
 };
 
 PlansDocument read_plans(const CommandLine& line) {
@@ -243,7 +248,7 @@ PlansDocument read_plans(const CommandLine& line) {
                                   : read_plan_files({line.words().begin(), line.words().end()});
 }
 
-/// "ptdp-run --tune of 3 plans, 2026-01-31": the day in universal time.
+/// Returns a provenance with the day in universal time: "ptdp-run --tune of 3 plans, 2026-01-31".
 std::string provenance(std::size_t plans) {
   const std::time_t now = std::time(nullptr);
   std::tm day{};
@@ -253,7 +258,8 @@ std::string provenance(std::size_t plans) {
                      day.tm_mon + 1, day.tm_mday);
 }
 
-/// The file of an output, if it is asked for.
+/// Returns the file of an output; nullopt if the flag is missing. Throws Error unless it ends in
+/// .json.
 std::optional<std::filesystem::path> read_output(const CommandLine& line, const std::string& flag) {
   const std::optional<std::filesystem::path> path = line.text(flag);
   if (path && path->extension() != ".json") {
@@ -263,7 +269,8 @@ std::optional<std::filesystem::path> read_output(const CommandLine& line, const 
   return path;
 }
 
-/// Refuses, before anything runs, outputs that cannot be written or would replace an input.
+/// Throws Error, before anything runs, for an output that cannot be written or would replace an
+/// input.
 void check_tuned_outputs(const CommandLine& line) {
   std::vector<NamedFile> inputs = files_of_flags(line, {"data"});
   for (const std::string& word : line.words()) {

@@ -1,4 +1,4 @@
-// ptdp-run --tune: the best plans of a search, run in turn, and the search again by what they
+// `ptdp-run --tune`: runs the best plans of a search in turn, and repeats the search with what they
 // measured.
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace ptdp {
 
-/// The flags that it takes besides those of every run.
+/// Adds the flags that --tune takes besides those of every run.
 void add_tune_flags(boost::program_options::options_description& flags);
 
-/// Runs the plans that the words of the line name and prints what tuning found; writes the tuned
-/// plan and the refitted profiles where asked. A fault or a signal ends it with nothing tuned: then
-/// tells what the turns before measured. Returns the status; throws Error for what it cannot tune.
-/// Catches signals from here on. `program` begins its messages.
+/// Runs the plans that the command line names and prints what tuning found. Writes the tuned plan
+/// and the refitted profiles if asked. A fault or a signal ends tuning without a result; the
+/// measurements of the complete turns are still printed. Returns the exit status. Throws Error for
+/// plans that cannot be tuned. Catches signals from the call on. `program` begins its messages.
 [[nodiscard]] int tune_plans(const CommandLine& line, const std::string& program);
 
 }  // namespace ptdp

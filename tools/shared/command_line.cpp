@@ -31,7 +31,7 @@ namespace po = boost::program_options;
 constexpr double kMostTokens = 1e18;
 constexpr double kLargestFraction = 0.9999;
 
-/// The names of --overlap; "none" and "all" stand alone and for no single part.
+/// The names of --overlap. "none" and "all" must stand alone and name no single part.
 constexpr std::array<NamedValue<bool Overlap::*>, 6> kOverlapNames = {
     {{&Overlap::messages, "messages"},
      {&Overlap::reductions, "reductions"},
@@ -92,7 +92,7 @@ std::string CommandLine::quoted_arguments_without(const std::string& flag) const
   std::string text;
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     if (arguments_[i] == "--" + flag) {
-      ++i;  // its value
+      ++i;  // the flag's value
     } else if (!arguments_[i].starts_with("--" + flag + "=")) {
       text += (text.empty() ? "" : " ") + shell_quoted(arguments_[i]);
     }
@@ -261,7 +261,7 @@ void print(std::string_view text) {
 
 namespace {
 
-/// Whether operator new ever had nothing to give to this thread.
+/// Whether operator new has failed on this thread.
 thread_local bool lacked_memory = false;
 
 [[noreturn]] void fail_to_allocate() {
@@ -269,8 +269,8 @@ thread_local bool lacked_memory = false;
   throw std::bad_alloc();
 }
 
-/// What passes out of a function that does not throw is not always known here as the current
-/// exception.
+/// Whether the process ends because memory ran out. An exception that leaves a noexcept function is
+/// not always the current exception here, so a failed operator new counts, too.
 bool ends_for_memory() noexcept {
   const std::exception_ptr current = std::current_exception();
   if (!current) {
@@ -285,19 +285,20 @@ bool ends_for_memory() noexcept {
   }
 }
 
-// A handler of signals reads it.
+// A signal handler reads it.
 std::atomic<bool> has_launcher = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-/// Writes a line that begins with the program's name; a handler of signals may call it.
+/// Writes a line that begins with the program's name. Safe to call in a signal handler.
 void tell_in_signal(const char* text) noexcept {
   for (const char* part : {static_cast<const char*>(program_invocation_short_name), text}) {
     [[maybe_unused]] const ::ssize_t written = ::write(STDERR_FILENO, part, std::strlen(part));
   }
 }
 
-/// A library may say that what allocates does not throw (nlohmann's JSON does, and libstdc++ where
-/// it goes to the next file of a directory): memory that lacks there is still no bug.
+/// Terminate handler: exits with kRuntimeFault when memory ran out, and aborts otherwise. Libraries
+/// declare some allocating functions noexcept: nlohmann's JSON, and libstdc++ when it reads a
+/// directory's next entry. Running out of memory there is no bug.
 [[noreturn]] void end_where_memory_lacks() noexcept {
   if (!ends_for_memory()) {
     std::abort();
@@ -306,7 +307,7 @@ void tell_in_signal(const char* text) noexcept {
   ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
 }
 
-/// What was ignored, as nohup has it, stays so.
+/// Catches SIGINT, SIGTERM and SIGHUP. A signal that is ignored, as under nohup, stays ignored.
 void catch_ends() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
@@ -316,8 +317,8 @@ void catch_ends() {
   }
 }
 
-/// Keeps closed standard descriptors from being given to files and sockets that are opened later.
-/// What is written to them fails as it did.
+/// Opens /dev/null for closed standard descriptors, so that files and sockets opened later do not
+/// get their numbers. Writes to them still fail.
 void occupy_standard_descriptors() {
   for (int descriptor = 0; descriptor <= STDERR_FILENO; ++descriptor) {
     // NOLINTBEGIN(cppcoreguidelines-pro-type-vararg): fcntl(2) and open(2) are what they are
@@ -349,7 +350,7 @@ int run_command(const std::string& program, const std::function<int()>& command)
   occupy_standard_descriptors();
   std::set_new_handler(&fail_to_allocate);
   std::set_terminate(&end_where_memory_lacks);
-  // A write beyond a file size limit then fails like any other, and nothing is left behind.
+  // A write beyond a file size limit then fails like any other, and no temporary file is left.
   std::signal(SIGXFSZ, SIG_IGN);
   catch_ends();
   try {

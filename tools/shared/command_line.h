@@ -1,4 +1,5 @@
-// What every command shares: flags with suggestions, values with messages, exit statuses.
+// What every command shares: reading flags with suggestions for misspelled ones, printing, and exit
+// statuses.
 #pragma once
 
 #include <boost/program_options.hpp>
@@ -18,41 +19,47 @@ namespace ptdp {
 /// The words and flags of a command line, all values as text.
 class CommandLine {
  public:
-  /// Throws Error, with near misses, for unknown flags, missing values and repetitions. Flags are
-  /// not abbreviated.
+  /// Parses the command line. Throws Error, with near misses, for unknown flags, missing values and
+  /// repetitions. Flags cannot be abbreviated.
   CommandLine(int argc, const char* const* argv,
               const boost::program_options::options_description& flags);
 
-  /// The whole line but for one flag and its value, quoted for a shell.
+  /// Returns the whole command line without one flag and its value, quoted for a shell.
   [[nodiscard]] std::string quoted_arguments_without(const std::string& flag) const;
-  /// Arguments that are no flags, in order.
+  /// The arguments that are not flags, in order.
   [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
-  /// Throws Error, naming the first too many, for more than `most` words.
+  /// Throws Error, naming the first word too many, when there are more than `most` words.
   void allow_words(std::size_t most) const;
-  /// Throws Error for a flag that is there and not among `flags`: it would be ignored. `by`: what
-  /// does not use it, where that is not the first word.
+  /// Throws Error for a flag that is given but is not among `flags`, since it would be ignored.
+  /// `by` names in the message what does not use the flag, if that is not the first word.
   void allow_only(const std::vector<std::string>& flags, const std::string& by = "") const;
+  /// Returns the flag's value as text; nullopt without the flag.
   [[nodiscard]] bool has(const std::string& flag) const { return values_.count(flag) > 0; }
   [[nodiscard]] std::optional<std::string> text(const std::string& flag) const;
-  /// All values of a flag that may be repeated (one declared with texts_value()), in order.
+  /// Returns all values of a flag that may be repeated (one declared with texts_value()), in order.
   [[nodiscard]] std::vector<std::string> texts(const std::string& flag) const;
+  /// Returns the flag's value as an integer; nullopt without the flag. Throws Error for anything
+  /// but an integer from `low` to `high`.
   [[nodiscard]] std::optional<std::int64_t> count(const std::string& flag, std::int64_t low,
                                                   std::int64_t high) const;
+  /// Returns the flag's value as a number; nullopt without the flag. Throws Error for anything but
+  /// a number from `low` to `high`.
   [[nodiscard]] std::optional<double> number(const std::string& flag, double low,
                                              double high) const;
-  /// The value that the flag names. Throws Error with near misses.
+  /// Returns the value in `names` that the flag's text names; nullopt without the flag. Throws
+  /// Error with near misses for an unknown name.
   template <class Value>
   [[nodiscard]] std::optional<Value> choice(const std::string& flag,
                                             NamedValues<Value> names) const {
     const auto found = text(flag);
     return found ? std::optional<Value>(choose(*found, names, "--" + flag)) : std::nullopt;
   }
-  /// The value that the flag names; without the flag that of the first name.
+  /// Returns the value that the flag's text names, or the first value in `names` without the flag.
   template <class Value>
   [[nodiscard]] Value choice_or_first(const std::string& flag, NamedValues<Value> names) const {
     return choice(flag, names).value_or(names.front().value);
   }
-  /// The values that the flag names, separated by commas; none without the flag.
+  /// Returns the values that the flag names, separated by commas; empty without the flag.
   template <class Value>
   [[nodiscard]] std::vector<Value> choices(const std::string& flag,
                                            NamedValues<Value> names) const {
@@ -71,10 +78,10 @@ class CommandLine {
   boost::program_options::variables_map values_;
 };
 
-/// `argument` as a shell would take it back.
+/// Quotes `argument` so that a shell reads it back unchanged.
 [[nodiscard]] std::string shell_quoted(const std::string& argument);
 
-/// What a flag's help says of its choices: "table, json (default: table)".
+/// Returns the choices of a flag for its help text: "table, json (default: table)".
 template <class Value>
 [[nodiscard]] std::string choices_help(NamedValues<Value> names) {
   std::string text;
@@ -84,43 +91,48 @@ template <class Value>
   return text + " (default: " + std::string(names.front().name) + ")";
 }
 
-/// The value of a flag that takes text, and of one that may be repeated.
+/// Declares a flag that takes one text value.
 [[nodiscard]] boost::program_options::typed_value<std::string>* text_value();
+/// Declares a flag that takes a text value and may be repeated.
 [[nodiscard]] boost::program_options::typed_value<std::vector<std::string>>* texts_value();
 
-/// The value of --overlap: none, all, or some of messages, reductions, gathers, tensor; nothing
-/// without it. Throws Error for anything else, and for gathers without reductions.
+/// Returns the value of --overlap: none, all, or some of messages, reductions, gathers and tensor.
+/// Returns nullopt without the flag. Throws Error for any other value, and for gathers without
+/// reductions.
 [[nodiscard]] std::optional<Overlap> overlap_choice(const CommandLine& line);
 inline constexpr const char* kOverlapHelp =
     "what runs beside compute, instead of what the stack overlaps: none, all, or some of messages, "
     "reductions, gathers, tensor (tensor-parallel collectives of backward passes; not on a host, "
     "where all leaves them out)";
 
-/// "450B", "1.5T", "300e9": a number with an optional factor K, M, B or T. Throws Error at `place`.
+/// Parses a number from 1 to 1e18 with an optional factor K, M, B or T: "450B", "1.5T", "300e9".
+/// Throws Error, naming `place`, for anything else.
 [[nodiscard]] double parse_with_suffix(std::string_view text, const std::string& place);
 
-/// "0.08" or "8%". Throws Error at `place` for anything outside [0, 1).
+/// Parses a fraction from 0 to 0.9999, written "0.08" or "8%". Throws Error, naming `place`, for
+/// anything else.
 [[nodiscard]] double parse_fraction(std::string_view text, const std::string& place);
 
-/// What --help and --version ask for, if one of them is there: the usage with all flags, or the
-/// program's name and version.
+/// Returns the answer to --help (the usage and all flags) or to --version (the program's name and
+/// version). Returns nullopt when neither is given.
 [[nodiscard]] std::optional<std::string> standard_answer(
     const CommandLine& line, const std::string& program, std::string_view usage,
     const boost::program_options::options_description& flags);
 
-/// Writes to standard output what a terminal may be given (shown_text.h); throws
-/// Error(kOutputFailed) if that is closed or full.
+/// Writes text to standard output, made safe for a terminal (shown_text.h). Throws
+/// Error(kOutputFailed) if standard output is closed or full.
 void print(std::string_view text);
 
-/// A handler of signals that end the process: removes its temporary files first, and says so on a
-/// line of standard error, unless a launcher does.
+/// Handles a signal that ends the process. Removes the process's temporary files and, unless a
+/// launcher reports it, says so in a line on standard error.
 void end_by_signal(int signal);
-/// From here on the process is one of several: a launcher that ends them says so once for all.
+/// Marks the process as one of several under a launcher. When a signal ends it, the process says
+/// nothing, because the launcher reports once for all.
 void leave_signals_to_launcher();
 
-/// Runs a command: prints an exception on standard error after `program`, as a terminal may be
-/// given it and on one line (a tally of what does not fit may have more), and returns the exit
-/// status.
+/// Runs a command and returns its exit status. Prints an exception on standard error after
+/// `program`, safe for a terminal and on one line. Only a count of what does not fit may take more
+/// lines.
 [[nodiscard]] int run_command(const std::string& program, const std::function<int()>& command);
 
 }  // namespace ptdp

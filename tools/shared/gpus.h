@@ -1,4 +1,4 @@
-// The GPUs of this machine, in a build with CUDA; in one without it there are none
+// The GPUs of this machine as CUDA reports them. A build without CUDA finds none
 // (gpus_with_cuda.cpp, gpus_without_cuda.cpp).
 #pragma once
 
@@ -15,40 +15,44 @@
 
 namespace ptdp {
 
-/// What a program computes on, as --device names it.
+/// The device that a program computes on, as --device names it.
 enum class DeviceKind { kCpu, kCuda };
 inline constexpr std::array kDeviceNames = {NamedValue<DeviceKind>{DeviceKind::kCpu, "cpu"},
                                             NamedValue<DeviceKind>{DeviceKind::kCuda, "cuda"}};
 
-/// What a GPU says of itself.
+/// A GPU as its driver describes it.
 struct Gpu {
   std::string name;
   Bytes memory;
   int num_multiprocessors = 0;
-  std::string software;  ///< "driver for CUDA 13.0, CUDA 13.0".
-  int number = 0;        ///< CUDA's.
+  std::string software;  ///< Driver and runtime versions: "driver for CUDA 13.0, CUDA 13.0".
+  int number = 0;        ///< Device number that CUDA uses.
 };
 
 /// How a rank uses a GPU.
 struct GpuUse {
-  int number = 0;  ///< Of one of usable_gpus().
+  int number = 0;  ///< Gpu::number of one of usable_gpus().
   bool is_deterministic = false;
   bool uses_graphs = false;
-  std::function<void(const std::string&)> on_note = {};  ///< As CudaOptions::on_note.
+  /// Receives notes for the user; see CudaOptions::on_note.
+  std::function<void(const std::string&)> on_note = {};
 };
 
 /// Whether this program was built with CUDA.
 [[nodiscard]] bool has_cuda();
 
-/// Those that CUDA can use; none without a driver. Throws Error(kRuntimeFault) where one does not
+/// Returns the GPUs that this program can use: those of compute capability 8.0 or later. Empty
+/// without a driver or in a build without CUDA. Throws Error(kRuntimeFault) when a GPU does not
 /// answer.
 [[nodiscard]] std::vector<Gpu> usable_gpus();
 
-/// A rank's share of a GPU. Throws Error(kRuntimeFault), and OutOfMemory.
+/// Makes the backend with which one rank uses a GPU. Throws Error(kRuntimeFault) for a fault of the
+/// GPU, and OutOfMemory.
 [[nodiscard]] std::unique_ptr<Backend> make_gpu_backend(const GpuUse& use);
 
-/// Watches a GPU's clocks and power from now on, until the last copy of what it returns is gone:
-/// that gives what was sampled since the last call, nothing where there is no management library.
+/// Starts sampling a GPU's clocks and power, until the last copy of the returned function is gone.
+/// Each call of that function returns the samples since the call before. It returns none without
+/// the GPU management library.
 [[nodiscard]] std::function<std::vector<DeviceSample>()> watch_gpu(int number);
 
 }  // namespace ptdp

@@ -1,3 +1,4 @@
+// The GPUs of this machine, in a build with CUDA.
 #include <stdexcept>
 
 #include "cost_model/error.h"
@@ -8,12 +9,13 @@
 namespace ptdp {
 namespace {
 
-/// "13.0" of 13000.
+/// Returns the text of a CUDA version number: "13.0" for 13000.
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// What CUDA calls a device's fault, as the machine's.
+/// Calls `call` and turns a CUDA fault into an Error(kRuntimeFault) that names the GPU. Lets
+/// OutOfMemory pass.
 template <class Call>
 auto of_gpu(int number, const Call& call) {
   try {
@@ -32,7 +34,7 @@ bool has_cuda() {
 }
 
 std::vector<Gpu> usable_gpus() {
-  constexpr int ampere = 80;  // the oldest that there is machine code for
+  constexpr int ampere = 80;  // the oldest architecture with machine code
   std::vector<Gpu> gpus;
   const int count = of_gpu(0, [] { return num_cuda_devices(); });
   for (int number = 0; number < count; ++number) {

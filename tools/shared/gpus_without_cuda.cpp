@@ -1,3 +1,4 @@
+// In place of the GPUs of this machine, in a build without CUDA: there are none.
 #include <cassert>
 
 #include "tools/shared/gpus.h"

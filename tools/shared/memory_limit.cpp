@@ -20,7 +20,7 @@ Bytes memory_limit() {
   if (getrlimit(RLIMIT_AS, &address_space) == 0 && address_space.rlim_cur != RLIM_INFINITY) {
     limit = std::min(limit, static_cast<double>(address_space.rlim_cur));
   }
-  // Versions 2 and 1 of control groups, as a container sees its own; "max" is no number.
+  // Control groups v2 and v1, by the path that a container sees; "max" does not parse as a number.
   for (const char* path :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     std::ifstream file(path);

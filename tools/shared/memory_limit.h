@@ -5,8 +5,8 @@
 
 namespace ptdp {
 
-/// The least of the machine's memory, the address space of the process and what its control group
-/// may use, as far as these are known.
+/// Returns how much memory a command may take [B]. This is the least of the machine's memory, the
+/// process's address-space limit and its control group's limit, as far as these are known.
 [[nodiscard]] Bytes memory_limit();
 
 }  // namespace ptdp

@@ -10,13 +10,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Empty for what no file can be called.
+/// Returns the absolute path without links; empty for a path that no file can have.
 fs::path whole_path(const fs::path& path) {
   std::error_code error;
   return fs::weakly_canonical(fs::absolute(path, error), error);
 }
 
-/// Of files that are there, whether they are one; of others, whether they would be.
+/// Whether two paths name one file, or would name one if they existed.
 bool are_one_file(const fs::path& a, const fs::path& b) {
   std::error_code error;
   const fs::path file = whole_path(a);

@@ -32,10 +32,11 @@ constexpr std::int64_t kMostColumns = 1000;
 constexpr std::int64_t kMostRows = 4096;
 constexpr std::int64_t kDefaultColumns = 96;
 constexpr std::int64_t kDefaultRows = 16;
-constexpr std::size_t kLargestFile = std::size_t{256} * 1024 * 1024;  // of a schedule
-constexpr double kLongestTrace = 9e9;  // seconds; a trace counts nanoseconds in 63 bits
+// largest file of a schedule [B]
+constexpr std::size_t kLargestFile = std::size_t{256} * 1024 * 1024;
+constexpr double kLongestTrace = 9e9;  // [s]; a trace counts nanoseconds in 63 bits
 
-/// "name=value" parts of a flag's text, each name at most once, in any order.
+/// The "name=value" parts of a flag's text, each name at most once, in any order.
 class Assignments {
  public:
   Assignments(std::string flag, const std::string& text, std::string expected)
@@ -56,7 +57,8 @@ class Assignments {
     }
   }
 
-  /// Between the bounds; `otherwise` where the name is absent and there is an otherwise.
+  /// Returns the part's value from `low` to `high`, or `otherwise` when the part is missing. Throws
+  /// Error for a bad value, and for a missing part without `otherwise`.
   double number(const std::string& name, double low, double high,
                 std::optional<double> otherwise = {}) {
     const auto text = take(name);
@@ -64,6 +66,8 @@ class Assignments {
       return otherwise ? *otherwise : (refuse(), 0.0);
     }
     return parse_number(*text, low, high, "--" + flag_ + ": " + name);
+    /// Returns the part's value from 0 to `high`, or `otherwise` when the part is missing. Throws
+    /// Error for a bad value, and for a missing part without `otherwise`.
   }
   std::int64_t count(const std::string& name, std::int64_t high,
                      std::optional<std::int64_t> otherwise = {}) {
@@ -73,7 +77,7 @@ class Assignments {
     }
     return parse_count(*text, 0, high, "--" + flag_ + ": " + name);
   }
-  /// Throws Error where something is left.
+  /// Throws Error for parts that were not read.
   void finish() const {
     if (!parts_.empty()) {
       refuse();
@@ -122,7 +126,7 @@ SimulationOptions parse_options(const CommandLine& line) {
   return options;
 }
 
-/// Throws Error where the actions of a step, and when they ran, would not fit.
+/// Throws Error if the actions of a step and their times would not fit into memory.
 void check_memory(const Plan& plan, const std::string& file) {
   const double needed = num_step_actions(plan) * kBytesPerAction;
   if (const double limit = memory_limit().value(); needed > limit) {
@@ -134,8 +138,9 @@ void check_memory(const Plan& plan, const std::string& file) {
   }
 }
 
-/// All of a step whose actions have room on so many columns; else until the last rank, which starts
-/// last, has come to its steady state.
+/// Returns the time up to which to draw a step [s]. It is the step's end if the actions have room
+/// on so many columns. Otherwise it is when the last rank, which starts last, is in its steady
+/// state.
 double shown_until(const PlanSimulation& simulation, int columns) {
   const std::vector<Action>& order = simulation.schedule.orders.back();
   const int room = std::max(columns / kColumnsOfAnAction, 1);
@@ -148,7 +153,7 @@ double shown_until(const PlanSimulation& simulation, int columns) {
   return simulation.timeline.times.makespan().value();
 }
 
-/// The window of --from, --to and --ranks.
+/// Reads the window to draw from --from, --to, --ranks, --rows and --columns.
 DrawingWindow parse_window(const CommandLine& line, const PlanSimulation& simulation) {
   const int pp = simulation.schedule.pp;
   const double end = simulation.timeline.times.makespan().value();

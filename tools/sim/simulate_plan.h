@@ -1,4 +1,4 @@
-// ptdp-sim plan.json: a plan's step, simulated.
+// `ptdp-sim plan.json`: simulates a step of a plan.
 #pragma once
 
 #include <string>
@@ -10,17 +10,18 @@
 
 namespace ptdp {
 
-/// Adds the flags that only plans have.
+/// Adds the flags that apply only to plans.
 void add_plan_flags(boost::program_options::options_description& flags);
 
-/// All schedules by name, as --schedule takes them.
+/// Returns all schedules with the names that --schedule takes.
 [[nodiscard]] std::vector<NamedValue<const ScheduleTraits*>> named_schedules();
 
-/// Whether the file is JSON by its name or its first character, as plans are; throws Error if it
-/// cannot be read.
+/// Whether the file is JSON, as plans are, by its name or its first character. Throws Error if the
+/// file cannot be read.
 [[nodiscard]] bool is_plan_file(const std::string& path);
 
-/// Simulates the plan that the line's word names, and prints what its flags ask for.
+/// Simulates the plan that the command line names, prints what the flags ask for, and returns the
+/// exit status.
 [[nodiscard]] int simulate_plan_file(const CommandLine& line);
 
 }  // namespace ptdp

@@ -1,3 +1,4 @@
+// Tests of clusters, GPUs and links: what they compute, and how they are read and refused.
 #include "cost_model/inputs/cluster_spec.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +23,7 @@ MeasuredCurve two_points() {
           "test"};
 }
 
-/// Every field away from its default.
+/// Returns a GPU whose every field differs from its default.
 GpuSpec unusual_gpu() {
   const AttentionRate rate = {.kernel = "flash-2", .forward = 0.5, .backward = 0.4};
   return {.name = "g",
@@ -54,7 +55,7 @@ GpuSpec unusual_gpu() {
                                 "test")}};
 }
 
-/// The same.
+/// Returns NCCL settings whose every field differs from its default.
 NcclSpec unusual_nccl() {
   return {.compute_capability = 90,
           .cpu = CpuVendor::kAmd,
@@ -69,7 +70,7 @@ NcclSpec unusual_nccl() {
                       .protocols = {true, false, true}}};
 }
 
-/// The same.
+/// Returns a cluster whose every field differs from its default.
 ClusterSpec unusual_cluster() {
   return {.name = "x",
           .source = "a test",
@@ -110,7 +111,7 @@ std::string refusal_of_cluster(const std::string& from, const std::string& to) {
       [&] { return parse<ClusterSpec>(replaced(dump(unusual_cluster()), from, to)); });
 }
 
-// A GPU without an object: {"name": ..., ..., "attention_rates": [...]}.
+// Returns the JSON of a GPU that is given by name: {"name": ..., ..., "attention_rates": [...]}.
 std::string with_gpu_name(const std::string& name) {
   const std::string text = dump(unusual_cluster());
   const std::size_t start = text.find("{\n    \"name\"");
@@ -348,7 +349,8 @@ TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
   EXPECT_EQ(parse<ClusterSpec>(dump(by_levels)), by_levels);
 }
 
-// Each optional part by itself, for a cluster that says one and not another.
+// Each optional part is left out by itself, as in a cluster file that gives some parts and not
+// others.
 TEST(ClusterSpecJson, ReadsBackWithoutAnyOneOfItsParts) {
   using Change = std::function<void(ClusterSpec&)>;
   const std::vector<Change> changes = {
@@ -479,7 +481,7 @@ TEST(ClusterSpecJson, RefusesTiersThatDoNotGrow) {
             "4");
 }
 
-// As many times as the tier below, or more.
+// An upper tier must have at least as many times the rate as the tier below.
 TEST(ClusterSpecJson, RefusesATierWithMoreOfTheRateThanOneBelow) {
   EXPECT_EQ(refusal_of_cluster("\"oversubscription\": 1.0", "\"oversubscription\": 7.5"),
             "test.json: network_tiers: the tier of 4096 GPUs is less oversubscribed than the one "
@@ -515,7 +517,7 @@ TEST(ClusterSpecJson, NamesTheCurveThatItRefuses) {
               StartsWith("test.json: all_reduce_curves[0].points: the larger message is faster"));
 }
 
-// 200 Gb/s typed where GB/s belong is found by nobody, 200,000 MB/s is.
+// 200 Gb/s typed where GB/s belong looks plausible and is not found; 200,000 MB/s is.
 TEST(ClusterSpecJson, SaysWhichUnitIsMeant) {
   EXPECT_EQ(refusal_of_cluster("\"bandwidth_GBps\": 25.0", "\"bandwidth_GBps\": 200000"),
             "test.json: nic.bandwidth_GBps: expected a number from 0.001 to 100000.0 (gigabytes "

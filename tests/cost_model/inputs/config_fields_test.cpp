@@ -1,4 +1,4 @@
-// Every field of a configuration in every place that spells it.
+// Tests that every place which spells configuration fields knows all of them.
 #include "cost_model/inputs/config_fields.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// A configuration away from its default in every field that can be so at once.
+/// Returns a configuration with as many fields as possible at once away from their defaults.
 ParallelConfig with_every_field() {
   return {.tp = 2,
           .pp = 3,
@@ -40,7 +40,8 @@ ParallelConfig with_every_field() {
 }
 
 TEST(ConfigFields, HaveEachMemberOnceUnderItsName) {
-  // In the order in which ParallelConfig declares them but one, which is read behind its number.
+  // The order is that of ParallelConfig's declarations, except for one field that is read after its
+  // number.
   std::vector<std::string> keys;
   for_each_config_field([&](const auto& field) { keys.emplace_back(field.key); });
   EXPECT_THAT(

@@ -1,3 +1,4 @@
+// Tests of the kinds of layers that a model has, and of their order.
 #include "cost_model/inputs/layer_kinds.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 namespace ptdp {
 namespace {
 
-/// A model of random patterns of experts and windows, some of them beyond its layers.
+/// Returns a model with random patterns of experts and windows, some of them beyond its layers.
 TransformerConfig random_pattern(std::mt19937& random) {
   const auto below = [&](int bound) { return static_cast<int>(random() % bound); };
   TransformerConfig model;
@@ -25,7 +26,7 @@ TransformerConfig random_pattern(std::mt19937& random) {
   return model;
 }
 
-/// By the descriptions of the fields.
+/// Returns a layer's kind, worked out from the descriptions of the fields.
 LayerKind described_kind(const TransformerConfig& model, int layer) {
   const bool is_windowed = model.window_size > 0 && model.window_size < model.seq_length &&
                            layer >= model.first_window_layer;

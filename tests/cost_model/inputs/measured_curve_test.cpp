@@ -1,3 +1,4 @@
+// Tests of measured curves of collectives: points, interpolation, growth and refusals.
 #include "cost_model/inputs/measured_curve.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +18,7 @@ MeasuredPoint point(double bytes, double us) {
   return {.size = Bytes(bytes), .time = microseconds(us)};
 }
 
-/// 1 MB in 100 us, 4 MB in 200 us, 16 MB in 800 us.
+/// Returns a curve of 1 MB in 100 us, 4 MB in 200 us and 16 MB in 800 us.
 MeasuredCurve curve() {
   return {{point(1e6, 100.0), point(4e6, 200.0), point(16e6, 800.0)}, "test"};
 }
@@ -114,7 +115,7 @@ TEST(MeasuredCurve, RefusesAnOutlier) {
             "100 us, then 2000 bytes in 801 us");
 }
 
-// Whoever looks for the row in the file needs the numbers that stand there.
+// The refused sizes are shown with all digits, so that they can be found in the file.
 TEST(MeasuredCurve, ShowsAllDigitsOfTheSizesItRefuses) {
   EXPECT_THAT(refusal_of_curve({point(1048577.0, 44.21), point(1048576.0, 53.43)}),
               HasSubstr("1048577 bytes in 44.21 us, then 1048576 bytes in 53.43 us"));

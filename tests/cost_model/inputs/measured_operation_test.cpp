@@ -1,3 +1,4 @@
+// Tests of measured operations: how they correct modelled times, and which points are refused.
 #include "cost_model/inputs/measured_operation.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +26,7 @@ MeasuredOperation table(std::vector<Point> points) {
   return {DeviceOperation::kForwardProduct, Precision::kFp32, std::move(points), "table"};
 }
 
-/// 1 ns for each multiply-add.
+/// Returns a model time of 1 ns for each multiply-add.
 Seconds modelled(const OperationSizes& sizes) {
   return Seconds(1e-9 * sizes[0] * sizes[1] * sizes[2]);
 }
@@ -54,7 +55,7 @@ TEST(MeasuredOperation, WeighsPointsByTheFourthPowerOfTheirDistance) {
   EXPECT_NEAR(products.correction({32, 16, 16}, modelled), std::pow(2.0, 80.0 / 82.0), 1e-12);
 }
 
-/// 1, base, base², ... below `end`.
+/// Returns the powers 1, base, base², ... below `end`.
 std::vector<double> powers(double base, double end) {
   std::vector<double> all = {1.0};
   while (all.back() * base < end) {
@@ -109,9 +110,9 @@ TEST(MeasuredOperation, RefusesWhatCannotBeMeasurementsOfOneMachine) {
   EXPECT_THAT(message({point(8, 8, 8, 1), point(8, 8, 1024, 100)}), HasSubstr("a gap"));
 }
 
-/// Copies of fp32 on a host: what starting takes, and traffic at the bandwidth of the level that
-/// holds both buffers: 400 GB/s up to 32 KB, 100 up to 1 MB, 40 up to 16 MB, 8 beyond (a memory
-/// that others use, too).
+/// Returns measured copies of fp32 on a host with caches. A copy takes a start-up time and its
+/// traffic at the bandwidth of the level that holds both buffers. Levels: 400 GB/s up to 32 KB, 100
+/// up to 1 MB, 40 up to 16 MB, and 8 beyond (a memory that others use, too).
 std::vector<Point> copies_through_caches() {
   std::vector<Point> points;
   for (int exponent = 8; exponent <= 23; exponent += 3) {
@@ -167,12 +168,12 @@ TEST(FindOutliers, LeavesATableThatIsNotRefused) {
   EXPECT_THAT(find_outliers(operation, {}), testing::IsEmpty());
   const std::vector<Point> good = {point(8, 8, 8, 1), point(16, 8, 8, 2), point(16, 16, 8, 4)};
   EXPECT_THAT(find_outliers(operation, good), testing::IsEmpty());
-  // Of two that contradict each other, that which is slow for its work.
+  // Of two points that contradict each other, the one that is slow for its work is the outlier.
   EXPECT_THAT(find_outliers(operation, {point(8, 8, 8, 1), point(16, 8, 8, 100)}),
               testing::ElementsAre(1));
   EXPECT_THAT(find_outliers(operation, {point(8, 8, 8, 100), point(16, 8, 8, 2)}),
               testing::ElementsAre(0));
-  // Without the middle one the last lies alone.
+  // The middle point connects the last one to the first; without it the last lies alone.
   EXPECT_THAT(find_outliers(operation, {point(8, 8, 8, 1), point(16, 8, 8, 2),
                                         point(8, 8, 512, 9000), point(8, 8, 1024, 100)}),
               testing::ElementsAre(2, 3));
@@ -215,7 +216,7 @@ TEST(MeasuredOperation, IsReadAsColumnsAndNamesTheColumnThatIsShort) {
               HasSubstr("rows"));
 }
 
-// What one operation's sizes are, is what its columns are called.
+// The columns of an operation are named after its sizes.
 TEST(MeasuredOperation, HasTheColumnsOfItsKind) {
   const std::string product = R"("m": [8, 16], "n": [32, 33], "k": [64, 65])";
   const std::string attention =
@@ -265,7 +266,8 @@ TEST(MeasuredOperation, HasTheColumnsOfItsKind) {
             "rows 1, width 123456789, 20.5 us");
 }
 
-// Right at each bound, and just beyond it. Attention's work grows with the square of the sequence.
+// Each bound is tested exactly at it and just beyond it. Attention's work grows with the square of
+// the sequence.
 TEST(MeasuredOperation, SaysWhichTwoPointsContradictEachOther) {
   const auto message = [](DeviceOperation operation, std::vector<Point> points) {
     return message_of(
@@ -279,7 +281,7 @@ TEST(MeasuredOperation, SaysWhichTwoPointsContradictEachOther) {
       message(product, {point(16, 8, 8, 1), point(8, 8, 8, 4.01)}),
       "table: an outlier: the smaller one takes over 4 times as long: m 8, n 8, k 8, 4.01 us; "
       "m 16, n 8, k 8, 1 us");
-  // Neither is smaller than the other.
+  // Neither point is smaller than the other in all sizes.
   EXPECT_EQ(message(product, {point(8, 16, 8, 1), point(16, 8, 8, 100)}), "nothing was thrown");
   EXPECT_EQ(message(product, {point(8, 8, 8, 1), point(8, 16, 8, 63.9)}), "nothing was thrown");
   EXPECT_EQ(message(product, {point(8, 8, 8, 1), point(8, 16, 8, 64.1)}),

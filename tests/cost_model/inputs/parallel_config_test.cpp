@@ -1,3 +1,4 @@
+// Tests of parallel configurations: numbers of ranks, microbatches and modules, text and JSON.
 #include "cost_model/inputs/parallel_config.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// Every field away from its default, where it has another value.
+/// Returns a configuration whose every field differs from its default, where another value exists.
 ParallelConfig unusual_config() {
   return {.tp = 8,
           .pp = 12,
@@ -40,7 +41,8 @@ ParallelConfig unusual_config() {
           .layers_per_stage = {2, 1, 3}};
 }
 
-/// Full recomputation of some layers, which excludes the above.
+/// Returns a configuration that recomputes all of some layers, which excludes unusual_config()'s
+/// selective recomputation.
 ParallelConfig recomputing_some_layers() {
   return {.recompute = Recompute::kFull,
           .recompute_method = RecomputeMethod::kEvery,
@@ -266,7 +268,7 @@ TEST(ParallelConfigJson, HasEveryFieldUnderItsName) {
   ]
 }
 )");
-  // What is seldom said, each by itself.
+  // Rarely used fields, each by itself.
   const std::vector<std::pair<ParallelConfig, std::string>> rest = {
       {{.dp = 4, .dp_replicate = 2}, R"("dp_replicate": 2)"},
       {{.reshard_after_forward = false}, R"("reshard_after_forward": false)"},
@@ -357,7 +359,7 @@ TEST(ParallelConfig, SaysWhatRecomputationIsOf) {
   const ParallelConfig some = recomputing_some_layers();
   EXPECT_THAT(to_string(some), HasSubstr(" recompute=full every=2"));
   EXPECT_EQ(parse<ParallelConfig>(dump(some)), some);
-  // What is usual is not written.
+  // Default values are not written.
   EXPECT_THAT(dump(unusual_config()), Not(HasSubstr("recompute_")));
 }
 

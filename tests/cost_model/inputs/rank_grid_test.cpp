@@ -1,3 +1,4 @@
+// Tests of where ranks and their groups lie on nodes, counted rank by rank.
 #include "cost_model/inputs/rank_grid.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +19,7 @@ using Ranks = std::vector<std::int64_t>;
 constexpr std::array kDimensions = {Dimension::kTensor, Dimension::kContext, Dimension::kData,
                                     Dimension::kPipeline};
 
-/// Every rank's coordinates, by counting: tensor fastest, and replicas or stages slowest.
+/// Returns every rank's coordinates by counting: tensor fastest, and replicas or stages slowest.
 std::vector<Coordinates> counted_coordinates(const ParallelConfig& config) {
   std::vector<Coordinates> all;
   const bool has_stages_slowest = config.rank_order == RankOrder::kTpCpEpDpPp;
@@ -38,7 +39,7 @@ std::vector<Coordinates> counted_coordinates(const ParallelConfig& config) {
   return all;
 }
 
-/// The ranks whose coordinates differ from those of `rank` along `dimension` alone.
+/// Returns the ranks whose coordinates differ from those of `rank` only along `dimension`.
 Ranks counted_group(const std::vector<Coordinates>& all, Dimension dimension, std::size_t rank) {
   const auto without = [dimension](Coordinates coordinates) {
     coordinates[static_cast<std::size_t>(dimension)] = 0;
@@ -53,7 +54,7 @@ Ranks counted_group(const std::vector<Coordinates>& all, Dimension dimension, st
   return members;
 }
 
-/// Every grid with degrees from 1 to 3, and some beyond.
+/// Returns every grid with degrees from 1 to 3, and some larger ones.
 std::vector<ParallelConfig> small_grids() {
   std::vector<ParallelConfig> grids = {{.tp = 8, .pp = 2, .dp = 5}, {.tp = 5, .dp = 7, .cp = 2}};
   for (int i = 0; i < 81; ++i) {
@@ -70,10 +71,11 @@ ClusterSpec nodes_of(int gpus) {
   return cluster;
 }
 
-/// Members per node, counted over all groups along a dimension.
+/// How the groups along a dimension lie on nodes, counted over all groups.
 struct CountedPlacement {
-  std::int64_t nodes = 0;           ///< Most nodes of a group.
-  std::int64_t ranks_per_node = 0;  ///< Fewest members on a node that a group across nodes touches.
+  std::int64_t nodes = 0;  ///< Most nodes that a group touches.
+  /// Fewest members on a node touched by a group that spans nodes.
+  std::int64_t ranks_per_node = 0;
 };
 CountedPlacement counted_placement(const ParallelConfig& config, Dimension dimension,
                                    std::int64_t node) {
@@ -97,8 +99,8 @@ CountedPlacement counted_placement(const ParallelConfig& config, Dimension dimen
   return worst;
 }
 
-/// Data-parallel groups of up to 9 members, 1 to 9 ranks apart, in up to 5 stages, on nodes of 1 to
-/// 9 GPUs, to the first failure.
+/// Calls `check` for small data-parallel groups until the first failure. The groups have up to 9
+/// members, 1 to 9 ranks apart. There are up to 5 stages, and nodes of 1 to 9 GPUs.
 template <class Check>
 void for_every_small_group(const Check& check) {
   for (int stride = 1; stride <= 9; ++stride) {
@@ -244,7 +246,7 @@ TEST(PlaceReplicas, AreATensorParallelGroupApart) {
   EXPECT_EQ(placement.ranks_per_node, 2);
 }
 
-/// Every small grid along each of its dimensions.
+/// Calls `check` for every small grid along each of its dimensions.
 template <class Check>
 void for_every_dimension(const Check& check) {
   for (const ParallelConfig& config : small_grids()) {
@@ -344,7 +346,7 @@ TEST(RankGrid, HasTheGroupsOfMegatron) {
   EXPECT_THAT(grid.group(Dimension::kContext, 5), ElementsAre(5));
 }
 
-// The same with cp=2 in front of dp: context groups are two apart, data groups four.
+// tp=2 cp=2 dp=2: context groups are two ranks apart, data groups four.
 TEST(RankGrid, PutsContextBetweenTensorAndData) {
   const RankGrid grid({.tp = 2, .dp = 2, .cp = 2});
   EXPECT_THAT(grid.group(Dimension::kContext, 0), ElementsAre(0, 2));
@@ -444,7 +446,7 @@ TEST(PlaceGroup, FindsTheTierThatSpansTheGroup) {
   EXPECT_EQ(oversubscription({.tp = 1, .dp = 65}), 7.0);  // 65
 }
 
-// Two ranks meet in the lowest tier whose blocks of neighbours hold both; in the highest where none
+// Two ranks meet in the lowest tier whose blocks of neighbors hold both; in the highest where none
 // does.
 TEST(OversubscriptionBetween, IsThatOfTheLowestTierThatHoldsBoth) {
   ClusterSpec cluster = nodes_of(4);
@@ -472,8 +474,9 @@ TEST(PlaceGroup, OfAFlatNetworkHasItsFullRate) {
             1.0);
 }
 
-/// Of the groups of experts, counted rank by rank: in a stage rank = etp + etp_size·(ep +
-/// ep_size·edp), stages one after another; or stages before edp.
+/// Returns how groups of experts lie on nodes, counted rank by rank. Within a stage rank = etp +
+/// etp_size·(ep + ep_size·edp), with stages one after another. Another rank order puts stages
+/// before edp.
 CountedPlacement counted_expert_placement(const ParallelConfig& config, ExpertDimension dimension,
                                           std::int64_t node) {
   const std::int64_t stage = std::int64_t{1} * config.tp * config.cp * config.dp;

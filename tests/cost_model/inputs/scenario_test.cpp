@@ -1,3 +1,4 @@
+// Tests of which clusters, stacks and models go together.
 #include "cost_model/inputs/scenario.h"
 
 #include <gtest/gtest.h>

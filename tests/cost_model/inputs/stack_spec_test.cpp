@@ -1,3 +1,4 @@
+// Tests of software stacks: how they are read, refused, and changed by flags.
 #include "cost_model/inputs/stack_spec.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// Every field away from its default.
+/// Returns a stack whose every field differs from its default.
 StackSpec unusual_stack() {
   return {.name = "s",
           .source = "a test",
@@ -80,7 +81,8 @@ StackSpec unusual_stack() {
                       .offload = {Offload::kActivations}}};
 }
 
-/// A stack that has what unusual_stack() leaves out, as seldom said or excluded by the rest.
+/// Returns a stack with the rarely used and mutually exclusive fields that unusual_stack() leaves
+/// out.
 StackSpec seldom_stack() {
   StackSpec stack = unusual_stack();
   stack.fused_element_wise = false;
@@ -620,7 +622,7 @@ TEST(WithOverlap, SetsEachPartByItself) {
   }
 }
 
-// Without a library's workspace it is this project's on a host.
+// A stack without a library's workspace is this project's runtime on a host.
 TEST(WithOverlap, LeavesOutWhatAHostCannotWhereAllIsAskedFor) {
   StackSpec stack = unusual_stack();
   EXPECT_TRUE(with_overlap(stack, {.tensor = true, .as_possible = true}).tensor_parallel_overlap);

@@ -1,3 +1,4 @@
+// Tests of models: parameter counts, widths, attended tokens, and how they are read and refused.
 #include "cost_model/inputs/transformer_config.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +29,7 @@ TransformerConfig gpt2() {
           .seq_length = 1024};
 }
 
-/// The common features of Llama and Mistral; sizes are up to the caller.
+/// Returns a model with the common features of Llama and Mistral and the given sizes.
 TransformerConfig llama(TransformerConfig sizes) {
   sizes.seq_length = 4096;
   sizes.gated_linear_unit = true;
@@ -39,7 +40,7 @@ TransformerConfig llama(TransformerConfig sizes) {
   return sizes;
 }
 
-/// Every field away from its default.
+/// Returns a model whose every field differs from its default.
 TransformerConfig unusual_model() {
   return {.num_layers = 2,
           .hidden_size = 64,
@@ -745,7 +746,7 @@ void describe(Fields& fields, Described<Fields, NamedDropout>& dropout) {
   describe_dropout(fields, dropout.rates);
 }
 
-// One rate for all, and those that differ beside it.
+// One rate for all dropouts, and rates that differ.
 TEST(DropoutRatesJson, ReadsBackAsItWas) {
   DropoutRates rates = 0.25;
   EXPECT_EQ(dump(NamedDropout{rates}), "{\n  \"dropout\": 0.25\n}\n");

@@ -1,3 +1,4 @@
+// Tests of what each ZeRO stage shards and how it reduces gradients.
 #include "cost_model/inputs/zero_sharding.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of the time that collectives add to the passes of virtual stages.
 #include "cost_model/iteration/collective_durations.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,8 @@ namespace {
 constexpr std::array kPasses = {&StageDurations::forward, &StageDurations::backward,
                                 &StageDurations::input_gradient, &StageDurations::weight_gradient};
 
-/// 39B, whose host launches kernels ahead: nothing is waited for but compute and collectives.
+/// Returns the 39B scenario with kernels launched ahead, so that only compute and collectives are
+/// waited for.
 Scenario scenario_39b() {
   Scenario scenario = selene_2021("39B", 64);
   scenario.stack.host_time_per_kernel = Seconds(0.0);
@@ -47,7 +49,7 @@ std::vector<StageDurations> durations_of(const Scenario& scenario, const Paralle
   return virtual_stage_durations({scenario, config});
 }
 
-// Where links are free nothing is left of a pass but its compute.
+// With free links only the compute of a pass is left.
 TEST(VirtualStageCollectives, AreWhatFreeLinksSave) {
   for (const ParallelConfig& config :
        {config_of(8, false, Recompute::kNone), config_of(8, true, Recompute::kNone),
@@ -92,7 +94,7 @@ TEST(VirtualStageCollectives, AreWhatFreeLinksSaveOfSharedSequences) {
   }
 }
 
-// Beside compute that hides it, more is saved by free links than is exposed: nothing overlaps here.
+// With overlap, free links would save more than what is exposed, so nothing overlaps in this test.
 TEST(VirtualStageCollectives, AreWhatFreeLinksSaveOfShardedUnits) {
   Scenario scenario = scenario_39b();
   scenario.stack.data_parallel_overlap = DataParallelOverlap::kNever;

@@ -1,3 +1,4 @@
+// Tests of the bytes that a job sends, counted by hand.
 #include "cost_model/iteration/communication_volume.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@
 namespace ptdp {
 namespace {
 
-/// 8 layers, h = 8, s = 16, 512 tokens in the vocabulary, 24 sequences.
+/// Returns a scenario with 8 layers, h = 8, s = 16, a vocabulary of 512 tokens and 24 sequences.
 Scenario small(Precision precision = Precision::kFp32) {
   Scenario scenario = selene_2021("1T", 24);
   scenario.job.model = resolved({.num_layers = 8,
@@ -24,8 +25,8 @@ Scenario small(Precision precision = Precision::kFp32) {
   return scenario;
 }
 
-// Of one layer: 12h² = 768 weights; biases 3h, h, 4h, h; norms 4h: 13h = 104. Table 512·8,
-// positions 16·8, final norm 16.
+// Parameters of one layer: 12h² = 768 weights, biases 3h, h, 4h and h, norms 4h, so 13h = 104.
+// Table 512·8, positions 16·8, final norm 16.
 constexpr std::int64_t kLayer = 768 + 104;
 constexpr std::int64_t kTable = 4096;
 constexpr std::int64_t kPositions = 128;
@@ -140,7 +141,8 @@ TEST(JobVolumes, OfDataParallelismAreGradientsOrThemAndWeights) {
 // for every pass of every microbatch; kept from the forward pass on, once for each.
 TEST(JobVolumes, OfShardedUnitsAreReducedAndGatheredInEveryMicrobatch) {
   ParallelConfig config{.tp = 2, .dp = 2, .micro_batch_size = 2, .zero_stage = 2};
-  // Without tensor parallelism, as 2 ranks have halves of all but norms, two biases and positions.
+  // The count is without tensor parallelism, since 2 ranks have halves of all but norms, two biases
+  // and positions.
   const std::int64_t replicated = 8 * 6 * 8 + kPositions + kFinalNorm;
   const std::int64_t of_rank = (8 * kLayer + kTable + kPositions + kFinalNorm + replicated) / 2;
   auto volumes = job_volumes({small(Precision::kBf16), config});
@@ -156,7 +158,7 @@ TEST(JobVolumes, OfShardedUnitsAreReducedAndGatheredInEveryMicrobatch) {
   EXPECT_EQ(job_volumes({small(Precision::kBf16), config}).data.all_gather, 2 * 6 * of_rank * 2);
 }
 
-// Each shard of the gradients of norms and biases is summed over tensor ranks once.
+// The gradients of norms and biases are summed over tensor ranks once, shard by shard.
 TEST(JobVolumes, OfShardedUnitsSumWhatSequenceParallelismSplitsOnce) {
   ParallelConfig config{.tp = 2, .dp = 2, .micro_batch_size = 2, .sequence_parallel = true};
   const std::int64_t whole = job_volumes({small(), config}).tensor.all_reduce;
@@ -165,7 +167,7 @@ TEST(JobVolumes, OfShardedUnitsSumWhatSequenceParallelismSplitsOnce) {
             whole - 2 * 1 * (8 * 48 + kFinalNorm) * 4);
 }
 
-// With a pipeline they are ZeRO-1's, whatever the name.
+// With a pipeline the volumes are those of ZeRO-1, whatever the stage is called.
 TEST(JobVolumes, OfAPipelineShardOptimizerStatesAlone) {
   ParallelConfig config{.pp = 2, .dp = 2, .micro_batch_size = 2, .zero_stage = 1};
   const auto volumes = job_volumes({small(), config});
@@ -201,7 +203,7 @@ TEST(JobVolumes, OfATiedEmbeddingAreItsTableInEveryReplicaOrOnceWithZero) {
   EXPECT_EQ(job_volumes({small(), config}).tied.all_reduce, 0);
 }
 
-/// What all ranks send of a group, in all kinds.
+/// Returns what all ranks send within a group, over all kinds of collective.
 template <class Size>
 double total(const KindVolumes<Size>& volumes) {
   return static_cast<double>(volumes.all_reduce) + static_cast<double>(volumes.reduce_scatter) +

@@ -32,8 +32,8 @@ TEST(HidesDispatch, WhereMegatronRunsIt) {
   EXPECT_FALSE(hides_dispatch(scenario, config));
 }
 
-// Each pass's way to the experts runs behind the other's compute: of as much, a tenth is lost where
-// a collective takes a tenth of what it runs beside.
+// Each pass's way to the experts runs behind the compute of the other pass. If both take equally
+// long, a tenth is lost, because a collective takes a tenth of what it runs beside.
 TEST(LayerCosts, HideTheWayToExpertsBehindTheOtherPass) {
   Scenario scenario = plain_scenario(small_expert_model());
   scenario.stack.overlap_slowdown = 0.1;

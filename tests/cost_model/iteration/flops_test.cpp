@@ -1,3 +1,4 @@
+// Tests of FLOPs, utilization and training time against the papers.
 #include "cost_model/iteration/flops.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of the terms of an iteration's time, and of its traffic.
 #include "cost_model/iteration/iteration.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@
 namespace ptdp {
 namespace {
 
-/// The published configuration of the 1T model.
+/// Returns the published configuration of the 1T model.
 ParallelConfig trillion() {
   return {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull};
 }
@@ -38,7 +39,7 @@ TEST(IterationCost, OfOneGpuHasNoCommunicationAndNoBubble) {
   }
 }
 
-// With equal stages the bubble of 1F1B is (p - 1)(F + B), v chunks divide both passes.
+// With equal stages the bubble of 1F1B is (p - 1)(F + B); v chunks divide both passes by v.
 TEST(IterationCost, HasABubbleThatInterleavingDivides) {
   Scenario scenario = selene_2021("145B");
   scenario.stack.microbatch_overhead = Seconds(0.0);  // paid once for each chunk
@@ -56,8 +57,8 @@ TEST(IterationCost, HasABubbleThatInterleavingDivides) {
               5.0, 1e-9);
 }
 
-/// Makespan of 1F1B with stage-dependent durations and free messages, by walking the orders of all
-/// ranks: an action starts when its rank is free and its input is there.
+/// Returns the makespan of 1F1B with stage-dependent durations and free messages [s]. It walks the
+/// orders of all ranks: an action starts when its rank is free and its input is there.
 double simulate_one_f_one_b(const std::vector<double>& forward, const std::vector<double>& backward,
                             int microbatches) {
   const int pp = static_cast<int>(forward.size());

@@ -1,3 +1,4 @@
+// Tests of lower bounds of a step against simulated steps.
 #include "cost_model/iteration/least_step.h"
 
 #include <gtest/gtest.h>
@@ -14,16 +15,16 @@
 namespace ptdp {
 namespace {
 
-constexpr double kRounding = 1e-8;  // the bound stays that far below what it is compared with
+constexpr double kRounding = 1e-8;  // the bound may exceed the step by this share at most
 
-/// What a step that waits for all ranks ends with, where nothing is reduced.
+/// Returns what a step that waits for all ranks takes after its passes, when nothing is reduced.
 double end_of_step(const Scenario& scenario, const ParallelConfig& config,
                    const MicrobatchCosts& costs) {
   const StepTimes times = step_times({scenario, config, &costs});
   return (times.norm + *std::max_element(times.optimizer.begin(), times.optimizer.end())).value();
 }
 
-/// Messages take no time, and nothing is reduced.
+/// Returns the scenario with messages that take no time, and without a tied embedding to reduce.
 Scenario free_messages(Scenario scenario) {
   scenario.job.model.untied_embeddings = true;
   scenario.stack.pipeline_latency = Seconds(0.0);
@@ -134,9 +135,9 @@ TEST(LeastStepTime, IsNeverMoreThanTheSimulatedOneWhereExpertsAloneHaveReplicas)
   }
 }
 
-// By hand, one rank of two holds 2 activations: of 4 microbatches of 10 s + 20 s it runs no more
-// than two forward passes before its last bucket is gathered and two backward passes after its
-// first gradients go, and the other 60 s lie between.
+// By hand: one rank of two holds 2 activations, and has 4 microbatches of 10 s + 20 s. It runs no
+// more than two forward passes before its last bucket is gathered. It runs no more than two
+// backward passes after its first gradients go. The other 60 s lie between.
 TEST(LeastStepTime, PutsPassesBetweenGathersAndReductions) {
   ParallelConfig config = pipeline(ScheduleKind::kOneFOneB, 2);
   config.dp = 2;

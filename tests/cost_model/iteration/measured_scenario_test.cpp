@@ -1,4 +1,4 @@
-// Predictions by a profile with measured operations.
+// Tests of predictions from a profile with measured operations.
 #include <gtest/gtest.h>
 
 #include "cost_model/inputs/catalog/catalog.h"
@@ -20,8 +20,8 @@ MeasuredOperation table(DeviceOperation operation, std::vector<MeasuredOperation
   return {operation, Precision::kFp32, std::move(points), "table"};
 }
 
-/// gpt-tiny on a host_with_layer_norms whose layer norm is measured, so that operations are timed
-/// one by one.
+/// Returns gpt-tiny on a host whose layer norm is measured, so that operations are timed one by
+/// one.
 Scenario host_with_layer_norms() {
   const ModelProfile model = find_model("gpt-tiny");
   Scenario scenario{.job = {.model_name = "gpt-tiny",

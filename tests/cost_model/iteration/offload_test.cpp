@@ -1,3 +1,4 @@
+// Tests of what offloading to the host costs and saves.
 #include "cost_model/iteration/offload.h"
 
 #include <gtest/gtest.h>
@@ -13,9 +14,9 @@ namespace {
 constexpr double kGigabyte = 1e9;
 
 /// Megatron-Bridge's measurement (docs/training/cpu-offloading.md): Qwen3-30B-A3B with tp 2, pp 2
-/// and ep 4. It names no number of GPUs; the 47.2 GB that it says are used without offloading are
-/// the model's state on 16, which card.yaml of its skill on offloading has. The batch is
-/// assumed: what offloading adds to a step does not depend on it.
+/// and ep 4. The source names no number of GPUs. Its 47.2 GB without offloading are the model's
+/// state on 16 GPUs, the number in card.yaml of its skill on offloading. The batch is assumed: what
+/// offloading adds to a step does not depend on it.
 struct Measured {
   Scenario scenario = shipped_scenario("qwen3-30b-a3b", "dgx-h100", "megatron-bridge-2025",
                                        /*global_batch_size=*/8);
@@ -64,7 +65,8 @@ struct Dense {
   ParallelConfig config{.tp = 4, .dp = 2, .sequence_parallel = true, .zero_stage = 1};
 };
 
-/// Of a microbatch of Dense: tp is 4.
+/// Returns how long a layer's activations of one microbatch of Dense take over the host link; tp is
+/// 4.
 Seconds transfer_of_layer(const Scenario& scenario) {
   return layer_activations(scenario.job.model, 1, 4, Recompute::kNone, true,
                            {.stores_scores = false}) /
@@ -129,7 +131,8 @@ TEST(Offload, OfActivationsCostsNothingBehindAFastLink) {
             iteration_cost({run.scenario, without}).total());
 }
 
-// Of 32 layers' activations one layer's stay; the host holds those of all but the last.
+// Of the activations of 32 layers, those of one layer are on the GPU at a time. The host holds
+// those of all but the last layer.
 TEST(Offload, OfActivationsLeavesOneLayerOnTheGpu) {
   Dense run;
   const Bytes all = rank_memory({run.scenario, run.config}, 0).activations;
@@ -138,7 +141,7 @@ TEST(Offload, OfActivationsLeavesOneLayerOnTheGpu) {
   EXPECT_NEAR(host_memory({run.scenario, run.config}) / all, 31.0 / 32.0, 1e-12);
 }
 
-// Those of the 20 others stay.
+// The activations of the 20 other layers stay.
 TEST(Offload, OfSomeLayersActivationsLeavesTheOthersOnTheGpu) {
   Dense run;
   const Bytes all = rank_memory({run.scenario, run.config}, 0).activations;

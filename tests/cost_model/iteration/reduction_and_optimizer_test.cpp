@@ -1,3 +1,4 @@
+// Tests of the terms at a step's end: exchanges, reductions and the optimizer.
 #include "cost_model/iteration/reduction_and_optimizer.h"
 
 #include <gtest/gtest.h>
@@ -11,8 +12,8 @@ constexpr double kNvlink = 100e9;
 constexpr double kNic = 10e9;
 constexpr double kParameters = 1e6;
 
-/// Nodes of four GPUs with these links and rings without latencies; gradients are reduced in four
-/// bytes.
+/// Returns a scenario on nodes of four GPUs, whose links and rings have no latencies. Gradients are
+/// reduced in four bytes.
 Scenario on_plain_links(const TransformerConfig& model = small_expert_model()) {
   Scenario scenario = plain_scenario(model);
   ClusterSpec cluster;
@@ -25,7 +26,7 @@ Scenario on_plain_links(const TransformerConfig& model = small_expert_model()) {
   return scenario;
 }
 
-/// The bytes that pass a member of a ring of n in each half of an all-reduce.
+/// Returns the bytes that pass a member of a ring of n in each half of an all-reduce.
 double half_of_ring(double n, double bytes) {
   return (n - 1.0) / n * bytes;
 }
@@ -74,7 +75,7 @@ TEST(ExchangeTime, IsALatencyAndMessagesOfAMicrobatch) {
   expect_seconds(time(1.0), 1e-3 + message / kNic);
   config = {.pp = 2, .cp = 2, .micro_batch_size = 2};
   expect_seconds(time(1.0), 1e-3 + message / 2 / kNvlink);
-  // Where messages were measured, the smallest takes what else the stack says.
+  // With a measured curve, the smallest message takes the latency that the stack gives.
   scenario.cluster.message_curve = MeasuredCurve({{.size = Bytes(1024.0), .time = Seconds(0.5)},
                                                   {.size = Bytes(2048.0), .time = Seconds(0.75)}},
                                                  "test");

@@ -1,3 +1,4 @@
+// Tests of the schedule shape that a configuration asks for.
 #include "cost_model/iteration/schedule_shape.h"
 
 #include <gtest/gtest.h>

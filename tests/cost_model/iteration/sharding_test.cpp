@@ -1,3 +1,4 @@
+// Tests of the volume, time and memory of fully sharded training.
 #include "cost_model/iteration/sharding.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kBatch = 128;
 
-/// GPT of 3.6 billion parameters on 64 GPUs, two microbatches each.
+/// Returns a GPT of 3.6 billion parameters on 64 GPUs, with two microbatches each.
 Scenario fsdp() {
   return shipped_scenario("3.6B", "mosaicml-a100-80gb", "composer-fsdp-2023", kBatch);
 }
@@ -141,7 +142,7 @@ TEST(Sharding, WaitsForAllReducesWhereGradientsAreReducedWhole) {
               1.0, 1e-9);
 }
 
-// By hand: QKV, projection, h→4h and 4h→h are 3, 1, 4 and 4 of a layer's 12 h², and between their
+// By hand: QKV, projection, h→4h and 4h→h are 3, 1, 4 and 4 of a layer's 12 h². Between their
 // recomputation and their backward pass 18, 16, 8 and 0 h² are used.
 TEST(Sharding, GathersOnceMoreWhatIsUsedAgainTooLate) {
   Scenario slow = with_links(fsdp(), 1e-6);
@@ -189,7 +190,7 @@ TEST(Sharding, LeavesEachRankItsShareOfTheState) {
   EXPECT_LT(third.total(), rank_memory({scenario, sharded(2)}, 0).total());
 }
 
-/// Four replicas of shards of 16 GPUs, two nodes, each.
+/// Returns four replicas of shards; each replica is 16 GPUs on two nodes.
 ParallelConfig hybrid() {
   ParallelConfig config = sharded(3);
   config.dp_replicate = 4;

@@ -1,3 +1,4 @@
+// Tests of simulated steps: bubbles of the papers, many microbatches, uneven stages.
 #include "cost_model/iteration/simulated_step.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ constexpr std::array kSimulatedKinds = {
     ScheduleKind::kZbV,       ScheduleKind::kVHalf,       ScheduleKind::kVMin,
     ScheduleKind::kDualPipe,  ScheduleKind::kDualPipeV,   ScheduleKind::kZbAuto};
 
-/// What the passes take beyond the work of one of the ranks, which are alike.
+/// Returns how much longer the passes take than the work of one rank; all ranks have equal work.
 double bubble_of(const Scenario& scenario, const ParallelConfig& config, double f, double i,
                  double w) {
   StepSimulations simulations;
@@ -97,7 +98,7 @@ TEST(SimulatedSteps, HaveTheBubbleRatesOfTheZeroBubblePaper) {
   }
 }
 
-/// The step of all microbatches, action by action.
+/// Returns the time of a step with all its microbatches, simulated action by action.
 Seconds step_in_full(const Scenario& scenario, const ParallelConfig& config,
                      const MicrobatchCosts& costs) {
   const Schedule schedule =

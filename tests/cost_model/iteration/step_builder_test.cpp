@@ -1,3 +1,4 @@
+// Tests of the times that a step is simulated with.
 #include "cost_model/iteration/step_builder.h"
 
 #include <gtest/gtest.h>
@@ -19,9 +20,9 @@ Seconds time_of(const TransferTime& transfer) {
   return transfer.latency + transfer.transfer;
 }
 
-/// A step of 1F1B whose reductions hide nothing, added up from its times: the compute simulated,
-/// two messages for each microbatch and each stage of fill and drain, one bucket of gradients. No
-/// less than the step: where ranks wait anyway, messages are free.
+/// Returns a 1F1B step whose reductions hide nothing, added up from its times. It adds the
+/// simulated compute, two messages per microbatch and per stage of fill and drain, and one bucket
+/// of gradients. The sum is no less than the step: when ranks wait anyway, messages are free.
 Seconds time_of_step(const Scenario& scenario, const ParallelConfig& config) {
   const StepTimes times = step_times({scenario, config});
   const auto microbatches =
@@ -60,7 +61,7 @@ TEST(StepTimes, AddUpToTheStepOfOneFOneB) {
   }
 }
 
-// The same with sequences that GPUs share, each way.
+// Sequences that GPUs share, in each way of sharing.
 TEST(StepTimes, OfSharedSequencesAddUpToTheStep) {
   for (const auto& [kind, name] : kContextParallelNames) {
     Scenario scenario = selene_2021("18B", 384);

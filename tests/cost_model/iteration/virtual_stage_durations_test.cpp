@@ -1,3 +1,4 @@
+// Tests of the durations of virtual stages.
 #include "cost_model/iteration/virtual_stage_durations.h"
 
 #include <gtest/gtest.h>

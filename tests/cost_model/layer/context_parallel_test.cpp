@@ -1,3 +1,4 @@
+// Tests of attention over sequences that GPUs share: volumes, shares of work, times.
 #include "cost_model/layer/context_parallel.h"
 
 #include <gtest/gtest.h>
@@ -114,7 +115,7 @@ std::vector<int> chunks_of(int rank, int cp, bool is_balanced) {
   return is_balanced ? std::vector{rank, 2 * cp - 1 - rank} : std::vector{rank};
 }
 
-/// Pairs of a query of the rank and a key that it sees, itself and others, counted one by one.
+/// Counts, one by one, the pairs of a query of the rank and a key that the query attends to.
 std::int64_t count_pairs(int rank, int s, int window, int cp, bool is_balanced) {
   const int length = s / (is_balanced ? 2 * cp : cp);
   std::int64_t pairs = 0;
@@ -225,8 +226,8 @@ TEST(ContextParallelTime, OfARingHidesEachMessageBehindItsStep) {
                  (3 + 5 * f) + 2 * (11 + 5 * f) + (5.5 + 2.5 * f));
 }
 
-// By hand: of 2 ranks one sum moves 3 elements of 2 bytes for each of the 4096·4096 outputs, and
-// backward for as many of Q and twice 4096·1024 of K and V.
+// By hand: with 2 ranks one sum moves 3 elements of 2 bytes for each of the 4096·4096 outputs.
+// Backward it does so for as many of Q and for twice 4096·1024 of K and V.
 TEST(ContextParallelTime, OfARingHasTheSumsOfPartialResults) {
   const Scenario scenario = llama_3_8b(8192);
   const GpuSpec& gpu = scenario.cluster.gpu;
@@ -357,10 +358,10 @@ TEST(ContextParallelTime, OfARingHidesAllFromTwiceFlopsOverBandwidthOn) {
 // --- published ---
 
 // zhuzilin/ring-flash-attention README.md at 8996282: iterations per second of the attention of one
-// layer of Llama 3 8B on 8 GPUs with 8192 tokens each, as a part of what as many causal blocks
-// would reach. Predicted are 94 to 97 % where balanced, 6 to 17 % above the measured (it adds
-// partial results in fp32, with more traffic than is counted here), else 52 %, 4 % below to 1 %
-// above.
+// layer of Llama 3 8B on 8 GPUs with 8192 tokens each. They are given as a part of what as many
+// causal blocks would reach. Balanced, 94 to 97 % are predicted, 6 to 17 % above the measured: it
+// adds partial results in fp32, with more traffic than is counted here. Unbalanced, 52 % are
+// predicted, 4 % below to 1 % above the measured.
 TEST(ContextParallelTime, OfARingIsNearPublishedMeasurements) {
   struct Row {
     std::string cluster;
@@ -395,7 +396,7 @@ TEST(ContextParallelTime, OfAnAllGatherIsWhatLlama3Lost) {
   model.seq_length = 131072;
   const ContextParallelTime time =
       split_time(scenario, {.kind = ContextParallel::kAllGather, .tp = 8, .cp = 16});
-  // Of a layer, forward and backward, with all pairs: 405e9 parameters on 126 layers.
+  // FLOPs of a layer, forward and backward, with all pairs: 405e9 parameters on 126 layers.
   const double flops = 6.0 * 405e9 / 126 * model.seq_length +
                        12.0 * model.hidden_size * model.seq_length * model.seq_length;
   const double step = flops / (8 * 16) / 380e12;

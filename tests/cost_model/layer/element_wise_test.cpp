@@ -1,3 +1,4 @@
+// Tests of the time of element-wise operations, one by one.
 #include "cost_model/layer/element_wise.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@ namespace {
 
 constexpr double kOneLatency = 1e-3;  // so long that every operation counts
 
-/// Two heads of four features, an MLP of 24, 16 tokens.
+/// Returns a model with two heads of four features, an MLP of 24 and 16 tokens.
 TransformerConfig narrow_model() {
   return {.num_layers = 2,
           .hidden_size = 8,
@@ -19,7 +20,8 @@ TransformerConfig narrow_model() {
           .seq_length = 16};
 }
 
-/// Where nothing is measured, so that an operation takes its passes over memory and its latency.
+/// Returns a scenario without measured operations, so that an operation takes its passes over
+/// memory and its latency.
 Scenario without_measurements(const TransformerConfig& model) {
   Scenario scenario = plain_scenario(model);
   scenario.cluster.gpu.kernel_latency = Seconds(kOneLatency);
@@ -27,7 +29,7 @@ Scenario without_measurements(const TransformerConfig& model) {
   return scenario;
 }
 
-/// One operation on two-byte elements at 1 B/s.
+/// Returns the time of one operation on two-byte elements at 1 B/s.
 double time_of_passes(double passes, double rows, double width) {
   return passes * rows * width * 2.0 + kOneLatency;
 }
@@ -60,8 +62,8 @@ TEST(ElementWiseTime, OfALayerIsThatOfItsOperationsOneByOne) {
                   2.0 * time_of_passes(2, kOwnRows, kFeatures));
 }
 
-// Without biases, dropout and sequence parallelism: two norms, two sums with residuals and an
-// activation; then their gradients, of which none waits with the weights'.
+// A layer without biases, dropout and sequence parallelism has two norms, two sums with residuals
+// and an activation. Their gradients follow, of which none waits with the weights'.
 TEST(ElementWiseTime, OfALayerWithoutBiasesLeavesTheirOperationsOut) {
   TransformerConfig model = narrow_model();
   model.add_bias_linear = false;

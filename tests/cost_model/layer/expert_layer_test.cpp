@@ -1,3 +1,4 @@
+// Tests of layers with experts: compute, dispatch and volume.
 #include "cost_model/layer/expert_layer.h"
 
 #include <gtest/gtest.h>
@@ -44,8 +45,9 @@ TEST(ExpertCosts, SortNothingThatComesFromNobodyElse) {
   }
 }
 
-// One copy for each of the GPUs visited arrives, 4(1 − C(6, 2)/C(8, 2)) = 13/7 of two experts on
-// each of four, and is laid out in the rows of experts, and back: each read and written.
+// One copy of a token arrives at each GPU that it visits: 4(1 − C(6, 2)/C(8, 2)) = 13/7 of two
+// experts on each of four. The copy is laid out in the rows of experts, and the result back: each
+// is read and written.
 TEST(ExpertCosts, PermuteWhatArrivesByHierarchicalDispatch) {
   Scenario scenario = plain_scenario(small_expert_model());
   scenario.stack.expert_dispatch = ExpertDispatch::kHierarchical;
@@ -79,8 +81,8 @@ TEST(ExpertCosts, HaveNoActivationWhereProductsDoIt) {
   EXPECT_GT(expert_costs(scenario, config).activation_forward, Seconds(0.0));
 }
 
-// Whoever has the experts, all of a stage's ranks work on all visits: tp·dp ranks together do the
-// FLOPs of one that has all tokens, where loads are even.
+// Whichever rank has the experts, all ranks of a stage share all visits. With even loads tp·dp
+// ranks together do the FLOPs of one that has all tokens.
 TEST(ExpertCosts, ShareTheSameWork) {
   const Scenario scenario = plain_scenario(small_expert_model());
   const ExpertCosts whole = expert_costs(scenario, {.micro_batch_size = 8});

@@ -1,3 +1,4 @@
+// Tests of linear layers in 8 bits: casts, kept activations and weights.
 #include "cost_model/layer/fp8_casts.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ TransformerConfig small_gpt() {
                   "model");
 }
 
-/// Both peaks are round numbers: products in 8 bits are twice as fast.
+/// Returns a scenario with round peaks, in which 8-bit products are twice as fast.
 Scenario plain_fp8(Fp8Recipe recipe, const TransformerConfig& model = small_gpt()) {
   Scenario scenario = plain_scenario(model);
   scenario.cluster.gpu.peak_fp8 = FlopsPerSecond(2.0 * kPlainFlops);
@@ -45,14 +46,14 @@ LayerCasts casts_of(const Scenario& scenario, const ParallelConfig& config = {})
   return layer_casts(scenario, config, LayerKind{});
 }
 
-/// In units of a byte for each token and hidden feature.
+/// Returns bytes per token and hidden feature.
 double per_feature(Bytes bytes) {
   return bytes.value() / (kMicrobatchTokens * kHidden);
 }
 
-// Of eight experts' 1024 visits with 128 features: not the input of the second product, and not the
-// gradient of what the first returns, which is twice as wide. Read (2) and written twice, with a
-// scale of a byte for 32 elements (2 · 33/32).
+// 1024 visits of eight experts with 128 features. Neither the input of the second product nor the
+// gradient of what the first returns (twice as wide) is cast. A cast is read (2) and written twice,
+// with a scale of a byte for 32 elements (2 · 33/32).
 TEST(Fp8Casts, LeaveOutWhatExpertsDoWithinProducts) {
   Scenario scenario = plain_fp8({.scaling = Fp8Scaling::kMx}, small_expert_model());
   const ParallelConfig config{.micro_batch_size = 2};
@@ -248,7 +249,7 @@ TEST(Fp8Weights, AreCastOnceOrInEveryPass) {
                    2.0 * matrices);
 }
 
-// Of a gathered parameter one byte, of the embedding two.
+// A gathered parameter takes one byte, one of the embedding two.
 TEST(Fp8Weights, AreGatheredInOneByte) {
   const Scenario scenario = plain_fp8({.gathers_weights = true});
   const ParallelConfig config = {.dp = 8, .zero_stage = 1};

@@ -1,3 +1,4 @@
+// Tests of a layer's kernels and linear layers, and of the sums of its terms.
 #include "cost_model/layer/layer_kernels.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ TEST(LayerKernels, AreOneForEachProductOfEachExpert) {
   EXPECT_EQ(all.backward.on_device, 60.0 + 46.0 + 4 * 2);
   EXPECT_EQ(layer_kernels(scenario, {}, {}, {}).forward.by_host, 30.0);
 
-  // On eight ranks one expert each: 30 and 50 more than without.
+  // On eight ranks with one expert each a layer has 30 and 50 kernels more than without experts.
   const LayerKernels one = layer_kernels(scenario, {.dp = 8, .ep = 8}, kExperts, {});
   EXPECT_EQ(one.forward.by_host, 60.0);
   EXPECT_EQ(one.backward.on_device, 110.0);
@@ -68,7 +69,7 @@ TEST(AttentionInputWidth, IsThatOfWhatIsCompressed) {
   EXPECT_EQ(attention_input_width(latent), 64.0 + 32.0 + 8.0);
 }
 
-/// Three products of so many multiply-adds each, at kPlainFlops.
+/// Expects three products of `multiply_adds` each, at kPlainFlops.
 void expect_products(const LinearTime& time, double multiply_adds) {
   for (const Seconds product : {time.forward, time.input_gradient, time.weight_gradient}) {
     EXPECT_NEAR(product.value(), 2.0 * multiply_adds / kPlainFlops, 1e-9 * product.value());
@@ -137,7 +138,7 @@ TEST(LayerCosts, WaitForTheHostOfTheCluster) {
   EXPECT_EQ(layer_costs(scenario, {}).forward.launch, Seconds(0.0));
 }
 
-/// Each term a digit of its own, so that a sum shows what it is made of.
+/// Returns terms that are each a digit of their own, so that a sum shows what it is made of.
 PassTime terms_of_digits() {
   return {.matmul = Seconds(1.0),
           .attention = Seconds(10.0),

@@ -1,3 +1,4 @@
+// Tests of collectives that run within products, chunk by chunk.
 #include "cost_model/layer/product_overlap.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,8 @@ GroupPlacement four_neighbours(const Scenario& scenario) {
   return place_group(RankGrid({.tp = kRanks}), Dimension::kTensor, scenario.cluster);
 }
 
-/// Chunk by chunk: when a chunk is there, and when its product is done. A rank has its own first.
+/// Returns when a gather within a product ends, by walking the chunks: when each arrives, and when
+/// its product is done. A rank has its own chunk from the start.
 Seconds walked_gather(Seconds arrives_every, Seconds product_of_chunk) {
   Seconds done;
   for (int chunk = 0; chunk < kRanks; ++chunk) {
@@ -130,7 +132,7 @@ TEST(ProductOverlap, LeavesOfALayerWhatNoProductHides) {
   EXPECT_GT(layer_costs(scenario, config).forward.tensor_parallel, 4.0 * last);
 }
 
-// Of 2048 tokens and 12288 features, bf16: 50.3 MB each.
+// Buffers of 2048 tokens and 12288 features in bf16: 50.3 MB each.
 TEST(OverlapBuffers, AreTenOfUserBuffersAndOneOfSymmetricMemory) {
   StackSpec stack;
   EXPECT_EQ(overlap_buffers(stack, 2048, 12288), Bytes(0.0));

@@ -1,3 +1,4 @@
+// Tests of the costs of a transformer layer, and of its tensor-parallel volume.
 #include "cost_model/layer/transformer_layer.h"
 
 #include <gtest/gtest.h>
@@ -93,7 +94,7 @@ TEST(LayerCosts, ExposeLessBackwardCommunicationWithOverlap) {
   EXPECT_LT(hidden.backward.tensor_parallel, 0.5 * exposed.backward.tensor_parallel);
 }
 
-/// What a stack leaves exposed of a collective behind a product.
+/// Returns what a stack leaves exposed of a collective that runs behind a product.
 Seconds beside(Seconds collective, Seconds product, double slowdown) {
   return collective < product ? slowdown * collective : collective - product + slowdown * product;
 }
@@ -288,9 +289,9 @@ TEST(TensorParallelElements, OfLatentAttentionAreThoseOfWhatIsCompressed) {
   }
 }
 
-/// FLOPs of the products of latent attention on a rank of `tp`, by hand: two compressions of
-/// `compressed_tokens`, the decompressions to four heads of 24, and of 16 + 24, and the projection
-/// from four heads of 24.
+/// Returns the FLOPs of the products of latent attention on a rank of `tp`, by hand. They are two
+/// compressions of `compressed_tokens`, decompressions to four heads of 24 and of 16 + 24, and the
+/// projection from four heads of 24.
 double latent_flops(double tokens, double compressed_tokens, int tp) {
   const double compressions = 2.0 * compressed_tokens * 64 * (48 + 32 + 8);
   return compressions + 2.0 * tokens * (48 * 4 * 24 + 32 * 4 * (16 + 24) + 4 * 24 * 64) / tp;

@@ -1,3 +1,4 @@
+// Tests of calibration factors, their scatter and their distance.
 #include "cost_model/measured/calibration.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +9,7 @@
 namespace ptdp {
 namespace {
 
-/// Runs that took `ratios` times as long as predicted, of different lengths.
+/// Returns runs of different lengths that took `ratios` times as long as predicted.
 std::vector<CalibrationRun> runs_of(const std::vector<double>& ratios) {
   std::vector<CalibrationRun> runs;
   runs.reserve(ratios.size());
@@ -74,7 +75,7 @@ TEST(FitCalibration, ScalesWithThePredictions) {
   EXPECT_DOUBLE_EQ(fit_calibration(doubled).factor, fit_of({1.0, 1.1, 1.2, 1.6}).factor / 2.0);
 }
 
-/// Three runs that took 1.25 times as long as predicted, on 8, 16 and 64 GPUs.
+/// Returns three runs that took 1.25 times as long as predicted, on 8, 16 and 64 GPUs.
 std::vector<CalibrationRun> runs_on_gpus() {
   std::vector<CalibrationRun> runs = runs_of({1.25, 1.25, 1.25});
   runs[0].point.gpus = 8;
@@ -116,7 +117,7 @@ TEST(LeaveOneOut, HasTheFactorsOfTheOthers) {
   }
 }
 
-// Of three runs, two are left: too few.
+// Two of three runs are left, which is too few.
 TEST(LeaveOneOut, IsNotCalibratedWhereTheOthersAreTooFew) {
   for (const Calibration& calibration : leave_one_out(runs_of({1.25, 2.0, 0.5}))) {
     EXPECT_FALSE(calibration.is_calibrated());

@@ -1,3 +1,4 @@
+// Tests of which measured rows contradict themselves.
 #include "cost_model/measured/contradictions.h"
 
 #include <gmock/gmock.h>
@@ -7,8 +8,8 @@ namespace {
 
 using testing::ElementsAre;
 
-/// A run of a batch of 32 on 4 stages, without replicas, with `b` sequences per microbatch, that
-/// takes `q` seconds per sequence and slot.
+/// Returns a run with a batch of 32 on 4 stages, without replicas. It has `b` sequences per
+/// microbatch and takes `q` seconds per sequence and slot.
 MeasuredRun run_with(int b, double q) {
   MeasuredRun run;
   run.cluster = "cluster";
@@ -41,7 +42,7 @@ TEST(FindContradictions, NamesARunThatIsSlowerThanOneWithSmallerMicrobatches) {
               ElementsAre(false, false));
 }
 
-// b = 1, 2, 4, 8 take 1, 0.95, 1.3, 0.9: the third is slower than both of its neighbours allow, the
+// b = 1, 2, 4, 8 take 1, 0.95, 1.3, 0.9: the third is slower than both of its neighbors allow, the
 // first is within 1.2 of the last.
 TEST(FindContradictions, ComparesWithEveryRunOfTheSeries) {
   EXPECT_THAT(find_contradictions(std::vector{run_with(1, 1.0), run_with(2, 0.95), run_with(4, 1.3),
@@ -77,7 +78,7 @@ TEST(FindContradictions, ComparesNothingThatDiffersInMoreThanTheMicrobatch) {
       is_found_after([](MeasuredRun& run) { run.expert_dispatch = ExpertDispatch::kAllToAll; }));
   EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.expert_overlap = true; }));
   EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.cuda_graphs = CudaGraphs::kNone; }));
-  // Who wrote it down does not matter.
+  // The source of a row does not matter.
   EXPECT_TRUE(is_found_after([](MeasuredRun& run) {
     run.id = "another";
     run.group = "another";

@@ -1,3 +1,4 @@
+// Tests of prediction intervals, and of the fit of their constants.
 #include "cost_model/measured/interval.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +46,8 @@ TEST(CalibratedInterval, IsNeverWiderThanThatOfWhatIsNotCalibrated) {
   EXPECT_NEAR(interval.low, std::sqrt(0.5), 1e-12);
 }
 
-/// Residuals of groups a and b beside few runs: ±`at_zero` at a distance of 0, ±`at_one` at 1.
+/// Returns residuals of groups a and b, calibrated by few runs: ±`at_zero` at distance 0, ±`at_one`
+/// at distance 1.
 std::vector<Residual> residuals_of(double at_zero, double at_one) {
   std::vector<Residual> residuals;
   for (const char* group : {"a", "b"}) {
@@ -65,7 +67,8 @@ TEST(FitIntervalModel, FindsTheWidthThatLeavesNothingOutside) {
   EXPECT_NEAR(model.per_distance, 0.01, 1e-9);
 }
 
-// At 1, sqrt((0.05²·10/11 + per_distance²)·2) reaches 0.25 with 0.175 and not with 0.17.
+// At a distance of 1, sqrt((0.05²·10/11 + per_distance²)·2) reaches 0.25 with 0.175 and not with
+// 0.17.
 TEST(FitIntervalModel, FindsTheSlopeThatLeavesNothingOutside) {
   const IntervalModel model = fit_interval_model(residuals_of(0.065, 0.25), {});
   EXPECT_NEAR(model.near, 0.05, 1e-9);

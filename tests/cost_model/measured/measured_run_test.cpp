@@ -1,3 +1,4 @@
+// Tests of rows of measured runs: read, skipped with a reason, or refused.
 #include "cost_model/measured/measured_run.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +18,8 @@ namespace {
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// Fields of a row by column, those of the first published run: SC21 table 1, 1.7B.
+/// The fields of a row by column. published_row() has those of the first published run: SC21 table
+/// 1, 1.7B.
 using Row = std::map<std::string, std::string>;
 
 Row published_row() {
@@ -33,7 +35,7 @@ Row published_row() {
           {"source", "paper"},   {"source_ref", "t. 1"}};
 }
 
-/// The published row with other fields.
+/// Returns the published row with some fields changed.
 Row row_with(const Row& changes) {
   Row row = changes;
   row.merge(published_row());
@@ -56,7 +58,7 @@ MeasuredRun run_of(const Row& row) {
   return read.runs.at(0);
 }
 
-/// Why the row is skipped.
+/// Returns why the row is skipped.
 std::string skip_of(const Row& row) {
   const MeasuredRuns read = read_measured_runs(table_of(row));
   EXPECT_EQ(read.runs.size() + read.skipped.size(), 1U);
@@ -344,7 +346,7 @@ TEST(MeasuredRun, MayNameItsScheduleByWhatItHasInsteadOfAPipeline) {
   }
 }
 
-// Which 2·4·8·2 GPUs shared; ZeRO shards over two that share sequences, too.
+// The sequences were shared by 2·4·8·2 GPUs; ZeRO shards over two that share sequences, too.
 TEST(MeasuredRun, OfSharedSequencesIsRead) {
   EXPECT_EQ(run_of(row_with({{"cp", "2"}, {"gpu_count", "128"}})).config.cp, 2);
   EXPECT_EQ(run_of(row_with({{"cp", "2"}, {"dp", "1"}, {"zero", "1"}, {"gpu_count", ""}}))
@@ -395,7 +397,7 @@ TEST(MeasuredRun, SpreadsLayersThatStagesDoNotDivide) {
               testing::HasSubstr("layers_per_stage: expected numbers with + between them"));
 }
 
-/// A column of whole numbers, and the least of them that can be.
+/// A column of whole numbers, and the smallest number that it accepts.
 struct CountColumn {
   std::string name;
   int least;
@@ -475,12 +477,13 @@ TEST(SkippedRun, NamesAFileForAProfile) {
   EXPECT_EQ(skip_of(row_with({{"stack_key", "mine.json"}})), "stack_key is no name of a profile");
 }
 
-// What is only checked against the rest may be unknown.
+// The GPUs and microbatches only confirm the other columns, so they may be unknown.
 TEST(MeasuredRun, NeedsNoNumberOfGpusOrMicrobatches) {
   EXPECT_EQ(skip_of(row_with({{"gpu_count", "?"}, {"n_microbatches", "?"}})), "not skipped");
 }
 
-/// A row of DeepSeek-V3, whose shared expert, dense layers and latent attention no column tells.
+/// Returns a row of DeepSeek-V3. No column tells its shared expert, dense layers and latent
+/// attention.
 Row deepseek_row(const Row& changes) {
   Row row = changes;
   row.merge(Row{{"model", "DeepSeek-V3"},
@@ -631,7 +634,8 @@ TEST(MeasuredRun, RefusesTextOnSeveralLines) {
   }
 }
 
-// One that changes the cost is not passed over for a slip of the pen; one that says nothing is.
+// An unknown column that changes the cost is not taken for a typing error; one that changes nothing
+// is.
 TEST(MeasuredRun, RefusesAColumnThatLooksLikeAnother) {
   EXPECT_EQ(refusal(row_with({{"dp_overlapp", "y"}, {"offload_layers", "1"}})),
             "runs.csv: line 1: unknown column \"offload_layers\"; did you mean "
@@ -697,7 +701,7 @@ TEST(SkippedRun, IsThereAsATableOfItsOwn) {
   EXPECT_EQ(read.skipped[0].row->text(0, "hidden"), "2304");
 }
 
-// Each column of a model with experts by itself.
+// Each column of a model with experts is tested by itself.
 TEST(SkippedRun, ContradictsEachNumberOfItsModelsProfile) {
   for (const auto& [column, number] :
        std::vector<std::pair<std::string, std::string>>{{"layers", "61"},

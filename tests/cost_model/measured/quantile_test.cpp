@@ -1,3 +1,4 @@
+// Tests of quantiles, with and without weights.
 #include "cost_model/measured/quantile.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of the distance between runs.
 #include "cost_model/measured/run_point.h"
 
 #include <gtest/gtest.h>

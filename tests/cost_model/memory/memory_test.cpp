@@ -1,3 +1,4 @@
+// Tests of the memory of a stage: states, activations, buffers, against papers and by hand.
 #include "cost_model/memory/memory.h"
 
 #include <gtest/gtest.h>
@@ -216,7 +217,7 @@ TEST(StageMemory, ShardsOnlyTheOptimizerUnderZeroOne) {
   EXPECT_EQ(after.activations, before.activations);
 }
 
-/// A model of Llama's kind, small enough to count by hand.
+/// Returns a model of Llama's kind that is small enough to count by hand.
 TransformerConfig small_llama() {
   TransformerConfig model;
   model.num_layers = 4;
@@ -306,7 +307,7 @@ TEST(StageMemory, OfSharedSequencesHoldsARanksPart) {
   }
 }
 
-// One replica whose sequences two GPUs share has buckets, too.
+// A single replica whose sequences two GPUs share has buckets, too.
 TEST(StageMemory, OfSharedSequencesHasBucketsOfAReduction) {
   Scenario scenario = selene_2021("18B");
   scenario.stack.data_parallel_overlap = DataParallelOverlap::kAlways;
@@ -333,9 +334,9 @@ TEST(LayerActivations, OfLatentAttentionAreCountedTensorByTensor) {
                    2.0 * 512 * (whole + split) / 4);
 }
 
-// Beside attention (four heads of 16 each of queries, keys, values and sum): rows of 64 that come
-// and go, gate, value and product of 128, for two visits of each token; and two scores of 4 bytes
-// for each of eight experts.
+// Kept beside attention (four heads of 16 each of queries, keys, values and sum), for two visits of
+// each token: rows of 64 that come and go, gate, value and product of 128. Also kept are two scores
+// of 4 bytes for each of eight experts.
 TEST(LayerActivations, OfExpertsAreThoseOfTheirRows) {
   TransformerConfig model = resolved(small_expert_model(), "model");
   const ActivationStorage storage{.stores_scores = false};
@@ -346,7 +347,7 @@ TEST(LayerActivations, OfExpertsAreThoseOfTheirRows) {
   const double experts = 2.0 * 2 * (2 * 64 + 3 * 128);
   const double scores = 2.0 * 4 * 8;
   EXPECT_DOUBLE_EQ(kept({.micro_batch_size = 2}), 512 * (attention + experts + scores));
-  // Whoever has the experts, a rank works on as many rows.
+  // Whichever rank has the experts, each works on as many rows.
   EXPECT_DOUBLE_EQ(kept({.dp = 8, .ep = 8, .micro_batch_size = 2}),
                    512 * (attention + experts + scores));
   EXPECT_DOUBLE_EQ(kept({.tp = 2, .micro_batch_size = 2, .sequence_parallel = true}),
@@ -387,8 +388,8 @@ TEST(StageMemory, HoldsTheChunksThatKeepMost) {
               (9.0 * kept_by_layer(scenario, config, LayerKind{})).value(), 1e-6);
 }
 
-// Of Megatron-Core's loss one fp32 array is left beside the logits, of Megatron-LM's of 2021 two:
-// 4 bytes of 2048 tokens and 51200 entries of the vocabulary.
+// Megatron-Core's loss keeps one fp32 array beside the logits, Megatron-LM's of 2021 two: 4 bytes
+// of 2048 tokens and 51200 entries of the vocabulary.
 TEST(StageMemory, HoldsWhatTheLossKeepsOfEachLogit) {
   Scenario scenario = shipped_scenario("1.7B", "selene-a100", "megatron-lm-2021");
   const ParallelConfig config;
@@ -429,7 +430,8 @@ Scenario llama_3_405b() {
   return shipped_scenario("llama-3.1-405b", "grand-teton-h100", "meta-llama3", 2048);
 }
 
-/// Layers one by one, embedding and logits as chunks of their own.
+/// Returns Meta's configuration of Llama 3 405B: layers one by one, with embedding and logits as
+/// chunks of their own.
 ParallelConfig configuration_of_meta() {
   ParallelConfig config{.tp = 8,
                         .pp = 16,
@@ -445,13 +447,13 @@ ParallelConfig configuration_of_meta() {
   return config;
 }
 
-// By hand, of Llama 3 405B as arXiv:2407.21783 trains it (table 4 and section 3.3.2: tp 8, pp 16,
+// By hand, Llama 3 405B as arXiv:2407.21783 trains it (table 4 and section 3.3.2): tp 8, pp 16,
 // layers one by one, embedding and logits as chunks of their own, bf16, no recomputation, fp32
-// gradients). A layer has (2·16384² + 2·16384·1024 + 3·16384·53248)/8 + 2·16384 = 398,491,648
-// parameters on a rank, and keeps of each of its 8192 tokens 8·16384 bytes of norms and what they
-// give, 2·(16384 + 2·1024) of q, k and v, 2·16384 of attention, 6·53248 of the MLP, all over 8.
-// 16 microbatches of 16 stages are all forward first: 8·16 layers are kept. The gradients of two
-// layers are whole, of the other six a 128th each.
+// gradients. A layer has (2·16384² + 2·16384·1024 + 3·16384·53248)/8 + 2·16384 = 398,491,648
+// parameters on a rank. It keeps of each of its 8192 tokens 8·16384 bytes of norms and what they
+// give, 2·(16384 + 2·1024) of q, k and v, 2·16384 of attention and 6·53248 of the MLP, all over 8.
+// All 16 microbatches of 16 stages are forward first, so 8·16 layers are kept. The gradients of two
+// layers are whole; of the other six a rank has a 128th each.
 TEST(StageMemory, OfChunksThatAreReducedOneByOneHasWholeGradientsOfTwo) {
   const Scenario scenario = llama_3_405b();
   ParallelConfig config = configuration_of_meta();
@@ -483,8 +485,8 @@ TEST(StageMemory, OfReducedChunksHasTheEndsOfTheModelWhole) {
   EXPECT_DOUBLE_EQ(rank_memory({scenario, config}, 0).gradients.value(), 4.0 * (table + 7 * layer));
 }
 
-// Twice as large microbatches of twice the batch are as many: one more sequence in each adds what
-// there is of one.
+// Twice as large microbatches of twice the batch are equally many. One more sequence in each adds
+// what one sequence takes.
 TEST(MemoryOfRanks, KnowWhatIsProportionalToTheMicrobatch) {
   const Scenario one = shipped_scenario("deepseek-v3", "dgx-h100", "megatron-bridge-2025", 64);
   const Scenario two = shipped_scenario("deepseek-v3", "dgx-h100", "megatron-bridge-2025", 128);

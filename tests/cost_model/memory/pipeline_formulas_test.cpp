@@ -1,3 +1,4 @@
+// Tests of the closed formulas of pipelines: bubble, microbatch size, chunks in flight.
 #include "cost_model/memory/pipeline_formulas.h"
 
 #include <gtest/gtest.h>
@@ -67,9 +68,9 @@ TEST(BestNumCheckpoints, MinimisesTheMemory) {
   }
 }
 
-/// Activations alive at the worst moment of rank `rank`, by walking Megatron-LM's order: a warm-up
-/// of forward passes, then one forward and one backward in turn, then the remaining backward
-/// passes.
+/// Returns the activations alive at a rank's worst moment, by walking Megatron-LM's order. That
+/// order is a warm-up of forward passes, then one forward and one backward in turn, then the
+/// remaining backward passes.
 int peak_of_walk(int warm_up, int total) {
   int alive = 0;
   int peak = 0;

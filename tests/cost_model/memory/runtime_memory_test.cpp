@@ -1,3 +1,4 @@
+// Tests of the memory of this project's runtime, buffer by buffer.
 #include "cost_model/memory/runtime_memory.h"
 
 #include <gtest/gtest.h>
@@ -12,8 +13,8 @@
 namespace ptdp {
 namespace {
 
-/// h = 8, s = 16, 4 heads of 2, 512 tokens in the vocabulary, fp32; on a GPU, whose operations take
-/// a workspace and no scratch.
+/// Returns a model with h = 8, s = 16, 4 heads of 2, a vocabulary of 512 tokens and fp32. It is on
+/// a GPU, whose operations need a workspace and no scratch.
 Scenario small(int layers, std::int64_t batch = 1024) {
   Scenario scenario = selene_2021("1T", batch);
   scenario.job.model = resolved({.num_layers = layers,
@@ -105,7 +106,8 @@ TEST(VirtualStageMemory, OfAMiddleStageIsItsLayers) {
   EXPECT_EQ(stage.result, Bytes(kRows));
   EXPECT_EQ(stage.forward, Bytes(2 * kMost + kRows));       // the MLP's sum
   EXPECT_EQ(stage.backward, Bytes(2 * kMost + 2 * kRows));  // gradients in and out of it
-  // One layer waits, or keeps, which is more; the other has gradients in front of and behind fc1.
+  // One layer waits or keeps its activations, whichever is more; the other has gradients before and
+  // after fc1.
   EXPECT_EQ(stage.input_gradient, Bytes(2 * kMost + kRows + kRows + 4 * kRows));
   EXPECT_EQ(stage.weight_gradient, Bytes(2 * kDeferred));
 
@@ -218,12 +220,12 @@ ActivationPeak peak_of(const std::string& order, int rank_of_two) {
   return activation_peak({scenario, config}, schedule, rank_of_two);
 }
 
-// The last pass of what is held is the worst: two microbatches, and the gradients of one.
-// An MLP as wide as h on four tensor ranks: rows and both sides of the GELU are a quarter of all
-// rows each, so that the rows gathered for fc1's weight gradient beside the input gradient, in
-// place of this rank's and of the GELU's result, are the most; in turn it is the input gradient, in
-// place of fc1's input and of the GELU's result. A sum on four ranks takes two of its four parts.
-// Rows that are not gathered stay beside the input gradient, too.
+// The last pass of what is held is the worst: two microbatches, and the gradients of one. The MLP
+// is as wide as h on four tensor ranks, so rows and both sides of the GELU are a quarter of all
+// rows each. With overlap the most is with the rows gathered for fc1's weight gradient beside the
+// input gradient, in place of this rank's and of the GELU's result. In turn it is with the input
+// gradient, in place of fc1's input and of the GELU's result. A sum on four ranks takes two of its
+// four parts. Rows that are not gathered stay beside the input gradient, too.
 TEST(VirtualStageMemory, HasTheRowsThatAreGatheredBehindAProduct) {
   Scenario scenario = small(8);
   scenario.job.model.ffn_hidden_size = 8;

@@ -1,3 +1,4 @@
+// Tests of the volume and time of collectives and messages.
 #include "cost_model/network/collectives.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 namespace ptdp {
 namespace {
 
-/// Two nodes and more of four GPUs: 100 GB/s inside, 10 GB/s per NIC, no overheads but hops.
+/// Returns nodes of four GPUs with 100 GB/s inside and 10 GB/s per NIC; hops are the only overhead.
 ClusterSpec small_cluster() {
   ClusterSpec cluster;
   cluster.gpus_per_node = 4;
@@ -184,8 +185,8 @@ TEST(HierarchicalAllReduceTime, MatchesTheHandComputedTime) {
               6e-6 + 0.015 + 20e-6 + 0.025, 1e-12);
 }
 
-// By hand, the same through a tier of 1:7: a quarter of 1 GB between two nodes takes 7·25 ms, what
-// stays within them as long as before.
+// Between two nodes, a quarter of 1 GB through a tier of 1:7 takes 7·25 ms, by hand. What stays
+// within the nodes takes as long as without the tier.
 TEST(HierarchicalAllReduceTime, IsLongerBetweenNodesThroughAnOversubscribedTier) {
   ClusterSpec cluster = small_cluster();
   cluster.network_tiers = {{.gpus = 1024, .oversubscription = 7.0}};
@@ -229,7 +230,7 @@ TEST(AllReduceTime, AcrossNodesIsHierarchicalWhereTheClusterSaysSo) {
   EXPECT_NEAR(time(1e8, AllReduceAcrossNodes::kFaster), flat(1e8), 1e-12);
 }
 
-/// small_cluster() with a tuner that knows rings and Simple alone.
+/// Returns small_cluster() with a tuner that knows only rings and the Simple protocol.
 ClusterSpec small_cluster_with_nccl() {
   ClusterSpec cluster = small_cluster();
   cluster.nccl = NcclSpec{.compute_capability = 80,
@@ -429,7 +430,7 @@ TEST(ExposedBehind, IsWhatComputeDoesNotHideAndWhatHidingCosts) {
   EXPECT_DOUBLE_EQ(exposed(7.0, 0.0, 0.25), 7.0);
 }
 
-// What was measured of two by two neighbours says nothing of other groups of four.
+// What was measured of two by two neighbors says nothing of other groups of four.
 TEST(MeasuredCurves, AreOfGroupsThatLieAlike) {
   ClusterSpec cluster = small_cluster();
   cluster.all_reduce_curves = {
@@ -448,7 +449,7 @@ TEST(MeasuredCurves, AreOfGroupsThatLieAlike) {
         GroupPlacement{.size = 4, .ranks_per_node = 2, .nodes = 2, .oversubscription = 1.5}}) {
     EXPECT_EQ(measured_curve(other, cluster), nullptr) << other.size << ' ' << other.nodes;
   }
-  // And what was measured is not taken apart.
+  // A measured all-reduce is not split into hierarchical steps.
   cluster.all_reduce_across_nodes = AllReduceAcrossNodes::kHierarchical;
   EXPECT_EQ(all_reduce_time(Bytes(1e6), alike, cluster), microseconds(50.0));
 }

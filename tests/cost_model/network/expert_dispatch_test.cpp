@@ -1,3 +1,4 @@
+// Tests of how tokens travel to experts: nodes visited, times, volumes.
 #include "cost_model/network/expert_dispatch.h"
 
 #include <gtest/gtest.h>
@@ -13,8 +14,8 @@
 namespace ptdp {
 namespace {
 
-/// Distinct nodes of a token to which experts are `preferred` in this order: groups by their best
-/// expert first, then experts within them, by the definition.
+/// Returns how many distinct nodes a token visits, by the definition: it chooses groups by their
+/// best expert first, then experts within them. `preferred` lists the experts in the token's order.
 std::size_t visited_nodes(const ExpertRouting& routing, int nodes,
                           const std::vector<int>& preferred) {
   const auto group_of = [&](int expert) {
@@ -37,7 +38,7 @@ std::size_t visited_nodes(const ExpertRouting& routing, int nodes,
   return visited.size();
 }
 
-/// The mean over every order of the experts.
+/// Returns the mean number of visited nodes over every order of the experts.
 double counted_nodes(const ExpertRouting& routing, int nodes) {
   std::vector<int> preferred(static_cast<std::size_t>(routing.num_experts));
   std::iota(preferred.begin(), preferred.end(), 0);
@@ -50,7 +51,8 @@ double counted_nodes(const ExpertRouting& routing, int nodes) {
   return sum / orders;
 }
 
-/// Compares with the count for every topk and group_topk that `num_experts` in `num_groups` allow.
+/// Compares expected_nodes() with the count for every topk and group_topk that `num_experts` in
+/// `num_groups` allow.
 void expect_counted_nodes(int num_experts, int num_groups, int nodes) {
   const int per_group = num_experts / num_groups;
   for (int group_topk = 1; group_topk <= num_groups; ++group_topk) {
@@ -123,7 +125,7 @@ TEST(ExpectedNodes, OfManyExpertsStayWithinBounds) {
   }
 }
 
-/// Nodes of two GPUs, 100 GB/s inside and 10 GB/s per NIC.
+/// Returns nodes of two GPUs with 100 GB/s inside and 10 GB/s per NIC.
 ClusterSpec pairs() {
   ClusterSpec cluster;
   cluster.gpus_per_node = 2;
@@ -137,7 +139,7 @@ GroupPlacement experts_on(int gpus, const ClusterSpec& cluster) {
   return place_expert_group({.dp = gpus, .ep = gpus}, ExpertDimension::kExpert, cluster);
 }
 
-/// 1 MB of tokens with two experts of four.
+/// A dispatch of 1 MB of tokens, each to two of four experts.
 constexpr Dispatch kMegabyte = {.tokens = 500,
                                 .hidden_size = 1000,
                                 .element_bytes = 2.0,
@@ -174,7 +176,7 @@ TEST(DispatchTime, OfHierarchicalCrossesNicsOncePerNode) {
               expected, 1e-12);
 }
 
-// By hand: as above, with two bytes on their way where one is in a tier of half the bandwidth.
+// By hand: twice as many bytes cross a tier of half the bandwidth.
 TEST(DispatchTime, OfHierarchicalIsLongerThroughAnOversubscribedTier) {
   const ClusterSpec cluster = pairs();
   GroupPlacement four = experts_on(4, cluster);
@@ -183,7 +185,7 @@ TEST(DispatchTime, OfHierarchicalIsLongerThroughAnOversubscribedTier) {
               16e-6 + 2.0 * 5.0 / 6.0 * 1e-4, 1e-12);
 }
 
-// By hand: the same with NICs of 1000 GB/s, two GPUs visited.
+// By hand, with NICs of 1000 GB/s: two GPUs are visited.
 TEST(DispatchTime, OfHierarchicalIsThatOfTheSlowerStage) {
   ClusterSpec cluster = pairs();
   cluster.nic.bandwidth = gigabytes_per_second(1000.0);

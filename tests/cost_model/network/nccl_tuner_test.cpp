@@ -1,3 +1,4 @@
+// Tests of the model of NCCL's tuner against NCCL's own answers.
 #include "cost_model/network/nccl_tuner.h"
 
 #include <gtest/gtest.h>
@@ -18,19 +19,19 @@ NcclChannels channels(int count, double within, double between) {
           .between = gigabytes_per_second(between)};
 }
 
-/// Eight H100 of a node as the vectors have them.
+/// Returns the eight H100s of a node as the vectors have them.
 NcclGraph h100() {
   return {.compute_capability = 90, .ring = channels(16, 20, 20), .nvls = channels(16, 24, 24)};
 }
 
-/// Nodes of eight H100 and eight 400 Gb/s NICs, ditto.
+/// Returns nodes of eight H100s and eight 400 Gb/s NICs as the vectors have them.
 NcclGraph h100_nodes() {
   return {.compute_capability = 90, .ring = channels(16, 24, 24), .nvls = channels(16, 24, 24)};
 }
 
 constexpr NcclMethod kRingSimple = {NcclAlgorithm::kRing, NcclProtocol::kSimple};
 
-/// NCCL 2.30.7's own answers (tests/golden/README.md).
+/// Tests against NCCL 2.30.7's own answers (tests/golden/README.md).
 class TunerVectors : public testing::Test {
  protected:
   [[nodiscard]] double number(const std::string& column) const {
@@ -62,8 +63,9 @@ class TunerVectors : public testing::Test {
                         : protocol == "LL128" ? NcclProtocol::kLl128
                                               : NcclProtocol::kSimple};
   }
-  /// Within `printed`, what the column's digits leave open (half a unit of the last one, and
-  /// NCCL's single precision), which is less than the 0.1 % that the model promises.
+  /// Expects `value` to equal the column within `printed`. That is what the column leaves open:
+  /// half a unit of its last digit, and NCCL's single precision. It is less than the 0.1 % that the
+  /// model promises.
   void expect(double value, const std::string& column, double printed) const {
     const double expected = number(column);
     EXPECT_NEAR(value, expected, printed + kSinglePrecision * expected)
@@ -108,8 +110,8 @@ TEST_F(TunerVectors, HaveOurTimes) {
   });
 }
 
-// Every method of a row's communicator that NCCL offers has a row: so the vectors also say what it
-// does not offer.
+// The vectors have a row for every method that NCCL offers on a communicator, and so also show what
+// it does not offer.
 TEST_F(TunerVectors, HoldTheMethodsThatWeOfferButForPat) {
   std::size_t offered = 0;
   std::string last;

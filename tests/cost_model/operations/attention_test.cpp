@@ -1,3 +1,4 @@
+// Tests of the time of attention, fused and unfused.
 #include "cost_model/operations/attention.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of ranks that share cores, and of factors for busy cores.
 #include "cost_model/operations/core_contention.h"
 
 #include <gtest/gtest.h>
@@ -5,7 +6,7 @@
 namespace ptdp {
 namespace {
 
-/// Nodes of four cores, measured with two and with all busy.
+/// Returns nodes of four cores, measured with two and with all cores busy.
 ClusterSpec host() {
   return {.gpus_per_node = 64,
           .cores_per_node = 4,
@@ -56,7 +57,8 @@ TEST(CoreSharing, IsWhatTheWorkOfACoreExceedsThePathBy) {
   EXPECT_DOUBLE_EQ(sharing({.dp = 128}, 3.0), 45.0) << "64 of them on each of two nodes";
 }
 
-// Each factor of a fit by that of busy cores, by hand; the optimizer is bound by memory.
+// By hand, each factor of a fit is multiplied by that of busy cores; the optimizer is bound by
+// memory.
 TEST(ComputeFactors, HaveAFactorForEachKindOfWork) {
   const ClusterSpec cluster = {
       .gpus_per_node = 8,

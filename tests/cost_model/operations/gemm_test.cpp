@@ -1,3 +1,4 @@
+// Tests of the time of matrix products, by hand and against measured products.
 #include "cost_model/operations/gemm.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,8 @@
 namespace ptdp {
 namespace {
 
-/// A GPU on which the formula can be done by hand: four multiprocessors, no start-up, whole waves.
+/// Returns a GPU on which the formula can be done by hand: four multiprocessors, no start-up, whole
+/// waves.
 GpuSpec plain_gpu() {
   GpuSpec gpu;
   gpu.num_multiprocessors = 4;
@@ -147,7 +149,7 @@ TEST(MatmulBytes, ReadTheResultOnlyWhenAccumulating) {
   EXPECT_EQ(matmul_bytes(accumulated), Bytes(8.0 * (10 + 15) + 2 * 6 * 4));
 }
 
-/// A measured product, and predicted / measured − 1 of its time.
+/// A measured product, and the error of its prediction: predicted / measured − 1.
 struct MeasuredProduct {
   Seconds measured;
   double error = 0.0;
@@ -173,7 +175,7 @@ std::vector<MeasuredProduct> measured_products(const std::string& file, const Gp
   return products;
 }
 
-/// Errors of the products measured to take from `shortest` to `longest`.
+/// Returns the errors of the products that were measured to take from `shortest` to `longest`.
 std::vector<double> errors_between(const std::vector<MeasuredProduct>& products, Seconds shortest,
                                    Seconds longest) {
   std::vector<double> errors;
@@ -188,8 +190,9 @@ std::vector<double> errors_between(const std::vector<MeasuredProduct>& products,
 constexpr Seconds kNone(0.0);
 constexpr Seconds kForever(1e9);
 
-// The data the constants were fitted to (tests/golden/README.md): this pins the fit's quality, it
-// does not validate it. The card is a PCIe one: 1.6 TB/s achieved, and 0.774 of peak.
+// These are the data that the constants were fitted to (tests/golden/README.md), so the test pins
+// the fit's quality and does not validate it. The card is a PCIe one: 1.6 TB/s achieved, and 0.774
+// of peak.
 TEST(MatmulTime, FitsTheProductsMeasuredOnAnA100AsStated) {
   GpuSpec gpu = find_gpu("a100-80gb-sxm");
   gpu.matmul_efficiency = 0.774;
@@ -207,8 +210,8 @@ TEST(MatmulTime, FitsTheProductsMeasuredOnAnA100AsStated) {
   EXPECT_LT(longer.max_absolute, 0.04);
 }
 
-// The same of a B200, whose short products ran faster than its long ones, and those between either
-// way: see gemm.h.
+// These data of a B200 pin its fit likewise. Its short products ran faster than its long ones, and
+// those between ran either way: see gemm.h.
 TEST(MatmulTime, FitsTheLongProductsMeasuredOnAB200AsStated) {
   const std::vector<MeasuredProduct> products =
       measured_products("gemm_b200.csv", find_gpu("b200-180gb-sxm"));

@@ -1,3 +1,4 @@
+// Tests of the scratch memory of a host's operations.
 #include "cost_model/operations/host_scratch.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ TEST(HostAttentionScratch, IsAHeadAndItsTiles) {
   EXPECT_EQ(fp32.backward, Bytes(4.0 * (2 * 4224 + 4096 + 128 + 6 * 3072 + 3 * 9216 + 96)));
   EXPECT_EQ(host_attention_scratch(128, 32, Precision::kBf16).backward, fp32.backward);
   EXPECT_EQ(host_attention_scratch(128, 32, Precision::kFp64).backward, 2.0 * fp32.backward);
-  // Of heads of 8 columns: values, keys and queries in panels of 32.
+  // Heads have 8 columns: values, keys and queries in panels of 32.
   EXPECT_EQ(host_attention_scratch(12, 8, Precision::kFp32).forward,
             Bytes(4.0 * (12 * 8 + 2 * 96 * 8 + 96 * 32 + 2 * 9216 + 384)));
 }

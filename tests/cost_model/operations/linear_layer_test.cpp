@@ -1,3 +1,4 @@
+// Tests of the time of a linear layer's products and of gradient accumulation.
 #include "cost_model/operations/linear_layer.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 namespace ptdp {
 namespace {
 
-/// Products are as fast as 1 B/s brings what they read and write.
+/// Returns a GPU whose products are as fast as 1 B/s brings what they read and write.
 GpuSpec slow_memory() {
   GpuSpec gpu = plain_scenario(small_expert_model()).cluster.gpu;
   gpu.peak_bf16 = gpu.peak_fp8 = FlopsPerSecond(1e30);
@@ -35,8 +36,8 @@ void expect_bytes(const LinearTime& time, double forward, double input, double w
 }
 
 // Each product reads two of X [5, 11], W [7, 11] and dY [5, 7] and writes the third, two bytes an
-// element; a weight gradient that is added to the sum reads and writes that: four bytes, or as many
-// as it has.
+// element. A weight gradient that is added to the sum reads and writes the sum: four bytes an
+// element, or as many as the sum has.
 TEST(LinearTime, IsThatOfReadingTheFactorsAndWritingTheResult) {
   const GpuSpec gpu = slow_memory();
   const double x = kRowsOfX * kColumnsOfX;

@@ -1,3 +1,4 @@
+// Tests of the memory traffic of a layer's element-wise operations.
 #include "cost_model/operations/memory_bound.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of layer counts that balance embedding and logits.
 #include "cost_model/partition/balance_equal_layers.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ namespace {
 
 using Sizes = std::vector<int>;
 
-/// The transformer as a list: embedding, layers, logits.
+/// Returns the transformer as a list: embedding, layers, logits.
 std::vector<LayerCost> listed(const TransformerTimes& times) {
   std::vector<LayerCost> layers(static_cast<std::size_t>(times.num_layers) + 2,
                                 {.time = times.layer});
@@ -26,7 +27,7 @@ std::vector<LayerCost> listed(const TransformerTimes& times) {
   return layers;
 }
 
-/// Embedding and logits counted as layers.
+/// Returns the sizes with embedding and logits counted as layers.
 Sizes with_ends(Sizes sizes) {
   ++sizes.front();
   ++sizes.back();
@@ -152,7 +153,7 @@ TEST(BalancedLayers, OfAModelHaveTheFastestSlowestStage) {
   EXPECT_LT(least, slowest(even_partition(96, 7)));
 }
 
-/// The longest stage of the best of all splits of `times` into stages of one layer or more.
+/// Returns the longest stage of the best split of `times` into stages of one layer or more.
 Seconds least_longest_of(const std::vector<Seconds>& times, int num_stages) {
   constexpr Seconds none(std::numeric_limits<double>::infinity());
   // By the first so many layers: in as many stages as were looked at.

@@ -1,3 +1,4 @@
+// Tests of partitions of layers into stages, against brute force and by hand.
 #include "cost_model/partition/partition.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +19,8 @@ std::vector<LayerCost> layers_of(const std::vector<double>& times) {
   return layers;
 }
 
-/// Up to twelve layers whose costs are whole numbers, so that sums and sums of squares are exact:
-/// random, small (many ties and zeros), equal, or of huge ratios.
+/// Returns up to twelve layers whose costs are whole numbers, so that sums and sums of squares are
+/// exact. They are random, small (with many ties and zeros), equal, or of huge ratios.
 std::vector<LayerCost> random_layers(int fewest) {
   const int num_layers = *rc::gen::inRange(fewest, 13);
   const int kind = *rc::gen::inRange(0, 4);

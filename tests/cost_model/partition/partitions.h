@@ -1,4 +1,4 @@
-// Every way of cutting a list into stages, one by one: the oracle of the partitions.
+// Every way of cutting a list into stages, one by one: the oracle for tests of partitions.
 #pragma once
 
 #include <algorithm>
@@ -35,12 +35,12 @@ inline void for_each_composition(int total, int parts,
   extend(total);
 }
 
-/// What a partition is judged by.
+/// The figures by which a partition is judged.
 struct PartitionScore {
   double slowest_rank = 0.0;
-  double sum_of_squares = 0.0;  ///< Of the ranks.
+  double sum_of_squares = 0.0;  ///< Sum of the squares of the ranks' times.
   double longest_stage = 0.0;
-  double fullest_rank = 0.0;  ///< Memory.
+  double fullest_rank = 0.0;  ///< Most memory of a rank.
 };
 
 inline PartitionScore score_of(std::span<const LayerCost> layers, const PartitionRequest& request,
@@ -50,7 +50,7 @@ inline PartitionScore score_of(std::span<const LayerCost> layers, const Partitio
   PartitionScore score;
   std::size_t layer = 0;
   for (int stage = 0; stage < request.pp * request.vpp; ++stage) {
-    // Down the ranks and, in the second half of a V, up again.
+    // Stages go down the ranks and, in the second half of a V, up again.
     const bool is_back = request.placement == StagePlacement::kV && stage >= request.pp;
     const int rank = is_back ? 2 * request.pp - 1 - stage : stage % request.pp;
     double time = 0.0;
@@ -69,8 +69,8 @@ inline PartitionScore score_of(std::span<const LayerCost> layers, const Partitio
   return score;
 }
 
-/// The first partition, in lexicographic order, that is least under `key` of those that keep to the
-/// request's memory.
+/// Returns the best partition under `key` among those that keep to the request's memory. Of equal
+/// ones it is the first in lexicographic order.
 template <class Key>
 std::optional<std::vector<int>> best_partition(std::span<const LayerCost> layers,
                                                const PartitionRequest& request, const Key& key) {

@@ -1,3 +1,4 @@
+// Tests of a planned job's microbatches and groups.
 #include "cost_model/pipeline_rank/planned_job.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of the costs of a stage and of a microbatch.
 #include "cost_model/pipeline_rank/rank_costs.h"
 
 #include <gtest/gtest.h>
@@ -97,11 +98,11 @@ TEST(MicrobatchCosts, MoveTheLogitsAsOftenAsTheStackDoes) {
   EXPECT_NEAR((after - before).value(), 2048.0 * 51200 / (0.7 * 2039e9), 1e-12);
 }
 
-// By hand, two ranks, 512 tokens of 64 features in two bytes, of which each has half where the
-// sequence is split, and half of 1024 rows of the table and of the logits: eight passes over the
-// activations and one over the table; 52 bytes a logit and seven passes over the norm, of which 38
-// and two are forward. A reduce-scatter follows the embedding, an all-gather comes before the
-// logits, and the reverse backward.
+// By hand: two ranks, 512 tokens of 64 features in two bytes, of which each rank has half where the
+// sequence is split. Each also has half of 1024 rows of the table and of the logits. The embedding
+// has eight passes over the activations and one over the table. The logits have 52 bytes a logit
+// and seven passes over the norm, of which 38 and two are forward. A reduce-scatter follows the
+// embedding, an all-gather comes before the logits, and the reverse backward.
 TEST(MicrobatchCosts, HaveTheEndsOfTheModelPassByPass) {
   Scenario scenario = plain_scenario(small_expert_model());
   scenario.stack.loss_traffic = 52.0;
@@ -130,7 +131,8 @@ TEST(MicrobatchCosts, HaveTheEndsOfTheModelPassByPass) {
          product + (38.0 * logits + 2.0 * activations / 2) / kPlainBandwidth + gather);
   expect(costs.logits_weight_gradient, product);
 
-  // Without it an all-reduce each, all of it in the pass that it belongs to.
+  // Without sequence parallelism each end has an all-reduce, all of it in the pass that it belongs
+  // to.
   const ParallelConfig whole{.tp = 2, .micro_batch_size = 2};
   const double reduce = all_reduce_time(Bytes(activations), pair, scenario.cluster).value();
   const MicrobatchCosts unsplit = microbatch_costs(scenario, whole);
@@ -140,7 +142,7 @@ TEST(MicrobatchCosts, HaveTheEndsOfTheModelPassByPass) {
   expect(unsplit.logits.memory_bound, (52.0 * logits + 7.0 * activations) / kPlainBandwidth);
 }
 
-/// Ten layers, three of them dense, on four stages.
+/// Returns ten layers, three of them dense, on four stages.
 Scenario three_dense_layers() {
   Scenario scenario = plain_scenario(small_latent_model());
   scenario.job.model.num_layers = 10;
@@ -192,8 +194,8 @@ TEST(LayersOfStage, AreCountedChunkByChunk) {
   EXPECT_EQ(layers_of_model(model), (LayerCounts{3.0, 6.0, 0.0, 0.0}));
 }
 
-// Beside the logits of its own a module has a linear layer of 2h to h, by hand 2·512·128·64 FLOPs
-// forward and twice that backward, and a layer as the last.
+// Beside logits of its own a module has a layer like the last, and a linear layer of 2h to h. By
+// hand the latter takes 2·512·128·64 FLOPs forward and twice that backward.
 TEST(MicrobatchCosts, HaveWhatPredictsMoreTokens) {
   Scenario scenario = plain_scenario(small_latent_model());
   const ParallelConfig config{.micro_batch_size = 2};

@@ -1,3 +1,4 @@
+// Tests of which layers and ends of the model a stage holds.
 #include "cost_model/pipeline_rank/rank_layers.h"
 
 #include <gtest/gtest.h>
@@ -101,7 +102,7 @@ TEST(LayersOfRanks, AreThoseOfEachStage) {
   }
 }
 
-// Where stages are alike the ends alone can be heaviest.
+// If stages are alike only the ends can be heaviest.
 TEST(StageStep, SkipsWhatIsAlike) {
   const TransformerConfig alike = small_expert_model();
   const TransformerConfig unlike = small_latent_model();

@@ -1,3 +1,4 @@
+// Tests of the parameters that a rank holds, shards and updates.
 #include "cost_model/pipeline_rank/rank_parameters.h"
 
 #include <gtest/gtest.h>
@@ -11,8 +12,9 @@
 namespace ptdp {
 namespace {
 
-/// Of a layer, what every tensor-parallel rank holds in full, of the models below: two norms, and
-/// of latent attention the compressions with their norms; of experts the router.
+/// Returns the parameters of a layer that every tensor-parallel rank holds in full, for the models
+/// below. They are two norms, the compressions of latent attention with their norms, and the router
+/// of experts.
 double replicated_of_layer(const TransformerConfig& model, bool is_expert) {
   const double h = model.hidden_size;
   double count = 2.0 * h;
@@ -114,7 +116,8 @@ TEST(RankParameters, AreUpdatedByThoseWhoHoldThem) {
   ParallelConfig whole = config;
   whole.zero_stage = 0;
   EXPECT_DOUBLE_EQ(updated_by_rank({.dense = 1600.0, .experts = 80.0}, whole), 1680.0);
-  // Of 2·2·8/2 ranks that share shards, two by two share the experts: four hold the same ones.
+  // There are 2·2·8/2 ranks that share shards; two by two they share the experts, so four hold the
+  // same ones.
   ParallelConfig with_experts = config;
   with_experts.ep = 2;
   with_experts.etp = 2;

@@ -1,3 +1,4 @@
+// Tests of what recomputation drops, repeats and keeps, module by module and layer by layer.
 #include <gtest/gtest.h>
 
 #include "cost_model/iteration/flops.h"
@@ -26,7 +27,7 @@ TransformerConfig small_dense_model() {
   return model;
 }
 
-/// Bytes per token that the modules let a layer of the small latent model drop.
+/// Returns the bytes per token that the modules let a layer of the small latent model drop.
 double dropped(RecomputeModules modules, LayerKind kind) {
   const TransformerConfig model = resolved(small_latent_model(), "model");
   const ActivationStorage storage{.stores_scores = false};
@@ -78,8 +79,8 @@ TEST(Modules, LeaveNormsThatAreFusedIntoLinearLayers) {
       layer_activations(model, {.micro_batch_size = 2}, Recompute::kNone, kDense, storage));
 }
 
-// The same, over 512 tokens and 1024 visits: FLOPs of forward products, and bytes of passes: two
-// of a norm, three of a gate, two of queries and of keys where positions are put to them.
+// Over 512 tokens and 1024 visits: FLOPs of forward products, and bytes of passes. A norm has two
+// passes, a gate three, and queries and keys two each where positions are added to them.
 TEST(Modules, RepeatTheirForwardWork) {
   const Scenario scenario = plain_scenario(small_latent_model());
   struct Row {
@@ -173,9 +174,9 @@ TEST(Modules, RepeatTheCollectivesOfAnMlp) {
   EXPECT_DOUBLE_EQ(halves(config) - halves(without), 1.5 * kTokens * 64 * 3 / 4);
 }
 
-// By hand: of a layer of 64 the second product of the MLP's 192 and its reduction, one of the bsh
-// elements that the forward pass has in four, and a sum of two tensors into a third; of one with
-// experts nothing.
+// By hand, a layer of 64 leaves out three things: the second product of the MLP's 192; its
+// reduction, one of the bsh elements that the forward pass has in four; and a sum of two tensors
+// into a third. A layer with experts leaves out nothing.
 TEST(FullRecomputation, LeavesOutTheLastProductWhereItStopsEarly) {
   Scenario scenario = plain_scenario(small_dense_model());
   const ParallelConfig config = {.tp = 4,

@@ -1,4 +1,4 @@
-// The schedules of tests/golden/schedule_orders.csv.
+// Reads the schedules of tests/golden/schedule_orders.csv.
 #pragma once
 
 #include <algorithm>
@@ -10,24 +10,24 @@
 
 namespace ptdp {
 
-/// One of them, with the name that the file gives it.
+/// A schedule of the golden file, with the name that the file gives it.
 struct GoldenSchedule {
   std::string name;
   std::string oracle;
   int pp = 0;
   int num_microbatches = 0;
   int vpp = 0;
-  std::string csv;                  ///< As a file of its own.
-  std::vector<std::string> orders;  ///< Overlapped pairs without OVERLAP_F_B.
+  std::string csv;                  ///< The schedule as a CSV file of its own.
+  std::vector<std::string> orders;  ///< Orders by rank; overlapped pairs without OVERLAP_F_B.
 
-  /// For messages of tests.
+  /// Returns the schedule's name and sizes, for messages of tests.
   [[nodiscard]] std::string title() const {
     return name + " p=" + std::to_string(pp) + " m=" + std::to_string(num_microbatches) +
            " v=" + std::to_string(vpp);
   }
 };
 
-/// All schedules in the order of the file.
+/// Returns all golden schedules in the order of the file.
 inline std::vector<GoldenSchedule> golden_schedules() {
   const CsvTable table = CsvTable::from_file(PTDP_SOURCE_DIR "/tests/golden/schedule_orders.csv");
   const auto count = [&](std::size_t row, const char* column) {

@@ -1,4 +1,4 @@
-// Runs a schedule as plainly as can be, to check the generators by other means than the simulator.
+// Runs a schedule in the plainest way, to check generators by other means than the simulator.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,15 +16,15 @@ struct Durations {
   int weight_gradient = 1;
 };
 
-// What running a schedule gives, each rank in its order, without communication.
+// The result of running a schedule, each rank in its order, without communication.
 struct Outcome {
-  bool finished = false;  ///< Every action ran: no deadlock.
+  bool finished = false;  ///< Whether every action ran; false for a deadlock.
   int makespan = 0;
-  std::vector<int> peaks;  ///< By rank [chunks].
-  std::vector<int> idle;   ///< By rank, between its first start and its last end.
+  std::vector<int> peaks;  ///< Most activations held, by rank [chunks].
+  std::vector<int> idle;   ///< Idle time between a rank's first start and its last end, by rank.
 };
 
-// Asks every rank in turn whether its next action can run, until none can.
+// Runs a schedule by asking every rank in turn whether its next action can run, until none can.
 class Run {
  public:
   Run(const Schedule& schedule, const Durations& durations)
@@ -61,7 +61,7 @@ class Run {
  private:
   static constexpr int kNotYet = -1;
 
-  // Runs the next action of a rank, or two that overlap; false if it has to wait.
+  // Runs the next action of a rank, or two that overlap. Returns false if the rank has to wait.
   [[nodiscard]] bool advance(std::size_t rank, Outcome& outcome) {
     const std::vector<Action>& order = schedule_.orders[rank];
     const std::size_t group = order[next_[rank]].overlaps_next ? 2 : 1;
@@ -92,7 +92,7 @@ class Run {
     return static_cast<std::size_t>(stage) * schedule_.num_microbatches + microbatch;
   }
 
-  // When everything that the actions wait for has ended; kNotYet if something has not run.
+  // Returns when everything that the actions wait for has ended; kNotYet if something has not run.
   [[nodiscard]] int start(const std::vector<Action>& order, std::size_t at,
                           std::size_t group) const {
     int latest = 0;
@@ -165,7 +165,7 @@ class Run {
   return Run(schedule, durations).outcome();
 }
 
-// The rank that should run an action.
+// Returns the rank that should run an action.
 [[nodiscard]] inline int rank_of(const Schedule& schedule, const Action& action) {
   const int p = schedule.pp;
   switch (schedule.placement) {

@@ -1,4 +1,4 @@
-// What every generated schedule must be, for random sizes: section "Schedules" of
+// Checks what every generated schedule must satisfy, for random sizes: section "Schedules" of
 // cost_model/schedule/generators/README.md.
 #include <gtest/gtest.h>
 
@@ -87,7 +87,7 @@ TEST(Properties, MoreTimeOfAnyKindIsNeverALoss) {
   }));
 }
 
-// Its ranks are the same upside down, with the halves of the microbatches exchanged.
+// DualPipe's ranks are the same upside down, with the halves of the microbatches exchanged.
 TEST(Properties, DualPipeIsSymmetricInItsRanks) {
   EXPECT_TRUE(rc::check([] {
     const int pp = 2 * random_between(1, 8);

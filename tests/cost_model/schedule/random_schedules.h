@@ -11,14 +11,14 @@
 
 namespace ptdp {
 
-/// The largest sizes to draw.
+/// The largest sizes of a random schedule.
 struct LargestShape {
   int pp = 16;
   int vpp = 4;
   int num_microbatches = 64;
 };
 
-/// A row of the table and a shape that it takes.
+/// A row of the table of generators, and a shape that it takes.
 struct RandomSchedule {
   const ScheduleTraits* generator = nullptr;
   ScheduleShape shape;
@@ -30,7 +30,8 @@ struct RandomSchedule {
   }
 };
 
-/// Any number from `low` to `high`, however early in a run: RapidCheck starts small by itself.
+/// Returns any number from `low` to `high`, alike for every size of the case: RapidCheck starts
+/// with small cases.
 inline int random_between(int low, int high) {
   return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(low, high + 1));
 }
@@ -54,7 +55,7 @@ inline RandomSchedule random_schedule(const LargestShape& largest) {
   return chosen;
 }
 
-/// Any mixture of what a step can have.
+/// Returns a random mixture of everything that a step can have.
 inline StepActions random_step_actions(int num_stages) {
   StepActions step{.merges_backward = *rc::gen::arbitrary<bool>(),
                    .gathers_parameters = *rc::gen::arbitrary<bool>(),

@@ -1,3 +1,4 @@
+// Tests of orders of actions as text, of lanes, and of where stages are placed.
 #include "cost_model/schedule/schedule.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +19,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// `order` with torch's spelling of overlapped pairs.
+/// Returns `order` with torch's spelling of overlapped pairs.
 std::string with_overlap_names(std::string order) {
   for (std::size_t at = order.find(')'); at != std::string::npos; at = order.find(')', at + 1)) {
     order.insert(at + 1, "OVERLAP_F_B");

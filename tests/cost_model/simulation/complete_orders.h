@@ -8,7 +8,8 @@
 
 namespace ptdp {
 
-/// A rank per text, on one stage each unless the placement is another.
+/// Returns a schedule with one text per rank; each rank has one stage unless `vpp` or `placement`
+/// says otherwise.
 [[nodiscard]] inline Schedule complete_schedule(
     const std::vector<std::string>& orders, int num_microbatches, int vpp = 1,
     StagePlacement placement = StagePlacement::kLooped) {

@@ -1,3 +1,4 @@
+// Tests of pipelines whose ranks take turns on cores.
 #include "cost_model/simulation/core_scheduler.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +59,7 @@ TEST(SharedCores, AreTheReferencesWithOneForEachRank) {
   }
 }
 
-// No list schedule is shorter than the work over the cores or the longest path, nor longer than
+// No list schedule is shorter than the work over the cores or the longest path. None is longer than
 // the work over the cores and the rest of the path (Graham 1969, theorem 2).
 TEST(SharedCores, StayWithinTheBoundsOfListScheduling) {
   const std::vector<StageDurations> stages = {pass_durations(3, 4, 2), pass_durations(5, 6, 2),

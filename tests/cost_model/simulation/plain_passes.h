@@ -1,5 +1,5 @@
-// Times the passes of a schedule as plainly as can be: over all ranks again and again, each action
-// once what it needs is there.
+// Times the passes of a schedule in the plainest way: it visits all ranks again and again, and runs
+// each action once its input is there.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class PlainPasses {
     times_.ranks.resize(schedule.orders.size());
   }
 
-  /// Ends early where the schedule stands still.
+  /// Returns the times of all passes. Ends early if the schedule deadlocks.
   SimulatedTimes run() {
     bool has_moved = true;
     while (has_moved) {
@@ -37,9 +37,10 @@ class PlainPasses {
   }
 
  private:
-  using Result = std::tuple<bool, int, int>;  ///< Whether of F, stage, microbatch.
+  /// Whether the result is of a forward pass, its stage, and its microbatch.
+  using Result = std::tuple<bool, int, int>;
 
-  /// When an action has what it needs; nothing where that is not known yet.
+  /// Returns when an action has its input; nullopt while that is not known.
   [[nodiscard]] std::optional<Seconds> input_time(const Action& action, int rank) const {
     const bool is_forward = action.kind == ActionKind::kForward;
     if (action.kind == ActionKind::kWeightGradient || (is_forward && action.stage == 0)) {

@@ -1,4 +1,4 @@
-// Pipelines whose passes take what a test says: their steps can be worked out by hand.
+// Pipelines whose passes take what a test says, so that their steps can be worked out by hand.
 #pragma once
 
 #include "cost_model/pipeline_rank/rank_costs.h"
@@ -6,7 +6,8 @@
 
 namespace ptdp {
 
-/// A configuration with the chunks per rank that the schedule takes: two in a V, two in a loop.
+/// Returns a configuration with the chunks per rank that the schedule takes: two in a V, two in a
+/// loop.
 inline ParallelConfig pipeline(ScheduleKind schedule, int pp) {
   const bool has_chunks = traits_of(schedule).placement == StagePlacement::kV ||
                           schedule == ScheduleKind::kInterleaved ||
@@ -14,7 +15,7 @@ inline ParallelConfig pipeline(ScheduleKind schedule, int pp) {
   return {.pp = pp, .vpp = has_chunks ? 2 : 1, .schedule = schedule};
 }
 
-/// A scenario whose model has one layer per virtual stage.
+/// Returns a scenario whose model has one layer per virtual stage.
 inline Scenario scenario_of(const ParallelConfig& config, int num_microbatches) {
   Scenario scenario = selene_2021("1.7B", num_microbatches);
   scenario.job.model.num_layers = config.pp * config.vpp;
@@ -22,7 +23,7 @@ inline Scenario scenario_of(const ParallelConfig& config, int num_microbatches) 
   return scenario;
 }
 
-/// Costs of layers with these durations, and of logits with as much in each pass, in seconds.
+/// Returns costs of layers with these durations [s], and of logits that take `logits` in each pass.
 inline MicrobatchCosts costs_of(double forward, double input_gradient, double weight_gradient,
                                 double logits = 0.0) {
   MicrobatchCosts costs{

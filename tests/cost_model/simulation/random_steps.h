@@ -13,21 +13,22 @@
 
 namespace ptdp {
 
-/// Of a stage's gradients or parameters.
+/// The most buckets of a stage's gradients, or of its parameters.
 inline constexpr int kMostBuckets = 4;
 
+/// A random schedule with random times.
 struct RandomStep {
-  Schedule compute;   ///< As its generator made it.
-  Schedule schedule;  ///< Completed.
-  StepTimes times;    ///< Without contention.
+  Schedule compute;   ///< The passes alone, as the generator made them.
+  Schedule schedule;  ///< The schedule completed with messages, reductions and the end of the step.
+  StepTimes times;    ///< Durations and messages; links are not shared.
 };
 
-/// Any of low ... high, alike whatever the size of the case.
+/// Returns any number from `low` to `high`, alike for every size of the case.
 [[nodiscard]] inline int random_number(int low, int high) {
   return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(low, high + 1));
 }
 
-/// 0 to `most`, and now and then nothing.
+/// Returns a random time from 0 to `most`, which is 0 now and then.
 [[nodiscard]] inline Seconds random_time(double most = 1.0) {
   return Seconds(most * std::max(random_number(-100, 1000), 0) / 1000.0);
 }
@@ -36,7 +37,7 @@ struct RandomStep {
   return {random_time(0.1 * most), random_time(most)};
 }
 
-/// Of any generator, for a random shape that it has.
+/// Returns a schedule of a random generator, for a random shape that it takes.
 [[nodiscard]] inline Schedule random_schedule(int most_ranks, int most_microbatches) {
   const std::span<const ScheduleTraits> generators = kSchedules;
   const ScheduleTraits& generator =

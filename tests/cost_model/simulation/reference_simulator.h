@@ -1,5 +1,5 @@
-// Runs a complete schedule as plainly as can be: after every event it looks at every lane, searches
-// the lists for what an action needs, and raises all rates from nothing.
+// Runs a complete schedule in the plainest way, as the reference for the engines. After every event
+// it looks at every lane, searches the lists for what an action needs, and computes all rates anew.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class ReferenceSimulator {
     }
   }
 
-  /// Spans by rank; ends early where the schedule stands still.
+  /// Returns the spans of all actions, by rank. Ends early if the schedule deadlocks.
   std::vector<std::vector<Span>> run() {
     while (true) {
       while (start_one()) {
@@ -56,13 +56,14 @@ class ReferenceSimulator {
     friend auto operator<=>(const Place&, const Place&) = default;
   };
   struct Running {
-    std::vector<Place> places;  ///< One, two of a message, all of the norm.
+    /// The actions that run as one: one, both of a pair or message, or all of the norm.
+    std::vector<Place> places;
     double start = 0.0;
-    double latency = 0.0;  ///< Left.
-    double left = 0.0;     ///< Behind the latency, at rate 1.
+    double latency = 0.0;  ///< Latency that is left [s].
+    double left = 0.0;     ///< Time left after the latency, at rate 1 [s].
     double whole = 0.0;
     double rate = 1.0;
-    std::vector<int> links;  ///< That it loads behind the latency.
+    std::vector<int> links;  ///< Links that it loads after the latency.
   };
 
   [[nodiscard]] const Action& at(Place place) const {
@@ -90,20 +91,20 @@ class ReferenceSimulator {
            has_run(rank, ActionKind::kInputGradient, stage, microbatch);
   }
 
-  /// Every action of the rank's data lane before a position has run.
+  /// Whether every action of the rank's data lane before a position has run.
   [[nodiscard]] bool is_drained(Place place) const {
     const auto& queue = lanes_[place.rank][static_cast<std::size_t>(Lane::kData)];
     return queue.empty() || queue.back() > place.position;
   }
 
-  /// Buckets of parameters of an action's stage.
+  /// Returns the number of parameter buckets of an action's stage.
   [[nodiscard]] int num_gathers(Place place) const {
     const std::vector<Action>& order = schedule_.orders[place.rank];
     return static_cast<int>(std::count_if(order.begin(), order.end(), [&](const Action& other) {
       return other.kind == ActionKind::kGatherParameters && other.stage == at(place).stage;
     }));
   }
-  /// Of these, what is there.
+  /// Returns how many parameter buckets of an action's stage have been gathered.
   [[nodiscard]] int num_gathered(Place place) const {
     int count = 0;
     for (int bucket = 0; bucket < num_gathers(place); ++bucket) {
@@ -111,7 +112,7 @@ class ReferenceSimulator {
     }
     return count;
   }
-  /// Whether a forward pass comes to the part of itself that needs parameters which are not there.
+  /// Whether a forward pass has come to a part of itself whose parameters are not there yet.
   [[nodiscard]] bool is_stalled(const Running& running) const {
     const Place place = running.places.front();
     const int all = num_gathers(place);
@@ -171,7 +172,7 @@ class ReferenceSimulator {
     }));
   }
 
-  /// How much of it has run.
+  /// Returns the share that has run of the stage's last weight gradient on a rank, from 0 to 1.
   [[nodiscard]] double share_of_last_weight_gradient(int rank, int stage) const {
     const std::vector<Action>& order = schedule_.orders[rank];
     std::size_t last = order.size();
@@ -197,7 +198,7 @@ class ReferenceSimulator {
     return 0.0;
   }
 
-  /// Starts the first thing that can be started; false if nothing can.
+  /// Starts the first action that can start; returns false if none can.
   bool start_one() {
     for (int rank = 0; rank < schedule_.pp; ++rank) {
       for (const std::vector<std::size_t>& queue : lanes_[rank]) {
@@ -308,7 +309,7 @@ class ReferenceSimulator {
     return true;
   }
 
-  /// All rates rise together; those on a link that is full stay.
+  /// Sets all rates. The rates of transfers rise together, and those on a full link stop rising.
   void set_rates() {
     std::map<int, double> load;
     std::set<Running*> rising;
@@ -352,13 +353,14 @@ class ReferenceSimulator {
     }
   }
 
-  /// Of compute that a collective holds up wholly: it is done all the same.
+  /// Whether compute is done although a collective slows it to rate 0.
   bool has_nothing_left(const Running& running) const {
     return is_compute(at(running.places.front()).kind) && !is_stalled(running) &&
            running.left <= 1e-12 * running.whole;
   }
 
-  /// To the next end, end of a latency, or share of a weight gradient at which a bucket is ready.
+  /// Advances the time to the next end of an action or latency. A share of a weight gradient at
+  /// which a bucket is ready also counts.
   void pass_time() {
     double step = std::numeric_limits<double>::infinity();
     for (const Running& running : running_) {
@@ -412,7 +414,8 @@ class ReferenceSimulator {
     }
   }
 
-  static constexpr int kParts = 12;  ///< A multiple of every number of buckets up to 4.
+  /// Steps of a weight gradient: a multiple of every number of buckets up to 4.
+  static constexpr int kParts = 12;
 
   const Schedule& schedule_;
   const StepTimes& times_;

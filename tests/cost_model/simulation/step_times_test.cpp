@@ -1,3 +1,4 @@
+// Tests of the durations that a simulated step rests on.
 #include "cost_model/simulation/step_times.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +51,7 @@ TEST(MessageBetween, TakesTheLinkOfTheNodesWhereHopsAreAlike) {
   EXPECT_EQ(message_between(times, 2, 0).total(), Seconds(2.25));
 }
 
-// One hop for each rank to the next, of the last to the first; a message goes either way.
+// Each rank has one hop to the next, the last one to the first; a message may go either way.
 TEST(MessageBetween, TakesTheHopOfTheTwoRanks) {
   StepTimes times;
   times.hops = {{Seconds(0.0), Seconds(1.0)},

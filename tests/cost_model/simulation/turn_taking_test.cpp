@@ -1,3 +1,4 @@
+// Tests of steps whose communication takes turns with compute.
 #include "cost_model/simulation/turn_taking.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ TEST(DurationsWithSends, HaveAMessageMoreWhereOneIsSent) {
     EXPECT_EQ(durations[stage].weight_gradient, Seconds(4.0)) << stage;
   }
   EXPECT_EQ(durations_with_sends(times, 1)[0].forward, Seconds(2.0));
-  // Each by its own hop: of rank 0 to rank 1, and of the last back to the first.
+  // Each send takes its own hop: of rank 0 to rank 1, and of the last rank back to the first.
   times.hops = {
       {Seconds(0.0), Seconds(10.0)}, {Seconds(0.0), Seconds(20.0)}, {Seconds(0.0), Seconds(30.0)}};
   times.stages.resize(6, whole_passes(2.0, 3.0, 4.0));
@@ -42,7 +43,8 @@ TEST(DurationsWithSends, HaveAMessageMoreWhereOneIsSent) {
   }
 }
 
-// Of random pipelines whose last rank has the longest passes: as simulated action by action.
+// Random pipelines whose last rank has the longest passes take as long as simulated action by
+// action.
 TEST(PassesPacedByLastRank, AreThoseOfTheSimulation) {
   std::mt19937 random(3);
   const auto between = [&](int low, int high) {
@@ -77,7 +79,7 @@ TEST(PassesPacedByLastRank, AreNoneWhereAnotherHasALongerPass) {
   EXPECT_FALSE(passes_paced_by_last_rank({whole_passes(1.0, 3.0, 0.5), last}, 4).has_value());
 }
 
-/// Two ranks with two chunks each: passes from 0 to 10 s and from 1 to 8 s.
+/// Returns the passes of two ranks with two chunks each: from 0 to 10 s and from 1 to 8 s.
 SimulatedTimes passes_of_two_ranks() {
   return {.ranks = {{.start = Seconds(0.0), .end = Seconds(10.0), .compute_end = Seconds(10.0)},
                     {.start = Seconds(1.0), .end = Seconds(8.0), .compute_end = Seconds(8.0)}}};

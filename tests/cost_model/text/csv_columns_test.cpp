@@ -1,3 +1,4 @@
+// Tests of CSV tables written and read column by column.
 #include "cost_model/text/csv_columns.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of how CSV text is read and refused.
 #include "cost_model/text/csv_table.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +19,7 @@ std::string verdict_on_table(std::string_view text) {
   return message_of([&] { return table_of(text); });
 }
 
-/// The only field of the only row of a table with two columns.
+/// Returns the only field of the only row of a table with two columns.
 std::string field_of(const std::string& text) {
   const CsvTable table = table_of("a,b\n" + text + ",\n");
   EXPECT_EQ(table.num_rows(), 1U);

@@ -1,4 +1,4 @@
-// Who closes what the system gave.
+// Tests that descriptors are closed once, by their last owner.
 #include "cost_model/text/descriptor.h"
 
 #include <fcntl.h>

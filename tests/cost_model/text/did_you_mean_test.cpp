@@ -1,3 +1,4 @@
+// Tests of edit distance, and of suggestions for misspelled names.
 #include "cost_model/text/did_you_mean.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,8 @@
 namespace ptdp {
 namespace {
 
-/// The definition, without a table: the first letters are equal, or one is replaced, or left out.
+/// Returns the edit distance by its definition, without a table. The first letters are equal, or
+/// one is replaced, or one is left out.
 // NOLINTNEXTLINE(misc-no-recursion): it is the definition
 int plain_edit_distance(std::string_view a, std::string_view b) {
   if (a.empty() || b.empty()) {
@@ -24,7 +26,7 @@ int plain_edit_distance(std::string_view a, std::string_view b) {
                    plain_edit_distance(a_rest, b) + 1, plain_edit_distance(a, b_rest) + 1});
 }
 
-/// Every word of the letters a and b with at most `longest` of them.
+/// Returns every word of the letters a and b with at most `longest` of them.
 std::vector<std::string> words(std::size_t longest) {
   std::vector<std::string> all = {""};
   for (std::size_t i = 0; all[i].size() < longest; ++i) {

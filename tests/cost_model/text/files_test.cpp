@@ -1,3 +1,4 @@
+// Tests of reading files whole, and of replacing them atomically.
 #include "cost_model/text/files.h"
 
 #include <gmock/gmock.h>
@@ -139,7 +140,7 @@ TEST(WriteFile, GivesTheFileTheUsualPermissions) {
   EXPECT_EQ(fs::status(directory.path() / "x").permissions(), fs::perms{0640});
 }
 
-// Its owner alone may read the one file, its group may write the other.
+// One file may be read by its owner alone; the other may also be written by its group.
 TEST(WriteFile, KeepsThePermissionsOfTheFileThatItReplaces) {
   const TemporaryDirectory directory;
   for (const auto permissions : {fs::perms{0600}, fs::perms{0664}, fs::perms{0750}}) {

@@ -1,3 +1,4 @@
+// Tests of divisors, and of ranges of integers as text.
 #include "cost_model/text/integer_ranges.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What ObjectReader takes for JSON at all, before any key is read.
+// Tests what ObjectReader accepts as JSON at all, before it reads any key.
 #include <gmock/gmock.h>
 
 #include <vector>
@@ -18,7 +18,7 @@ std::string verdict_on_json(std::string_view text) {
 
 constexpr const char* kAccepted = "nothing was thrown";
 
-/// `levels` objects, one in the other; the innermost holds `content`.
+/// Returns `levels` objects, one in the other; the innermost holds `content`.
 std::string nested(int levels, const std::string& content) {
   std::string text;
   for (int i = 1; i < levels; ++i) {

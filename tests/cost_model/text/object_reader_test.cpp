@@ -1,3 +1,4 @@
+// Tests of how JSON objects are read and refused.
 #include "cost_model/text/object_reader.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +24,7 @@ ObjectReader reader_of(std::string_view text) {
   return ObjectReader::from_text(text, "x.json");
 }
 
-/// The value of a member of ObjectReader that fills one.
+/// Returns the value that a member function of ObjectReader reads.
 template <class Value, class... Arguments, class... Given>
 Value value_of(void (ObjectReader::*member)(const std::string&, Value&, Arguments...),
                const std::string& json, Given... given) {
@@ -33,7 +34,7 @@ Value value_of(void (ObjectReader::*member)(const std::string&, Value&, Argument
   return value;
 }
 
-/// What `read` says about {"a": json}.
+/// Returns the message of `read` about {"a": json}.
 std::string refusal(const std::string& json, const std::function<void(ObjectReader&)>& read) {
   return message_of([&] {
     ObjectReader reader = reader_of(R"({"a": )" + json + "}");

@@ -1,3 +1,4 @@
+// Tests of how JSON objects are written.
 #include "cost_model/text/object_writer.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 namespace ptdp {
 namespace {
 
-/// A struct with a list of structs, as ObjectWriter::objects takes them.
+/// A struct for lists of structs, as ObjectWriter::objects takes them.
 struct Point {
   double x = 0.0;
 };
@@ -38,7 +39,7 @@ double read_back(const std::string& text) {
   return value;
 }
 
-/// Doubles of every magnitude: random bits, the same on every run.
+/// Calls `check` with doubles of every magnitude: random bits, the same on every run.
 template <class Check>
 void for_random_doubles(const Check& check) {
   std::mt19937_64 random(1);

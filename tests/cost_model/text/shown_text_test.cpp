@@ -1,3 +1,4 @@
+// Tests of text that is made safe for a terminal.
 #include "cost_model/text/shown_text.h"
 
 #include <gtest/gtest.h>

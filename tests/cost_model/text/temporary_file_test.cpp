@@ -1,4 +1,4 @@
-// What is left in a directory when writers end, and what a later one makes of it.
+// Tests what writers leave in a directory when they end, and what a later writer does with it.
 #include "cost_model/text/temporary_file.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(TemporaryFile, IsRemovedByAHandlerOfSignals) {
   EXPECT_EQ(names_in(directory.path()), std::vector<std::string>{other.filename().string()});
 }
 
-/// The name of what a writer leaves that is killed.
+/// Returns the name of the file that a killed writer leaves.
 std::string leave_one(const fs::path& directory) {
   const pid_t child = ::fork();
   if (child == 0) {

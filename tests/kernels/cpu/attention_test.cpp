@@ -1,4 +1,5 @@
-// Attention of a host: of every instruction set, and the plain one that stores all probabilities.
+// Tests a host's attention: that of every instruction set, and the plain one that stores all
+// probabilities.
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/cpu_backend.h"

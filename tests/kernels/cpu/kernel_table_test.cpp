@@ -1,5 +1,5 @@
-// That every instruction set gives the same bits, but for products, which fuse multiply-adds where
-// they can.
+// Tests that every instruction set gives the same bits, except for products, which fuse
+// multiply-adds where they can.
 #include "kernels/cpu/kernel_table.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class Buffers {
   unsigned seed_ = 0;
 };
 
-/// What an operation left in its buffers.
+/// Runs an operation and returns what it left in its buffers.
 using Operation = std::vector<Values> (*)(Backend&, DataType);
 
 std::vector<Values> elementwise_results(Backend& backend, DataType type) {

@@ -1,4 +1,5 @@
-// Memory of the host's backend: alignment, accounting, what it keeps, what it refuses; events.
+// Tests the memory of the host's backend (alignment, accounting, what it keeps, what it refuses),
+// and its events.
 #include <gtest/gtest.h>
 
 #include <cstdint>

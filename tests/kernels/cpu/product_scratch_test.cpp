@@ -1,4 +1,4 @@
-// What products allocate against what the cost model says of them.
+// Compares what products allocate with what the cost model says of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

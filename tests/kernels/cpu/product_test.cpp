@@ -1,5 +1,5 @@
-// What multiplies on a host, loops of each instruction set and libraries, against the definition;
-// that bits depend on shapes alone; splits.
+// Tests what multiplies on a host (loops of each instruction set, and libraries) against the
+// definition. Bits must depend on shapes alone, however products are split.
 #include "kernels/cpu/product.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace ptdp {
 namespace {
 
-/// What multiplies: loops of an instruction set, or a library.
+/// What multiplies: the loops of an instruction set, or a library.
 struct Multiplier {
   const KernelTable* loops;
   ProductEngine engine;
@@ -102,7 +102,7 @@ TEST(HostProducts, GiveTheSameBitsOnEachCallAndAtAnyAlignment) {
   }
 }
 
-/// Rows [first, first + count) of a matrix.
+/// Returns rows [first, first + count) of a matrix.
 Values rows_of(const Values& matrix, std::int64_t width, std::int64_t first, std::int64_t count) {
   return {matrix.begin() + first * width, matrix.begin() + (first + count) * width};
 }

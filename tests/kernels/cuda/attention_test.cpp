@@ -1,4 +1,4 @@
-// Attention of a GPU by own kernels and by cuDNN, in graphs, and what it refuses.
+// Tests a GPU's attention by the project's kernels and by cuDNN, in graphs, and what it refuses.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/cuda_backend.h"

@@ -1,4 +1,4 @@
-// Element-wise operations on more elements than a GPU has threads.
+// Tests element-wise operations on more elements than a GPU has threads.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/tested_backend.h"

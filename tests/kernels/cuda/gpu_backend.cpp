@@ -1,13 +1,13 @@
-// The tests of emulated_gpu_test and gpu_test are those of a GPU: the one that the program is
-// linked with.
+// Makes the backend of emulated_gpu_test and gpu_test: the GPU, emulated or real, that the program
+// is linked with.
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/kernels/tested_backend.h"
 
 namespace ptdp {
 namespace {
 
-/// Fills the memory that a backend's first blocks are cut from with what is not a number: nothing
-/// may be assumed in scratch memory.
+/// Fills the memory from which a backend's first blocks are cut with NaN, because no operation may
+/// assume anything of scratch memory.
 void spoil_memory(Backend& backend) {
   constexpr std::int64_t size = std::int64_t{4} << 20U;
   static const std::vector<float> nothing(size, std::numeric_limits<float>::quiet_NaN());

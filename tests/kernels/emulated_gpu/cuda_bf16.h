@@ -1,4 +1,4 @@
-// Conversions of bf16, as CUDA's names for them.
+// Conversions of bf16 under CUDA's names.
 #pragma once
 
 #include <cstdint>

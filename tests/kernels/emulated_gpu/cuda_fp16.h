@@ -1,4 +1,4 @@
-// Conversions of fp16, as CUDA's names for them.
+// Conversions of fp16 under CUDA's names.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What kernels see of CUDA, on a host: a block's threads are fibers that run one after the other
+// What kernels see of CUDA, on a host. A block's threads are fibers that run one after the other
 // from one barrier to the next.
 #pragma once
 
@@ -29,7 +29,7 @@ struct alignas(16) float4 {
   float x, y, z, w;
 };
 
-// Of the thread that runs.
+// Indices and sizes of the thread that runs.
 extern dim3 threadIdx;
 extern dim3 blockIdx;
 extern dim3 blockDim;
@@ -43,12 +43,13 @@ struct Launch {
   std::size_t shared_bytes = 0;
 };
 
-/// Runs kernel() for every thread of the grid: blocks and threads in ascending order, the next time
-/// in descending order. Ends the program where threads of a block meet different barriers.
+/// Runs kernel() for every thread of the grid. Blocks and threads come in ascending order, and the
+/// next time in descending order. Ends the program if threads of a block meet different barriers.
 void run_grid(const Launch& launch, const std::function<void()>& kernel);
 
 void wait_for_block();
-/// What the thread of the warp's lane `from` passed as `value`. All of a warp's threads call it.
+/// Returns what the thread of the warp's lane `from` passed as `value`. All threads of a warp must
+/// call it.
 std::uint64_t exchange_in_warp(std::uint64_t value, unsigned from);
 unsigned lane_of_thread();
 

@@ -110,11 +110,12 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 namespace ptdp::emulated_gpu {
 
-/// Queues what a library would: `work` runs when the stream's turn comes; `kind` is what must be
-/// alike where a graph is updated.
+/// Queues work of a library: `work` runs when the stream's turn comes. `kind` must not change when
+/// a graph is updated.
 cudaError_t queue(cudaStream_t stream, const void* kind, std::function<void()> work);
 
-/// What streams do together, of several devices too. Called under the lock of the emulation.
+/// An operation that several streams do together, also those of several devices. Its functions are
+/// called under the lock of the emulation.
 class Rendezvous {
  public:
   Rendezvous() = default;
@@ -124,25 +125,26 @@ class Rendezvous {
   Rendezvous& operator=(Rendezvous&&) = delete;
   virtual ~Rendezvous() = default;
 
-  /// The stream has come to it, and asks until it may go on.
+  /// Called once the stream has come to the meeting, and again until it returns that the stream may
+  /// go on.
   [[nodiscard]] virtual bool is_over() = 0;
-  /// Streams that have yet to come to it, as far as they were asked to.
+  /// Returns the streams that have yet to come to the meeting, as far as they were asked to.
   [[nodiscard]] virtual std::vector<cudaStream_t> awaited() = 0;
 };
 cudaError_t queue(cudaStream_t stream, std::shared_ptr<Rendezvous> meeting);
-/// Runs one operation without which the stream cannot go on; false where there is none.
+/// Runs one operation without which the stream cannot go on. Returns false if there is none.
 bool advance(cudaStream_t stream);
 /// The lock of the emulation: of all devices and of what is built upon them.
 [[nodiscard]] std::recursive_mutex& mutex();
-/// Wakes threads that wait for a stream: a meeting may be over.
+/// Wakes threads that wait for a stream, because a meeting may be over.
 void notify();
 
-/// That there are, from here on; one at first.
+/// Sets the number of devices from the call on; it is 1 at first.
 void set_devices(int count);
 
-/// Of all devices together, from here on [B]; cudaMalloc fails beyond it.
+/// Sets the memory of all devices together from the call on [B]; cudaMalloc fails beyond it.
 void set_memory(std::size_t bytes);
-/// Bytes that were allocated and not freed.
+/// Returns the bytes that are allocated and not freed.
 [[nodiscard]] std::size_t memory_in_use();
 
 }  // namespace ptdp::emulated_gpu

@@ -1,4 +1,4 @@
-// What a GPU of little memory does.
+// Tests of a GPU with little memory.
 #include <cuda_runtime_api.h>
 
 #include <gtest/gtest.h>

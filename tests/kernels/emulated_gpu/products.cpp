@@ -1,4 +1,4 @@
-// Matrix products on the emulated GPU, from their definition.
+// Computes matrix products on the emulated GPU, from their definition.
 #include "kernels/cuda/products.h"
 
 #include <cuda_runtime_api.h>

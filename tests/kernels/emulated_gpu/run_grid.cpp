@@ -28,7 +28,7 @@ constexpr std::size_t kStackBytes = 64 << 10U;
 // What dynamic shared memory holds before a block runs: not a number, in f32, bf16 and fp16.
 constexpr int kPoison = 0xFF;
 
-/// Stacks of fibers that ended are used again.
+/// Stacks of fibers; those of fibers that ended are used again.
 class KeptStacks {
  public:
   using Stack = boost::context::stack_context;
@@ -82,7 +82,7 @@ class Block {
   enum class State : std::uint8_t { kNotBegun, kReady, kAtWarp, kAtBlock, kDone };
   struct Thread {
     State state = State::kNotBegun;
-    fiber context;  ///< Where it waits.
+    fiber context;  ///< Fiber in which the thread waits.
     int parity = 0;
     std::array<std::uint64_t, 2> passed{};
   };
@@ -101,13 +101,13 @@ class Block {
   std::vector<Thread> threads_;
   std::vector<float4> shared_;
   unsigned num_begun_ = 0;
-  fiber back_;  ///< To whoever runs the block.
+  fiber back_;  ///< Fiber of the caller that runs the block.
 };
 
 Block* running = nullptr;
 bool descends_next = false;
 
-/// A fiber runs threads, one after the other, until one of them waits.
+/// Runs threads in a fiber, one after the other, until one of them waits.
 fiber Block::begin(fiber&& back) {
   back_ = std::move(back);
   while (num_begun_ < threads_.size()) {
@@ -147,7 +147,7 @@ std::uint64_t Block::exchange(std::uint64_t value, unsigned from) {
   return threads_[first + from].passed[parity];
 }
 
-/// Lets those go on whose warp or block is there; whether there were any.
+/// Lets threads go on whose warp or block is complete. Returns whether there were any.
 bool Block::release_waiting() {
   bool has_released = false;
   std::size_t at_block = 0;

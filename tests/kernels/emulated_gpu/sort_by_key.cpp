@@ -1,4 +1,4 @@
-// Sorting on the emulated GPU.
+// Sorts on the emulated GPU.
 #include "kernels/cuda/sort_by_key.h"
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-// Streams, events, memory and graphs of emulated GPUs. One lock: one thing runs at a time.
+// Streams, events, memory and graphs of emulated GPUs. One lock lets one thing run at a time.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -17,16 +17,17 @@ using ptdp::emulated_gpu::Rendezvous;
 
 namespace {
 
-/// A place in a stream.
+/// A place in a stream that an event records.
 struct Record {
   EmulatedStream* stream = nullptr;
   bool is_reached = false;
   std::chrono::steady_clock::time_point time;
 };
 
-/// One of the three.
+/// An operation of a stream: work, a wait for a record, or a meeting.
 struct Operation {
-  const void* kind = nullptr;  ///< Equal where a graph is updated.
+  /// Kind of the operation, which must be equal when a graph is updated.
+  const void* kind = nullptr;
   std::function<void()> work = {};
   std::shared_ptr<Record> waits_for = {};
   std::shared_ptr<Rendezvous> meeting = {};
@@ -38,13 +39,14 @@ struct EmulatedStream {
   int device = 0;
   std::deque<Operation> queue;
   std::unique_ptr<EmulatedGraph> capturing;
-  bool is_invalid = false;  ///< The capture.
-  bool is_visited = false;  ///< By advance().
+  bool is_invalid = false;  ///< Whether the capture failed.
+  bool is_visited = false;  ///< Whether advance() is visiting the stream.
 };
 
 struct EmulatedEvent {
-  std::shared_ptr<Record> last;                   ///< Null before the first.
-  std::deque<std::shared_ptr<Record>> in_graphs;  ///< Of launches, in order.
+  std::shared_ptr<Record> last;  ///< The last record; null before the first.
+  /// Records of the event in launched graphs, in order of launches.
+  std::deque<std::shared_ptr<Record>> in_graphs;
 };
 
 struct EmulatedGraph {
@@ -72,17 +74,16 @@ std::map<EmulatedStream*, std::unique_ptr<EmulatedStream>> streams;
 std::map<void*, Allocation> allocations;
 std::size_t memory_size = std::size_t{1} << 40U;
 std::size_t memory_used = 0;
-// What tells operations without a kernel apart.
+// Addresses that tell apart kinds of operation without a kernel.
 const char kCopyKind = 0;
 const char kSetKind = 0;
 const char kRecordKind = 0;
 const char kWaitKind = 0;
 const char kMeetingKind = 0;
 
-/// Runs one operation without which the stream cannot go on; false where it waits for what nobody
-/// asked for yet.
-// As deep as streams wait for one another: each is visited once.
-// NOLINTNEXTLINE(misc-no-recursion)
+/// Runs one operation without which the stream cannot go on. Returns false if the stream waits for
+/// what nobody has asked for yet.
+// The recursion is as deep as streams wait for one another: each is visited once.
 bool advance(EmulatedStream& stream) {
   if (stream.queue.empty() || stream.is_visited) {
     return false;
@@ -113,7 +114,7 @@ bool advance(EmulatedStream& stream) {
 
 using Lock = std::unique_lock<std::recursive_mutex>;
 
-/// Until a thread asks for something.
+/// Waits until a thread asks for something. Ends the program if no thread can.
 void wait_for_threads(Lock& lock) {
   if (!has_meetings) {
     static_cast<void>(std::fprintf(stderr, "emulated GPU: streams wait for each other\n"));
@@ -297,7 +298,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   if (memory_used + size > memory_size) {
     return cudaErrorMemoryAllocation;
   }
-  // Of the exact size, so that the address sanitizer sees what reads beyond.
+  // The memory has the exact size, so that the address sanitizer sees reads beyond it.
   if (::posix_memalign(memory, alignment, bytes) != 0) {
     return cudaErrorMemoryAllocation;
   }

@@ -1,3 +1,4 @@
+// Tests of calibration files: written, read and refused.
 #include "planner/accuracy/calibration_file.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Three runs that took 1.2 times as long as predicted.
+/// Returns three runs that took 1.2 times as long as predicted.
 StackCalibration calibration() {
   StackCalibration made{
       .cluster = "selene-a100", .stack = "megatron-lm-2021", .source = "runs.csv"};
@@ -26,7 +27,7 @@ StackCalibration calibration() {
   return made;
 }
 
-/// What reading says of the calibration's JSON with another value at `pointer`.
+/// Returns the message of reading the calibration's JSON with another value at `pointer`.
 std::string refusal_of_file(const std::string& pointer, const nlohmann::ordered_json& value) {
   nlohmann::ordered_json document = nlohmann::ordered_json::parse(to_json(calibration()));
   document[nlohmann::ordered_json::json_pointer(pointer)] = value;

@@ -1,3 +1,4 @@
+// Tests of factors that are fitted to measured runs.
 #include "planner/accuracy/calibration_fit.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Runs of a stack on Selene, predicted at a second, that took `ratios` seconds.
+/// Returns runs of a stack on Selene that took `ratios` seconds and were predicted at one second.
 std::vector<CostedRun> runs_of(const std::string& stack, const std::vector<double>& ratios) {
   std::vector<CostedRun> runs;
   runs.reserve(ratios.size());

@@ -1,3 +1,4 @@
+// Tests of measured runs that are costed, and of their errors.
 #include "planner/accuracy/costed_runs.h"
 
 #include <gmock/gmock.h>
@@ -77,7 +78,7 @@ TEST(ScenarioOf, TakesTheRowsWordForTheOverlap) {
   EXPECT_LT(runs.costed[0].predicted, runs.costed[1].predicted);
 }
 
-/// Four rows of two groups, measured 1, 2, 4 and 5 s, predicted 1.1, 1.6, 4.0 and 6.0 s.
+/// Returns four rows in two groups, measured 1, 2, 4 and 5 s, predicted 1.1, 1.6, 4.0 and 6.0 s.
 ValidationReport report_of_four() {
   CostedRuns runs;
   for (const auto& [group, measured, predicted] :
@@ -179,7 +180,7 @@ TEST(ValidationTable, HasARankingWhereThereIsOne) {
   EXPECT_THAT(to_text(report), HasSubstr("regret"));
 }
 
-// Whatever they ran on, and however the GPUs were used.
+// The hardware of a run and how its GPUs were used do not matter.
 TEST(FindPublishedRuns, AreOfTheSameModelBatchAndNumberOfGpus) {
   const MeasuredRuns published = read_measured_runs(CsvTable::from_text(
       std::string(kRunsHeader) +

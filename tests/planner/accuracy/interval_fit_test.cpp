@@ -1,3 +1,4 @@
+// Tests of how interval constants are fitted and checked on held-out groups.
 #include "planner/accuracy/interval_fit.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 namespace ptdp {
 namespace {
 
-/// Three rows of 1.2 in group a and four of 1.5 in group b, on one stack.
+/// Returns three rows of 1.2 in group a and four of 1.5 in group b, on one stack.
 std::vector<CostedRun> two_groups() {
   std::vector<CostedRun> runs;
   runs.reserve(7);
@@ -22,8 +23,8 @@ std::vector<CostedRun> two_groups() {
   return runs;
 }
 
-// Without one of 1.2 the middle two of the other six are 1.5; without a all are. Without b all are
-// 1.2: the rows of b are 1.5/1.2 off.
+// If one row of 1.2 is left out, the middle two of the other six are 1.5; without group a all are
+// 1.5. Without group b all are 1.2, so the rows of b are 1.5/1.2 off.
 TEST(IntervalResiduals, LeaveOutTheRowAndItsGroup) {
   const IntervalResiduals residuals = interval_residuals(two_groups());
   ASSERT_EQ(residuals.calibrated.size(), 14U);
@@ -57,7 +58,7 @@ TEST(HeldOutCoverage, KnowsNothingOfTheGroup) {
   EXPECT_EQ(to_text(coverages).inside_interval, 0.5);
 }
 
-// On one stack the three of a are calibrated by the four of b, and these by the three of a.
+// On one stack the three rows of a are calibrated by the four of b, and these by the three of a.
 TEST(HeldOutCoverage, CountsRunsAndWidthsOfEachKind) {
   std::vector<CostedRun> runs = two_groups();
   runs.push_back(run_of("two", "b", 1.5));  // alone on its stack

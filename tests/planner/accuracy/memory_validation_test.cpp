@@ -1,3 +1,4 @@
+// Tests of predicted memory against reported memory.
 #include "planner/accuracy/memory_validation.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +13,7 @@
 namespace ptdp {
 namespace {
 
-/// Runs of `stack` that measured so many GiB beyond the formulas.
+/// Returns runs of `stack` that measured `gib` GiB more than the formulas.
 std::vector<CostedRun> runs_beyond(const std::string& stack, const std::vector<double>& gib) {
   std::vector<CostedRun> runs;
   for (const double beyond : gib) {
@@ -25,7 +26,7 @@ std::vector<CostedRun> runs_beyond(const std::string& stack, const std::vector<d
   return runs;
 }
 
-// Of 1, 2 and 4 GiB the others' medians are 3, 2.5 and 1.5, and all rows' is 2.
+// For 1, 2 and 4 GiB the medians of the other rows are 3, 2.5 and 1.5; that of all rows is 2.
 TEST(MemoryReport, LeavesEachRowOutOfItsConstant) {
   const std::vector<CostedRun> runs = runs_beyond("megatron-lm-2021", {1.0, 2.0, 4.0});
   const MemoryReport report = make_memory_report(runs);

@@ -1,3 +1,4 @@
+// Tests of rows that leave fields out, and are predicted over all that these may have been.
 #include "planner/accuracy/partial_runs.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +29,8 @@ constexpr const char* kHeader =
     "recompute,zero,seq_parallel,schedule,tflops_per_gpu,flop_convention,iter_time_best_s,"
     "holdout_group\n";
 
-/// A row of 24 layers on 64 A100s; `config` from tp to schedule, `measured` the three behind.
+/// Returns a row of 24 layers on 64 A100s. `config` holds the columns from tp to schedule,
+/// `measured` the three columns after.
 std::string row(const std::string& id, const std::string& stack, const std::string& config,
                 const std::string& measured = ",,9") {
   return id + ",24,4096,32,51200,2048,64,selene-a100," + stack + "," + config + "," + measured +
@@ -46,7 +48,7 @@ Completions completions_of_row(const std::string& text, const std::string& stack
                                  find_cluster("selene-a100"), find_stack(stack));
 }
 
-/// What one column was filled in with, each value once, in text order.
+/// Returns the values that a column was filled in with, each once, in text order.
 std::set<std::string> values_of(const Completions& completions, const std::string& column) {
   std::set<std::string> values;
   for (const RowFields& fields : completions.values) {
@@ -253,7 +255,7 @@ TEST(PartialRuns, AreInTheJson) {
 }
 
 // Llama 3's 405B, MegaScale, Megatron-Core's weak scaling up to 462B, and Nemotron-4 340B on 6144
-// GPUs: measured times within the range of the unknown, and of what is best of it.
+// GPUs. Measured times lie within the range of the unknown fields, and of their best values.
 TEST(PartialRuns, OfPublishedModelsHoldWhatWasMeasured) {
   std::vector<std::filesystem::path> files;
   for (const char* name : {"llama3-405b", "megascale", "mcore-h100", "partial"}) {
@@ -270,7 +272,7 @@ TEST(PartialRuns, OfPublishedModelsHoldWhatWasMeasured) {
   }
 }
 
-/// A row that measured 10 s, with what its completions were predicted.
+/// Returns a row that measured 10 s, with these predictions of its completions.
 ValidatedPartialRun made_up_row(const std::string& id, const std::string& group, double best,
                                 double low, double high) {
   ValidatedPartialRun row{.id = id,
@@ -289,8 +291,9 @@ ValidatedPartialRun made_up_row(const std::string& id, const std::string& group,
   return row;
 }
 
-/// Of group g: 8 s, within 7 to 14 but not by its best alone; 12 s, calibrated, not within 11 to
-/// 13, of completions of which none fits. Of no group: 10 s.
+/// Returns three rows that measured 10 s. In group g the first is predicted at 8 s, within 7 to 14
+/// s but not by its best alone. The second is calibrated, at 12 s, not within 11 to 13 s, and none
+/// of its completions fits. The third, without a group, is predicted at 10 s.
 std::vector<ValidatedPartialRun> made_up_rows() {
   std::vector<ValidatedPartialRun> rows = {made_up_row("p1", "g", 8.0, 7.0, 14.0),
                                            made_up_row("p2", "g", 12.0, 11.0, 13.0),
@@ -345,7 +348,7 @@ TEST(PartialTable, ShowsRangesIntervalsAndWhatIsUnknown) {
                 "all                          3      67      10.0           33        20.0\n"));
 }
 
-// The same rows as they are and as if all had been right by calibration.
+// The rows as they are, and the same rows as if all had been right by calibration.
 TEST(PartialSection, SetsRowsAsTheyAreBesideCalibratedOnes) {
   std::vector<ValidatedPartialRun> calibrated = made_up_rows();
   for (ValidatedPartialRun& row : calibrated) {

@@ -1,3 +1,4 @@
+// Tests of the page of errors in Markdown.
 #include "planner/accuracy/published_report.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +30,8 @@ TEST(ParseNotes, RefuseAHeadingThatIsThereTwice) {
               testing::StrEq("notes.md: heading \"a\" is there twice"));
 }
 
-/// A run of group `group` that takes `ratio` times as long as predicted, and a row that is skipped.
+/// Returns a run of `group` that takes `ratio` times as long as predicted, and a row that is
+/// skipped.
 CostedRuns runs_with(const std::string& group, double ratio) {
   return {.costed = {run_of("stack", group, ratio)}, .skipped = {{"x", "g", "one|two"}}};
 }

@@ -1,3 +1,4 @@
+// Tests of whether configurations of one job are predicted in their measured order.
 #include "planner/accuracy/ranking.h"
 
 #include <gtest/gtest.h>
@@ -5,7 +6,7 @@
 namespace ptdp {
 namespace {
 
-/// Rows of one job: measured and predicted seconds.
+/// Returns rows of one job from measured and predicted seconds.
 std::vector<CostedRun> rows_of(const std::vector<std::pair<double, double>>& times) {
   std::vector<CostedRun> rows;
   for (const auto& [measured, predicted] : times) {

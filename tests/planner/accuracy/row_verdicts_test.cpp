@@ -1,4 +1,4 @@
-// Published rows, judged by validation and by a search pinned to what they ran.
+// Checks that validation and a search pinned to what published rows ran judge these rows alike.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +14,8 @@
 namespace ptdp {
 namespace {
 
-/// Every run of the shipped rows, and everything that the fields left out by others may have been.
+/// Returns every run of the shipped rows. Rows that leave fields out count once for every value
+/// that these may have had.
 std::vector<CostedRun> shipped_runs() {
   CostedRuns runs = cost_runs(read_published_runs());
   complete_partial_runs(runs);
@@ -32,7 +33,8 @@ SearchResult search_for(const Scenario& scenario, const ParallelConfig& config) 
                            .wants_front = false});
 }
 
-/// Rows are of what somebody ran, whatever the profile of their stack lists.
+/// Returns the scenario with a stack that runs `config`. Rows tell what somebody ran, whatever the
+/// profile of their stack lists.
 Scenario with_what_was_run(Scenario scenario, const ParallelConfig& config) {
   scenario = with_every_schedule(std::move(scenario));
   StackCapabilities& can_run = scenario.stack.can_run;

@@ -1,3 +1,4 @@
+// Tests of which rows calibrate a row.
 #include "planner/accuracy/run_calibration.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,8 @@
 namespace ptdp {
 namespace {
 
-/// Two stacks; on the first, groups a (1.1 four times) and b (1.5 three times, 1.3 once).
+/// Returns runs on two stacks. The first has groups a (1.1 four times) and b (1.5 three times, 1.3
+/// once).
 std::vector<CostedRun> runs() {
   std::vector<CostedRun> all;
   all.reserve(9);
@@ -35,12 +37,12 @@ TEST(CalibrationsOf, LeaveTheClosedFormAsItIs) {
   }
 }
 
-// Of all eight, the middle two are 1.1 and 1.3: their geometric mean.
+// The middle two of all eight are 1.1 and 1.3; the factor is their geometric mean.
 TEST(CalibrationsOf, ScaleByAllRowsOfTheStack) {
   EXPECT_NEAR(factor_of_first(CalibrationKind::kScale), std::sqrt(1.1 * 1.3), 1e-12);
 }
 
-// Without one of 1.1 the middle of the other seven is 1.3.
+// If one row of 1.1 is left out, the middle of the other seven is 1.3.
 TEST(CalibrationsOf, LeaveOutTheRowItself) {
   EXPECT_NEAR(factor_of_first(CalibrationKind::kLeaveOneOut), 1.3, 1e-12);
 }

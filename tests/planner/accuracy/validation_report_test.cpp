@@ -1,3 +1,4 @@
+// Tests of the validation report as table and JSON.
 #include "planner/accuracy/validation_report.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +19,8 @@ CostedRun named_run(const std::string& id, const std::string& group, double rati
   return run;
 }
 
-/// Two rows, a set of three that are ranked, one row with memory; every figure made up.
+/// Returns a report of two rows, a set of three that are ranked, and one row with memory. Every
+/// figure is made up.
 ValidationReport made_up_report() {
   ValidationReport report{.calibration = CalibrationKind::kLeaveOneOut};
   report.rows = {

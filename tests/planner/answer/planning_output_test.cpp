@@ -1,3 +1,4 @@
+// Tests of a planning answer as text.
 #include "planner/answer/planning_output.h"
 
 #include <gmock/gmock.h>
@@ -145,8 +146,8 @@ TEST(Summary, ShowsHowExpertsAreSplit) {
               AllOf(Not(HasSubstr("expert parallel")), Not(HasSubstr("of each expert"))));
 }
 
-/// A plan of the trillion on 3079 GPUs whose figures are made up: `seconds` of which `bubble` are
-/// that, `gib` on the third of three stages.
+/// Returns a plan of the 1T model on 3079 GPUs with made-up figures. It takes `seconds`, of which
+/// `bubble` are bubble, and holds `gib` on the third of three stages.
 Plan made_up_plan(const ParallelConfig& config, double seconds, double bubble, double gib) {
   Plan plan = make_plan({selene_2021("1T"), config}, 3079, 0.01, {});
   Prediction& predicted = plan.predicted;
@@ -171,7 +172,8 @@ ParallelConfig trillions(int pp, int dp) {
   return {.tp = 8, .pp = pp, .dp = dp, .recompute = Recompute::kFull};
 }
 
-/// 100 s, 110 and 130 s; a front of 100, 150, 200 and 201 s; every figure by hand.
+/// Returns plans of 100, 110 and 130 s, and a front of 100, 150, 200 and 201 s. Every figure is
+/// made up by hand.
 PlanningResult made_up_result(Objective objective = Objective::kTime) {
   PlanningResult result{.scenario = selene_2021("1T"),
                         .options = {.gpus = 3079, .objective = objective},
@@ -192,7 +194,7 @@ PlanningResult made_up_result(Objective objective = Objective::kTime) {
   return result;
 }
 
-/// The lines of a section, up to an empty one.
+/// Returns the lines of a section, up to an empty one.
 std::string section(const std::string& text, const std::string& title) {
   const std::size_t begin = text.find("\n" + title) + 1;
   return begin == 0 ? "" : text.substr(begin, text.find("\n\n", begin) + 1 - begin);

@@ -1,3 +1,4 @@
+// Tests of the answer to a planning request.
 #include "planner/answer/planning.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +32,7 @@ TEST(PlanTraining, SetsThePublishedRunBesideIt) {
   ASSERT_EQ(result.published.size(), 1U);
   EXPECT_EQ(result.published.front().run.id, "sc21-t1-1T");
   EXPECT_TRUE(result.published.front().is_same_stack);
-  // Its prediction is calibrated as ours is, whatever the row says of overlap.
+  // The published run's prediction is calibrated as ours is, whatever the row says of overlap.
   EXPECT_EQ(result.published.front().predicted.calibration_runs, 63);
 }
 
@@ -54,7 +55,7 @@ TEST(PlanTraining, IsCalibratedByRunsOnTheSameHardwareAndSoftwareOnly) {
   EXPECT_EQ(plan_training(renamed, options).calibration.num_runs(), 63);
 }
 
-/// Half of the interval of the best plan's time, over the time.
+/// Returns half of the interval of the best plan's time, divided by the time.
 double half_width(const PlanningResult& result) {
   const Estimate<Seconds>& time = result.plans.front().predicted.iteration_time;
   return (time.high - time.low) / time.value / 2.0;
@@ -143,7 +144,7 @@ TEST(PlanningCsv, HasAsManyFieldsInEveryLine) {
   }
 }
 
-/// A plan of a configuration that nothing but its figures in a table can be told from.
+/// Returns an answer whose every figure differs from the others, so that columns can be told apart.
 PlanningResult made_up_answer() {
   PlanningResult result{
       .scenario = selene_2021("1T"), .options = {.gpus = 4000}, .calibration = {.factor = 2.0}};

@@ -1,3 +1,4 @@
+// Tests of the report of a simulated plan, and of compared schedules.
 #include "planner/answer/simulation_output.h"
 
 #include <gmock/gmock.h>
@@ -14,12 +15,13 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-/// Two stages and 8 microbatches.
+/// Returns a plan with two stages and 8 microbatches.
 Plan two_stages() {
   return make_plan({host_scenario(small_model(64, 32), 8), layout(1, 2, 1)}, 2, 0.0, Calibration{});
 }
 
-/// What a simulation that takes `ratio` times as long as planned says of the difference.
+/// Returns the text about the difference of a simulation that takes `ratio` times as long as
+/// planned.
 std::string difference_of(double ratio, const SimulationContext& context = {},
                           Plan plan = two_stages()) {
   const PlanSimulation simulation = simulate_plan(two_stages(), {});
@@ -62,7 +64,7 @@ TEST(SimulationReport, ComparesWithThePlanWhatIsAsPlannedAlone) {
   EXPECT_NE(difference_of(1.25, {.has_orders = true}), "");
 }
 
-/// The text of a simulation whose step, path, elasticities and memory are made up.
+/// Returns the text of a simulation whose step, path, elasticities and memory are made up.
 std::string made_up_text(const SimulationContext& context) {
   Plan plan = two_stages();
   PlanSimulation simulation = simulate_plan(plan, {});
@@ -141,7 +143,8 @@ TEST(SimulationReport, WritesOrdersWhereTheyAreAskedFor) {
   EXPECT_NEAR(sum, whole["makespan"].get<double>(), 1e-12);
 }
 
-/// Of a plan with 1F1B: two that are slower or faster, two that cannot be.
+/// Returns comparisons with a plan of 1F1B: two schedules that are slower or faster, two that
+/// cannot be.
 std::vector<ScheduleComparison> four_schedules() {
   return {{.schedule = "zb-v", .vpp = 2, .conflict = "no chunks"},
           {.schedule = "gpipe",

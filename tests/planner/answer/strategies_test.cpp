@@ -1,3 +1,4 @@
+// Tests of strategies that are compared side by side.
 #include "planner/answer/strategies.h"
 
 #include <gmock/gmock.h>
@@ -103,14 +104,15 @@ TEST(CompareStrategies, SaysWhyThereIsNone) {
   }
 }
 
-/// A row of SC21 (arXiv:2104.04473v5) table 2: of PTD-P and of ZeRO-3, TFLOP/s per GPU.
+/// A row of SC21 (arXiv:2104.04473v5) table 2: TFLOP/s per GPU of PTD-P (tensor, pipeline and data
+/// parallelism together) and of ZeRO-3.
 struct PublishedPair {
   const char* model;
-  int pp;    ///< PTD-P: tp 8, microbatches of one sequence.
-  int gpus;  ///< Of PTD-P, with a batch of as many sequences as its dp divides.
+  int pp;    ///< Stages of PTD-P, which has tp 8 and microbatches of one sequence.
+  int gpus;  ///< GPUs of PTD-P; its dp divides `batch`.
   std::int64_t batch;
   double ptd_p;
-  int zero_gpus;  ///< ZeRO-3: one microbatch.
+  int zero_gpus;  ///< GPUs of ZeRO-3, which has one microbatch.
   std::int64_t zero_batch;
   double zero;
 };
@@ -121,16 +123,16 @@ constexpr std::array kTable2 = {PublishedPair{"gpt3-175b", 12, 384, 1536, 153.0,
                                 PublishedPair{"530B", 35, 1120, 2240, 167.0, 1120, 2240, 98.0},
                                 PublishedPair{"530B", 35, 2240, 2240, 159.0, 2240, 2240, 48.0}};
 
-/// Sequences per second and GPU.
+/// Returns sequences per second and GPU.
 double throughput(const Scenario& scenario, const ParallelConfig& config) {
   return static_cast<double>(scenario.job.global_batch_size) /
          iteration_cost({scenario, config}).total().value() /
          static_cast<double>(config.world_size());
 }
 
-// PTD-P's lead over ZeRO-3 grows with every doubling of the GPUs at one batch, and by three times
-// as many PTD-P leads. ZeRO-3 of 2021 is predicted in 23 to 50 % less time than measured (README),
-// so that it is ahead where it was measured behind with fewer GPUs.
+// PTD-P's lead over ZeRO-3 grows with every doubling of the GPUs at one batch, and from three times
+// the GPUs on PTD-P leads. ZeRO-3 of 2021 is predicted in 23 to 50 % less time than measured
+// (README). With fewer GPUs it is thus predicted ahead where it was measured behind.
 TEST(CompareStrategies, FollowsThePublishedTrendWithGpus) {
   double last = 0.0;
   for (const PublishedPair& pair : kTable2) {
@@ -204,7 +206,7 @@ TEST(CompareStrategies, DoublesQuotesOfReasonsInCsv) {
   EXPECT_THAT(table.text(0, "reason"), HasSubstr("add a \"host\" to it"));
 }
 
-/// The line of a strategy in a table, and where its columns begin: 15 characters for its name.
+/// Returns the line of a strategy in a table. Its columns begin after 15 characters for the name.
 std::string row_of(const std::string& text, const std::string& name) {
   const std::size_t begin = text.find("\n  " + name + std::string(13 - name.size(), ' ')) + 1;
   return text.substr(begin, text.find('\n', begin) - begin);
@@ -308,7 +310,8 @@ TEST(CompareStrategies, GivesTheFirstReasonInOneLine) {
                     "attention heads not divisible by tp: [0-9]+ candidates?; tp can be 1, 2, "
                     "3, 4, 6, 8, 12, 24"));
   }
-  // Of several lines, as where the batch is in the way of some and the heads of others.
+  // The reason has several lines, because the batch is in the way of some candidates and the heads
+  // of others.
   const StrategyComparison batch =
       compare(llama_on_h100(), {.gpus = 64, .space = {.dp = IntegerRanges(7)}});
   for (const StrategyResult& result : batch.results) {

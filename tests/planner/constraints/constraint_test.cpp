@@ -1,3 +1,4 @@
+// Tests of every constraint that a configuration may violate.
 #include "planner/constraints/constraint.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 namespace ptdp {
 namespace {
 
-/// A configuration of the 1T model that violates nothing.
+/// Returns a configuration of the 1T model that violates nothing.
 ParallelConfig valid() {
   return {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull};
 }
@@ -116,7 +117,7 @@ TEST(FindViolation, RecomputesEverySecondProductOfLlamasLayersAlone) {
   model.v_head_dim = 128;
   ASSERT_EQ(model.num_experts, 0);
   EXPECT_EQ(find_shape_violation({scenario, config}), Constraint::kNotRunByStack);
-  // It is not the attention itself that the stack does not run.
+  // The stack runs attention of this kind otherwise; only its recomputation is refused.
   config.recompute = Recompute::kNone;
   EXPECT_EQ(find_shape_violation({scenario, config}), std::nullopt);
 }
@@ -165,7 +166,7 @@ TEST(FindViolation, NamesTheLastStageWhereTheLogitsAreTooMuch) {
   const Bytes first = rank_memory({scenario, config}, 0).total();
   ASSERT_GT(rank_memory({scenario, config}, 1).total(), first);
   EXPECT_EQ(find_violation({scenario, config}, first), Constraint::kMemoryLastStage);
-  // Where neither fits, the first is named.
+  // If neither end fits, the first stage is named.
   EXPECT_EQ(find_violation({scenario, config}, first - Bytes(1.0)), Constraint::kMemoryFirstStage);
 }
 
@@ -289,7 +290,7 @@ TEST(FindViolation, LooksAtExpertsThatNoRanksShare) {
   EXPECT_EQ(of({.dp = 8, .cp = 2, .rank_order = replicas_last}), std::nullopt);  // no stages
 }
 
-/// Llama 3 8B (32 heads in 8 groups, 32 layers) by a stack that runs whatever there is.
+/// Returns Llama 3 8B (32 heads in 8 groups, 32 layers) on a stack that runs everything.
 Scenario of_any_stack(std::int64_t batch = 64) {
   Scenario scenario =
       with_every_schedule(shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025", batch));
@@ -299,7 +300,7 @@ Scenario of_any_stack(std::int64_t batch = 64) {
   return scenario;
 }
 
-// The last of each that can be, and its neighbour.
+// The last of each that can be, and its neighbor.
 TEST(FindViolation, BeginsRightBehindEachLimit) {
   Scenario scenario = of_any_stack();
   const auto of = [&](const ParallelConfig& config) {
@@ -390,8 +391,8 @@ TEST(FindViolation, GivesAHostItsLastByte) {
   EXPECT_EQ(find_shape_violation({scenario, config}), Constraint::kHostMemory);
 }
 
-// Each capability taken away from a stack that has all of them; what somebody did run can be costed
-// all the same.
+// Each capability is taken away from a stack that has all of them. What somebody did run can be
+// costed all the same.
 TEST(FindViolation, AsksTheStackForWhatAConfigurationNeeds) {
   struct Need {
     const char* name;

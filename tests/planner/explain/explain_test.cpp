@@ -1,3 +1,4 @@
+// Tests of explanations why a configuration is not the best.
 #include "planner/explain/explain.h"
 
 #include <gmock/gmock.h>
@@ -92,7 +93,8 @@ TEST(Differences, AddUpToTheDifferenceOfTheTotals) {
   EXPECT_NEAR(sum, (slow.total() - fast.total()).value(), 1e-9);
 }
 
-// Twice the stages for the same number of microbatches: twice the bubble, and fewer GPUs per layer.
+// Twice the stages for the same number of microbatches have twice the bubble, and fewer GPUs per
+// layer.
 TEST(DescribeDifferences, NamesTheBubbleOfADeeperPipeline) {
   const Scenario scenario = selene_2021("1T");
   const auto cost = [&](int tp, int pp) {
@@ -217,7 +219,7 @@ TEST(ParsePartialConfig, ReadsWhatRecomputationIsOf) {
   EXPECT_EQ(space.recompute_num_layers, 3);
 }
 
-// Of 48 layers of one stage 33 recompute; the search alone knows all or none.
+// 33 of the 48 layers of one stage are recomputed; the search alone knows only all or none.
 TEST(Explain, ComparesWithPlansThatRecomputeSomeLayers) {
   const Scenario scenario =
       shipped_scenario("39B", "mosaicml-a100-40gb", "megatron-core-2024", 2440);
@@ -230,8 +232,9 @@ TEST(Explain, ComparesWithPlansThatRecomputeSomeLayers) {
   EXPECT_LT(best.time, explanation.matching.best.front().time);
 }
 
-/// Asks for one configuration, as it is printed, of a search that is pinned to another: the other
-/// is what there is without it, and of itself nothing is left open or left out.
+/// Asks a search that is pinned to one configuration for another, in its printed form. Expects the
+/// pinned one to be the best without the request, and the printed form to leave nothing open or
+/// out.
 void expect_in_place_of(const ParallelConfig& pinned, const ParallelConfig& asked,
                         const Scenario& scenario, std::int64_t gpus) {
   SCOPED_TRACE(to_string(asked) + " in place of " + to_string(pinned));
@@ -245,7 +248,7 @@ void expect_in_place_of(const ParallelConfig& pinned, const ParallelConfig& aske
   EXPECT_EQ(to_string(explanation.all.best.front().config), to_string(pinned));
 }
 
-/// Eight layers of Mixtral.
+/// Returns eight layers of Mixtral.
 Scenario few_experts() {
   Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 16);
   scenario.job.model.num_layers = 8;
@@ -336,7 +339,7 @@ TEST(Explain, ForgetsTheLayersOfWhatIsOffloadedInstead) {
   EXPECT_EQ(to_string(instead.matching.best.front().config),
             to_string(without.matching.best.front().config));
   EXPECT_EQ(instead.all.best.front().config.offload_num_layers, 5);
-  // But for those that are asked for, and those of what is not replaced.
+  // Numbers that are asked for stay, and so do those of what is not replaced.
   EXPECT_EQ(asked("offload=activations,offload_num_layers=5", "offload_num_layers=4")
                 .matching.best.front()
                 .config.offload_num_layers,

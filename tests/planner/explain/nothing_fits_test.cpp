@@ -1,3 +1,4 @@
+// Tests of the advice that is given when nothing fits.
 #include "planner/explain/nothing_fits.h"
 
 #include <gmock/gmock.h>
@@ -100,7 +101,7 @@ TEST(GpusThatWouldDo, AreNoMoreThanTheClusterHas) {
   EXPECT_FALSE(gpus_that_would_do(scenario, {.gpus = 8}));
 }
 
-/// What is said of one violation, counted 7 times: the line behind its count.
+/// Returns the advice about one violation, counted 7 times: the line without its count.
 std::string advice(Constraint constraint, const Scenario& scenario,
                    const SearchOptions& options = {.gpus = 64}) {
   SearchResult result{.enumerated = 7, .violations = {{constraint, 7}}};

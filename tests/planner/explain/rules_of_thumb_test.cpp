@@ -1,3 +1,4 @@
+// Tests of the rules of thumb beside a search.
 #include "planner/explain/rules_of_thumb.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of lists of layers: read and refused.
 #include "planner/partition_report/layer_list.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ ordered_json small_document() {
           {"logits", {{"name", "head"}, {"time_s", 2}}}};
 }
 
-/// The message about the list with `literal` at the JSON pointer.
+/// Returns the message about the list with `literal` at the JSON pointer.
 std::string message_with(const std::string& pointer, const std::string& literal) {
   ordered_json document = small_document();
   document[ordered_json::json_pointer(pointer)] = "@here@";

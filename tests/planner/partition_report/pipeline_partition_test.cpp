@@ -1,3 +1,4 @@
+// Tests of partitions of a list or a model, and of their report.
 #include "planner/partition_report/pipeline_partition.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ namespace {
 
 using Sizes = std::vector<int>;
 
-/// Embedding 1 s, six layers of 2 s and 3 GiB, logits 3 s: 16 s.
+/// Returns an embedding of 1 s, six layers of 2 s and 3 GiB each, and logits of 3 s: 16 s in all.
 LayerList small_list() {
   return {.name = "small",
           .embedding = ListedLayer{.name = "in", .time = Seconds(1.0), .memory = gibibytes(1.0)},

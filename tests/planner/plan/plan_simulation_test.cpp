@@ -1,3 +1,4 @@
+// Tests of simulated plans against their predictions, and of changed schedules.
 #include "planner/plan/plan_simulation.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +19,7 @@ Plan plan_under(const Scenario& scenario, const ParallelConfig& config, double f
   return make_plan({scenario, config}, config.world_size(), 0.0, {.factor = factor});
 }
 
-/// 39B on eight stages of six layers.
+/// Returns a plan of the 39B model on eight stages of six layers.
 Plan plan_39b(ScheduleKind schedule = ScheduleKind::kOneFOneB, int vpp = 1, int pp = 8) {
   return plan_under(selene_2021("39B", 64), {.tp = 8,
                                              .pp = pp,
@@ -60,7 +61,7 @@ TEST(PlanSimulation, IsThePredictionWhereGradientsOrWeightsAreSharded) {
   }
 }
 
-// One prediction everywhere: few enough microbatches to be simulated in full for both.
+// Both give one prediction: there are few enough microbatches to be simulated in full.
 TEST(PlanSimulation, IsThePredictionOfAPipeline) {
   for (const auto& [schedule, vpp] :
        {std::pair(ScheduleKind::kOneFOneB, 1), std::pair(ScheduleKind::kInterleaved, 2)}) {
@@ -262,10 +263,10 @@ TEST(ScheduleChanges, SearchAScheduleForThePlansDurations) {
   small.config.memory_limit = 8;
   small.schedule = schedule_recipe({small.scenario, small.config});
   EXPECT_LE(step_of(small), step_of(changed(plan, "zb-h1")));
-  // It keeps the limit that it has; another schedule has none.
+  // A zb-auto plan keeps its memory limit; another schedule has none.
   EXPECT_EQ(changed(small, "zb-auto").config.memory_limit, 8);
   EXPECT_EQ(changed(small, "zb-h1").config.memory_limit, std::nullopt);
-  // Where ZB-H2's memory does not fit, it has ZB-H1's.
+  // If ZB-H2's memory does not fit, the searched schedule has ZB-H1's.
   Plan tight = plan;
   const Bytes between = (changed(plan, "zb-h1").memory.peak() + large.memory.peak()) / 2.0;
   tight.memory_headroom = 1.0 - between / plan.scenario.cluster.gpu.memory;
@@ -280,8 +281,9 @@ TEST(ScheduleComparisons, FindTheGroupSizeThatAnInterleavedScheduleTakes) {
   EXPECT_FALSE(find_fault(simulate_plan(plan, {}).schedule).has_value());
 }
 
-// In steady state PipeDream has no bubble: m times what the busiest rank does for a microbatch, and
-// after each of the 64 the optimizer with its reductions; with two versions of the weights once.
+// In steady state PipeDream has no bubble. It takes m times what the busiest rank does for a
+// microbatch, and after each of the 64 the optimizer with its reductions. With two versions of the
+// weights the optimizer runs once.
 TEST(PlanSimulation, PacesStalePipelinesByTheirBusiestRank) {
   for (const auto& [schedule, updates] :
        {std::pair("pipedream", 64), std::pair("pipedream-2bw", 1)}) {

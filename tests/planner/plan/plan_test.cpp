@@ -1,3 +1,4 @@
+// Tests of plan files: written, read and refused.
 #include "planner/plan/plan.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +38,7 @@ std::string message_of_plan(const std::string& text) {
   return "accepted";
 }
 
-/// The plan with the first `from` replaced.
+/// Returns the plan's text with the first `from` replaced.
 std::string edited(const std::string& from, const std::string& to) {
   std::string text = to_json(trillion_plan());
   const std::size_t at = text.find(from);
@@ -113,7 +114,8 @@ TEST(Plan, HoldsTheRecipeOfTheSchedule) {
   EXPECT_EQ(plan.memory.stages.size(), 32U);
 }
 
-/// 14.6B's shape on eight stages whose ends have a layer less.
+/// Returns a plan of the 14.6B model's shape on eight stages, of which the first and the last have
+/// a layer less.
 Plan searched_plan(int memory_limit) {
   Scenario scenario = shipped_scenario("7.5B", "roce-a100", "zero-bubble-2023", 24);
   scenario.job.model.num_layers = 30;
@@ -236,7 +238,7 @@ TEST(Plan, RefusesPredictionsThatDoNotFollowFromItsInputs) {
   EXPECT_THAT(with("/predicted/interval_s", {0.0, 200.0}), HasSubstr("predicted.interval_s"));
   EXPECT_THAT(with("/predicted/interval_s", {1.0, 1e9}), HasSubstr("predicted.interval_s"));
   EXPECT_THAT(with("/predicted/calibration_runs", 2), HasSubstr("predicted.calibration_runs"));
-  // Of another version only what it says of itself can be checked.
+  // A plan of another version can only be checked against what it says of itself.
   ordered_json older = plan;
   older["tool_version"] = "0.0.9";
   older["predicted"]["breakdown_s"]["matmul"] = 1.0;
@@ -253,7 +255,8 @@ TEST(Plan, BelievesItsCalibrationButNotAnIntervalWithoutOne) {
   EXPECT_THAT(message_of_plan(bare.dump()), HasSubstr("interval_s"));
 }
 
-// Whatever a configuration may say beyond its degrees, and what is optional in files.
+// The plans have whatever a configuration may say beyond its degrees, and what is optional in
+// files.
 TEST(Plan, OfEveryKindReadsBackAsItWas) {
   Scenario hybrid = shipped_scenario("llama-3-8b", "dgx-h100", "torchtitan-2024", 64);
   hybrid.stack.can_run.kept_weights = true;
@@ -352,7 +355,7 @@ TEST(Plan, RefusesPartsOfAnotherPlan) {
               HasSubstr("calibration_runs: expected 0, or at least 3, got 2"));
 }
 
-// Of calibrated plans factor and interval are read off what they say; others have none.
+// Factor and interval of a calibrated plan are read off what the plan says; other plans have none.
 TEST(CalibrationOfAPlan, IsWhatThePlanSays) {
   const Calibration calibration = calibration_of(trillion_plan());
   EXPECT_EQ(calibration.support.num_runs, 9);

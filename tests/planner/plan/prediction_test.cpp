@@ -1,3 +1,4 @@
+// Tests of predictions: units, intervals, extrapolations.
 #include "planner/plan/prediction.h"
 
 #include <gtest/gtest.h>
@@ -81,8 +82,8 @@ TEST(TrainingRun, HasAnIntervalOfHoursAndCost) {
   EXPECT_FALSE(training_run(prediction, 36, 1000.0).cost.has_value());
 }
 
-/// 4 layers of 64, 1024 words, 32 tokens, on Selene, of which all-reduces of 1 to 1024 MiB are
-/// measured.
+/// Returns the extrapolations of a prediction on Selene, whose all-reduces of 1 to 1024 MiB are
+/// measured. The model has 4 layers of 64, 1024 words and 32 tokens.
 std::vector<std::string> extrapolations_of(const ParallelConfig& config) {
   Scenario scenario = selene_2021("1T", 8);
   scenario.job.model = resolved({.num_layers = 4,

@@ -1,3 +1,4 @@
+// Tests of the terms into which a run's time is split.
 #include "planner/plan/run_terms.h"
 
 #include <gtest/gtest.h>
@@ -99,7 +100,7 @@ TEST(OwnRunTerms, CountTheLogitsAmongProducts) {
   EXPECT_NEAR((last[RunTerm::kMatmul] - first[RunTerm::kMatmul]) / (16.0 * logits), 1.0, 1e-9);
 }
 
-// Of every placement: as many sends as the schedule that is run has.
+// Every placement has as many sends as the schedule that is run.
 TEST(OwnRunTerms, CountTheSendsOfTheSchedule) {
   for (const ParallelConfig& config :
        {scheduled(ScheduleKind::kOneFOneB), scheduled(ScheduleKind::kInterleaved, 2),

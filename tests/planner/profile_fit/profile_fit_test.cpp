@@ -1,3 +1,4 @@
+// Tests of profiles that are refitted to runs.
 #include "planner/profile_fit/profile_fit.h"
 
 #include <gmock/gmock.h>
@@ -99,9 +100,9 @@ TEST(RefitProfile, FindsWhatIsWrong) {
   }
 }
 
-// Every constant off by up to a factor of 30, to either side: what is predicted of the runs is
-// what they took, what is predicted of plans that never ran is near, and the plan that is chosen is
-// the one that the machine's own profile chooses, or as good.
+// Every constant is off by up to a factor of 30, to either side. The refit must predict what the
+// runs took, and nearly what plans take that never ran. It must choose the plan that the machine's
+// own profile chooses, or one as good.
 TEST(RefitProfile, FindsTheMachineBehindAnyDistortion) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> logarithm(-std::log(30.0), std::log(30.0));
@@ -189,7 +190,7 @@ TEST(RefitProfile, RefusesRunsThatSayNothing) {
       HasSubstr("bad.json: planned for another cluster"));
 }
 
-/// 1, 2 and 4 MB in 10, 15 and 30 us.
+/// Returns a curve of 1, 2 and 4 MB in 10, 15 and 30 us.
 MeasuredCurve made_up_curve() {
   return {{{Bytes(1e6), microseconds(10.0)},
            {Bytes(2e6), microseconds(15.0)},
@@ -197,8 +198,8 @@ MeasuredCurve made_up_curve() {
           "test"};
 }
 
-/// The microseconds of made_up_curve() with `latency` times the lowest of them, and `rate` times
-/// what the others have beyond: 0, 5 and 20.
+/// Expects the curve to be made_up_curve() with its lowest time multiplied by `latency`. The rest
+/// of each time (0, 5 and 20 us) must be multiplied by `rate`.
 void expect_scaled(const MeasuredCurve& curve, double latency, double rate) {
   ASSERT_EQ(curve.points().size(), 3U);
   const std::array beyond = {0.0, 5.0, 20.0};
@@ -286,7 +287,8 @@ TEST(WithFactors, KeepsGrowthAndDipsOfCurvesWithinWhatACurveMay) {
                                      {Bytes(2e6), microseconds(9.5)},
                                      {Bytes(4e6), microseconds(9.1)}},
                                     "test"};
-  // Twice what lies beyond 9.1: 10.9, 9.9 and 9.1, of which the second is raised to 0.91 * 10.9.
+  // Times beyond 9.1 us are doubled: 10.9, 9.9 and 9.1, of which the second is raised to 0.91 *
+  // 10.9.
   const std::vector<MeasuredPoint> fallen =
       with_factors(scenario, with(ProfileKnob::kMessageRate, 2.0)).cluster.message_curve.points();
   EXPECT_NEAR(fallen[0].time.value() * 1e6, 10.9, 1e-9);

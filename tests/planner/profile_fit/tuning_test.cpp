@@ -1,3 +1,4 @@
+// Tests of the loop of runs, refit and search, and of its report.
 #include "planner/profile_fit/tuning.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +29,8 @@ PlansDocument list_of(const Scenario& believed, int num_best) {
   return {.scenario = believed, .options = options, .plans = result.plans};
 }
 
-/// Takes as long as `machine` predicts, every step; counts its calls.
+/// Returns a runner whose every step takes as long as `machine` predicts. Counts its calls in
+/// `calls`.
 PlanRunner runner(const Scenario& machine, int* calls = nullptr) {
   return [machine, calls](const std::vector<Plan>& plans) {
     if (calls != nullptr) {
@@ -50,7 +52,7 @@ Scenario distorted(ProfileKnob knob, double factor) {
   return with_factors(host_of_tuning(), factors);
 }
 
-/// The least time that the machine's own profile finds.
+/// Returns the least time that the machine's own profile finds.
 double optimum(const Scenario& machine) {
   return search(machine, {.gpus = 2, .num_best = 1, .wants_front = false})
       .best.front()
@@ -101,7 +103,7 @@ TEST(Tune, ComesNearTheOptimumOfMachinesThatAreNotAsBelieved) {
   }
 }
 
-/// A plan whose steps took these times.
+/// Returns a plan whose steps took these times.
 TunedPlan measured(std::vector<double> times) {
   TunedPlan plan{.run = {.step_times = std::move(times)}};
   plan.run.report.measured_time = Seconds(quantile(plan.run.step_times, 0.5));
@@ -282,7 +284,7 @@ TEST(PlansDocument, RefusesWhatWasChanged) {
   EXPECT_THAT(refusal(edited), HasSubstr("search.tp"));
 }
 
-/// A plan of `config` with these times, of which `matmul` is the rest.
+/// Returns a plan of `config` whose time consists of `matmul`, `collectives` and `bubble`.
 Plan timed_plan(const ParallelConfig& config, double matmul, double collectives, double bubble) {
   Plan plan;
   plan.gpus = 2;
@@ -294,9 +296,9 @@ Plan timed_plan(const ParallelConfig& config, double matmul, double collectives,
   return plan;
 }
 
-/// Three plans, by their predictions the first, by the refitted ones the last, as it was measured:
-/// steps of 2.4 to 2.6, 1.96 to 2.04 and 0.99 to 1.01 s. The search would take one that did not
-/// run.
+/// Returns a tuning of three plans that is made up. The first is predicted fastest at first, the
+/// last after the refit and by measurement. Steps took 2.4 to 2.6 s, 1.96 to 2.04 s and 0.99 to
+/// 1.01 s. The search would take a plan that did not run.
 Tuning made_up_tuning() {
   Tuning tuning;
   tuning.plans = {measured({2.4, 2.5, 2.6}), measured({1.96, 2.0, 2.04}),
@@ -324,8 +326,8 @@ Tuning made_up_tuning() {
   return tuning;
 }
 
-// Of collectives the first plan takes 1 s more than the last by the refit, and by the first
-// prediction 0.25 s less; of the bubble as much less by both.
+// The first plan has 1 s more of collectives than the last by the refit, and 0.25 s less by the
+// first prediction. Its bubble is 0.25 s less by both.
 TEST(TuningText, TellsEveryPlanTheChangeAndItsRegrets) {
   EXPECT_EQ(
       to_text(made_up_tuning()).substr(0, to_text(made_up_tuning()).find("\nCorrections")),
@@ -487,7 +489,7 @@ TEST(Tune, RunsEachPlanOnceAndNoMoreThanIsAskedFor) {
                                              to_string(list.plans[2].config)}));
 }
 
-/// One of everything that can be pinned.
+/// Returns options with one of everything that can be pinned.
 SearchOptions pinned_everywhere() {
   const auto number = [](std::int64_t value) { return IntegerRanges(value); };
   return {.gpus = 48,
@@ -551,7 +553,7 @@ TEST(SearchOptionsJson, NamesEveryPinAndReadsItBack) {
   EXPECT_EQ(dump(again), text);
   EXPECT_EQ(again.space.offload_num_layers, 12);
   EXPECT_EQ(again.space.reshard_after_forward, false);
-  // Without pins there are five keys, and the two switches.
+  // Options without pins have six keys: the two switches are among them.
   EXPECT_EQ(nlohmann::json::parse(dump(SearchOptions{.gpus = 8})).size(), 6U);
 }
 

@@ -1,3 +1,4 @@
+// Tests of pairs of predicted and measured values.
 #include "planner/runs/measured.h"
 
 #include <gtest/gtest.h>

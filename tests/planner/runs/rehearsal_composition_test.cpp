@@ -1,3 +1,4 @@
+// Tests of the cluster's iteration composed from rehearsed ranks.
 #include "planner/runs/rehearsal_composition.h"
 
 #include <gmock/gmock.h>
@@ -13,10 +14,10 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Messages take microseconds, and what is measured here seconds.
+/// Tolerance for messages in these tests: they take microseconds, and what is measured seconds.
 constexpr double kOfMessages = 1e-3;
 
-/// Twelve layers of a tiny model on ranks with a core each.
+/// Returns twelve layers of a tiny model on ranks with a core each.
 Scenario scenario_of(std::int64_t batch) {
   TransformerConfig model = small_model(64, 32);
   model.num_layers = 12;
@@ -40,7 +41,7 @@ ParallelConfig pipeline_of(int pp, ScheduleKind schedule = ScheduleKind::kOneFOn
   return config;
 }
 
-/// Every stage of the rank as long.
+/// Returns times in which every stage of the rank takes equally long.
 RehearsedTimes equal_stages(const Plan& plan, int rank, Seconds forward, Seconds backward,
                             Seconds optimizer) {
   RehearsedTimes times{.rank = rank, .optimizer = optimizer};
@@ -133,7 +134,7 @@ TEST(Compose, KeepsCollectivesOfShardedUnitsBesideWhatIsMeasured) {
   }
 }
 
-/// Ranks that take exactly what is predicted of them.
+/// Returns times of ranks that take exactly what is predicted of them.
 std::vector<RehearsedTimes> as_predicted(const Plan& plan, const std::vector<int>& ranks) {
   const ComputeTimes predicted = predicted_alone(plan);
   std::vector<RehearsedTimes> rehearsed;
@@ -222,12 +223,12 @@ TEST(Compose, HasRanksTakeTurnsOnTheirCores) {
                                          stage_durations(Seconds(1.0), Seconds(1.0), Seconds(1.0)));
   const Seconds passes = time_on_shared_cores(complete_schedule(plan), each, 1, 2);
   EXPECT_NEAR(composition.step.value() / (passes.value() + 1.0), 1.0, kOfMessages);
-  // Beyond (16 + 3)·3 s and the optimizer.
+  // The sharing adds what exceeds (16 + 3)·3 s and the optimizer.
   EXPECT_NEAR(composition.core_contention.value() / (passes.value() + 1.0 - 57.5), 1.0,
               kOfMessages);
 }
 
-// And so do replicas, whose reductions keep no core busy.
+// Replicas take turns on a core as stages do; their reductions keep no core busy.
 TEST(Compose, HasReplicasTakeTurnsOnTheirCores) {
   Scenario scenario = scenario_of(32);
   scenario.cluster.cores_per_node = 2;

@@ -1,3 +1,4 @@
+// Tests of the report of a rehearsal.
 #include "planner/runs/rehearsal_report.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Tests of the report of a run.
 #include "planner/runs/run_report.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +16,8 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-/// Of two stages and two replicas, 4 ranks: 8 sequences of 32 tokens a step.
+/// Returns the report of a run with two stages and two replicas, 4 ranks in all. A step has 8
+/// sequences of 32 tokens.
 RunReport made_up() {
   ParallelConfig config = layout(1, 2, 2);
   RunReport report{
@@ -63,7 +65,7 @@ RunReport made_up() {
   return report;
 }
 
-/// The lines of a text that begins somewhere with `first`, up to an empty one.
+/// Returns the lines of a text from the one that begins with `first`, up to an empty one.
 std::string paragraph(const std::string& text, const std::string& first) {
   const std::size_t begin = text.find(first);
   return begin == std::string::npos ? "none: " + first
@@ -89,7 +91,8 @@ TEST(RunText, SetsTheIterationBesideItsPrediction) {
             "  measured from 1.9 s to 2.2 s over 10 steps\n");
 }
 
-// Of F over both stages: (8 * 10 + 24 * 30) / 32 = 25 ms and (8 * 20 + 24 * 40) / 32 = 35 ms.
+// The mean of F over both stages: (8 * 10 + 24 * 30) / 32 = 25 ms and (8 * 20 + 24 * 40) / 32 = 35
+// ms.
 TEST(RunText, AddsUpTermsActionsMemoryAndBytes) {
   const std::string text = to_text(made_up());
   EXPECT_EQ(paragraph(text, "Where the time goes"),
@@ -115,7 +118,7 @@ TEST(RunText, AddsUpTermsActionsMemoryAndBytes) {
                                       "order\n"));
 }
 
-// Of more than eight ranks the first and the last.
+// If there are more than eight ranks the text shows the first and the last.
 TEST(RunText, ShowsTheEndsOfLongPipelinesOnly) {
   RunReport report = made_up();
   const auto shown = [&](std::size_t ranks) {

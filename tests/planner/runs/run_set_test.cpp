@@ -1,3 +1,4 @@
+// Tests of several runs that are compared.
 #include "planner/runs/run_set.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +34,7 @@ TEST(OrderOf, TakesEqualPredictionsForNoOrder) {
   EXPECT_EQ(order_of({{1.0, 1.0}, {1.0, 2.0}}).ordered, 0);
 }
 
-/// Runs of a host whose plans took so many times as long as predicted.
+/// Returns runs of a host whose plans took `ratios` times as long as predicted.
 std::vector<NamedReport> runs_off_by(const std::vector<double>& ratios) {
   const Scenario host = host_scenario(small_model(64, 64), 8);
   const std::vector<ParallelConfig> configs = {layout(1, 1, 1), layout(2, 1, 1), layout(1, 2, 1)};
@@ -103,7 +104,7 @@ TEST(CompareRuns, NamesThoseOfWhichNothingIsPredicted) {
   EXPECT_EQ(json["runs"].size(), 1U);
 }
 
-/// Two plans of one job, 8 and 10 s by prediction; 10 and 8 s as measured.
+/// Returns two plans of one job, predicted at 8 and 10 s and measured at 10 and 8 s.
 std::vector<NamedReport> two_runs() {
   std::vector<NamedReport> runs = runs_off_by({1.0, 1.0});
   const auto set = [](RunReport& report, double predicted, double measured) {

@@ -1,3 +1,4 @@
+// Tests of the best candidates and the front that a search keeps.
 #include "planner/search/best_and_front.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 namespace ptdp {
 namespace {
 
-/// Tells candidates apart by dp, which is what they cost in GPUs, too.
+/// Returns a candidate with dp as its identity, which is also what it costs in GPUs.
 Candidate made_up(int dp, double seconds, double bytes) {
   return {.config = {.dp = dp}, .time = Seconds(seconds), .memory = Bytes(bytes)};
 }
@@ -27,7 +28,7 @@ std::vector<int> replicas_of(const std::vector<Candidate>& candidates) {
   return replicas;
 }
 
-/// Of few values, so that many are equal.
+/// Returns candidates with few different times and sizes, so that many are equal.
 std::vector<Candidate> random_candidates(std::mt19937& random) {
   const auto count = static_cast<int>(number_below(random, 30));
   std::vector<Candidate> candidates;
@@ -39,8 +40,9 @@ std::vector<Candidate> random_candidates(std::mt19937& random) {
   return candidates;
 }
 
-/// Those that no other one is better than in one and no worse in the other, up to twice as slow as
-/// the fastest; of equal ones the first.
+/// Returns the front by its definition: candidates than which no other is better in one of time and
+/// memory and no worse in the other. They are up to twice as slow as the fastest. Of equal ones
+/// only the first counts.
 std::vector<int> front_by_definition(const std::vector<Candidate>& candidates) {
   std::vector<Candidate> front;
   for (const Candidate& mine : candidates) {
@@ -71,7 +73,7 @@ std::vector<int> best_by_definition(std::vector<Candidate> candidates, std::size
   return replicas_of(candidates);
 }
 
-// In any order, by one or by two that are merged.
+// Candidates are added in any order, by one object or by two that are merged.
 TEST(BestAndFront, AreTheBestAndTheFrontByTheirDefinitions) {
   std::mt19937 random(5);
   for (int round = 0; round < 500; ++round) {

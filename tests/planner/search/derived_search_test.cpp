@@ -1,3 +1,4 @@
+// Tests of plans that recompute some modules or layers, derived from a search's best.
 #include "planner/search/derived_search.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 namespace ptdp {
 namespace {
 
-/// Llama 3 70B on 64 H100s: what fits without recomputation is slow.
+/// Returns Llama 3 70B on 64 H100s, where what fits without recomputation is slow.
 Scenario crowded(const std::string& model = "llama-3-70b") {
   return shipped_scenario(model, "dgx-h100", "megatron-core-2025", 256);
 }
@@ -20,7 +21,8 @@ SearchOptions options_of(const SearchSpace& space) {
   return {.gpus = 64, .space = space, .num_best = 4};
 }
 
-/// The best of all that recomputes as `base` but modules and layers, one by one.
+/// Returns the best candidate that differs from `base` only in recomputed modules and layers, tried
+/// one by one.
 Candidate brute_force(const Scenario& scenario, ParallelConfig base) {
   const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
   Candidate best{.config = base, .time = Seconds(1e9)};

@@ -1,3 +1,4 @@
+// Tests of the candidates that a search enumerates.
 #include "planner/search/enumerate.h"
 
 #include <gmock/gmock.h>

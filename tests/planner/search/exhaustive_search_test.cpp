@@ -1,5 +1,5 @@
-// The search against its specification, on small jobs of every kind; the specification against
-// loops over all degrees: search_test, family_search_test.
+// Compares the search with its specification, on small jobs of every kind. search_test and
+// family_search_test compare the specification with loops over all degrees.
 #include "planner/search/exhaustive_search.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of the search family by family, against costing each candidate.
 #include "planner/search/family_search.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@
 namespace ptdp {
 namespace {
 
-/// A few layers of a model; those of one with experts are split as the stack likes.
+/// Returns a few layers of a model. The layers of one with experts are divided as the stack likes.
 Scenario few_layers(const char* model, const char* cluster, const char* stack, int layers,
                     std::int64_t batch) {
   Scenario scenario = shipped_scenario(model, cluster, stack, batch);
@@ -42,7 +43,7 @@ struct Space {
   std::int64_t gpus = 0;
 };
 
-/// Small enough to look at every candidate; memory decides in each of them.
+/// Returns search spaces small enough to look at every candidate; memory decides in each of them.
 std::vector<Space> small_spaces() {
   std::vector<Space> spaces = {
       {"dense", few_layers("7.5B", "selene-a100", "megatron-lm-2022", 12, 24), 16},
@@ -54,7 +55,8 @@ std::vector<Space> small_spaces() {
   return spaces;
 }
 
-/// What a search looks at, one by one, with layers split as it splits them.
+/// Calls `visit` with every candidate that a search looks at, with layers divided as the search
+/// divides them.
 template <class Visit>
 void for_each_candidate(const Scenario& scenario, std::int64_t gpus, const Visit& visit) {
   const std::vector<Replicas> all_replicas = enumerate_replicas(scenario, gpus, {});
@@ -89,7 +91,7 @@ void for_each_candidate(const Scenario& scenario, std::int64_t gpus, const Visit
   }
 }
 
-/// Every candidate that fits, costed.
+/// Returns every candidate that fits, costed.
 std::vector<Candidate> cost_each(const Scenario& scenario, std::int64_t gpus) {
   const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
   std::vector<Candidate> all;
@@ -202,8 +204,9 @@ TEST(FamilySearch, HasBoundsThatAreNeverAboveAStep) {
   }
 }
 
-// Each is counted once, under the stage that find_violation names, or the first where layers are
-// split and larger microbatches or other splits fit no better.
+// Each candidate that does not fit is counted once, under the stage that find_violation names. It
+// may be counted under the first stage if layers can be divided otherwise, and if larger
+// microbatches or other divisions fit no better.
 TEST(FamilySearch, CountsWhatDoesNotFit) {
   for (const Space& space : small_spaces()) {
     SCOPED_TRACE(space.name);

@@ -1,3 +1,4 @@
+// Tests of candidates that are simulated for the final choice.
 #include "planner/search/finalists.h"
 
 #include <gtest/gtest.h>
@@ -32,13 +33,14 @@ SearchOptions options_of(std::int64_t gpus, int num_best) {
           .num_best = num_best};
 }
 
-/// The searched schedule has the memory of ZB-H1 or that of ZB-H2.
+/// Returns the memory limits that a schedule may have. The searched schedule has that of ZB-H1 or
+/// that of ZB-H2.
 std::vector<std::optional<int>> limits_of(ScheduleKind schedule, int pp) {
   return schedule == ScheduleKind::kZbAuto ? std::vector<std::optional<int>>{pp, 2 * pp - 1}
                                            : std::vector<std::optional<int>>{std::nullopt};
 }
 
-/// Every configuration of small degrees, each simulated.
+/// Returns every configuration of small degrees, each simulated.
 std::vector<Candidate> brute_force(const Scenario& given, std::int64_t gpus, Objective objective) {
   const Scenario scenario = with_every_schedule(given);
   const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
@@ -83,7 +85,7 @@ std::vector<Candidate> brute_force(const Scenario& given, std::int64_t gpus, Obj
   return feasible;
 }
 
-/// What no other beats in both time and memory.
+/// Returns the candidates that no other beats in both time and memory.
 std::vector<Candidate> front_of(std::vector<Candidate> candidates) {
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return std::tie(a.time, a.memory, a.config) < std::tie(b.time, b.memory, b.config);

@@ -1,4 +1,5 @@
-// Replicas of shards, and weights kept after forward passes: enumerated, refused, searched, kept.
+// Tests of replicas of shards and of weights kept after forward passes: enumerated, refused,
+// searched and written.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// FSDP2 on nodes of 8 GPUs, which runs both.
+/// Returns FSDP2 on nodes of 8 GPUs, which runs both hybrid sharding and kept weights.
 Scenario torch_fsdp(std::int64_t batch) {
   Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "torchtitan-2024", batch);
   scenario.stack.can_run.hybrid_sharding = scenario.stack.can_run.kept_weights = true;
@@ -49,7 +50,8 @@ TEST(HybridSharding, HasEveryReplicaThatLeavesItANode) {
               ElementsAre(1));
 }
 
-// Who pins it hears of every candidate that gathers no weights.
+// A pinned value stays in every candidate, also in those that gather no weights, so that the user
+// is told why they are refused.
 TEST(HybridSharding, KeepsWeightsWhereverThatIsPinned) {
   const SearchSpace space{.reshard_after_forward = false};
   const std::vector<ParallelConfig> variants = enumerate_variants(torch_fsdp(64), space, {.pp = 2});

@@ -1,3 +1,4 @@
+// Tests of the search against brute force, and of its tally.
 #include "planner/search/search.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@
 namespace ptdp {
 namespace {
 
-/// Every configuration of small degrees, costed one by one, without the search's shortcuts.
+/// Returns every configuration of small degrees, costed one by one, without the search's shortcuts.
 std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus,
                                    const std::vector<int>& context_sizes = {1}) {
   std::vector<Candidate> feasible;
@@ -88,7 +89,8 @@ std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus,
   return feasible;
 }
 
-/// Seven layers, which no pp between 1 and 7 divides, on a stack that runs any split of them.
+/// Returns seven layers, which no pp between 1 and 7 divides, on a stack that runs any division of
+/// them.
 Scenario seven_layers() {
   Scenario scenario = shipped_scenario("gpt2-1.5b", "selene-a100", "megatron-lm-2022", 16);
   scenario.job.model.num_layers = 7;
@@ -362,7 +364,7 @@ TEST(Search, ReportsTheSmallestShortfallWhereNothingFits) {
             peak_memory({scenario, config}) - scenario.cluster.gpu.memory);
 }
 
-/// A small model with experts in three of its four layers, or in all of them, on one node.
+/// Returns a small model with experts in three of its four layers, or in all of them, on one node.
 Scenario small_experts(int dense_layers) {
   Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 16);
   TransformerConfig& model = scenario.job.model;
@@ -413,7 +415,7 @@ TEST(Search, FindsWhatBruteForceFindsOfLinearLayersIn8Bits) {
   }
 }
 
-// Whatever candidates share on the way, each has the time that it has alone.
+// Candidates share parts of their costs; each must have the time that it has alone.
 TEST(Search, CostsEachCandidateAsItIsCostedAlone) {
   for (const auto& [stack, recipe] : {std::pair("megatron-core-2025", "fp8-delayed"),
                                       std::pair("megatron-core-2025", "fp8-block"),
@@ -427,7 +429,7 @@ TEST(Search, CostsEachCandidateAsItIsCostedAlone) {
   }
 }
 
-// One candidate at a time, by the first constraint that it violates.
+// The tally counts one candidate at a time, by the first constraint that it violates.
 TEST(Search, TalliesExpertsAsTheyAreFoundOneByOne) {
   for (const int dense_layers : {0, 1}) {
     const Scenario scenario = small_experts(dense_layers);

@@ -1,5 +1,5 @@
-// Searches that are ended before they have looked at everything, at every moment that a counter in
-// place of a clock can choose.
+// Ends searches before they have looked at everything, at every moment that a counter in place of a
+// clock can choose.
 #include "planner/search/search_time_limit.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 namespace ptdp {
 namespace {
 
-/// Over once it was asked so often.
+/// Returns a limit that is over once it was asked `number` times.
 SearchLimit after_questions(int number) {
   const auto asked = std::make_shared<std::atomic<int>>(0);
   return SearchLimit([asked, number] { return static_cast<double>(++*asked) / number; });

@@ -41,7 +41,7 @@ const CheckpointLayout kLayout{.tp = 2, .dp = 2, .shards_states = true, .type = 
 constexpr double kEarlier = 0.5;
 constexpr double kLater = 0.75;
 
-/// Steps 10 and 20, and a copy of the latter's files.
+/// The checkpoints of steps 10 and 20, and a copy of the files of step 20.
 class TwoCheckpoints {
  public:
   TwoCheckpoints() {
@@ -73,7 +73,7 @@ void set_byte(const fs::path& path, std::size_t place, char value) {
   file.put(value);
 }
 
-/// The step that is opened; what it restores must be of that step.
+/// Returns the step that is opened. Expects that what it restores is of that step.
 std::int64_t opened_step(const fs::path& directory) {
   const Checkpoint checkpoint = Checkpoint::open(directory);
   const std::int64_t step = checkpoint.state().step;
@@ -302,7 +302,7 @@ int descriptor_of(const fs::path& file) {
   return -1;
 }
 
-/// While it lives, SIGUSR1 is counted and interrupts the call that its thread is in.
+/// Counts SIGUSR1 during its lifetime, and lets it interrupt the call that its thread is in.
 class InterruptingSignal {
  public:
   InterruptingSignal() {

@@ -1,3 +1,4 @@
+// Tests of manifests and indices of checkpoints: read and refused.
 #include "runtime/checkpoint/checkpoint_format.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +46,7 @@ std::string message_for(const ordered_json& index) {
   return error_of([&] { (void)parse_shard_index(index.dump(), "place"); });
 }
 
-/// With one value of its entry replaced.
+/// Returns the message about an index with one value of its entry replaced.
 std::string message_with(const std::string& key, int value) {
   ordered_json index = some_index();
   index["entries"][0][key] = value;
@@ -233,7 +234,7 @@ TEST(StepDirectory, HasANameThatOnlyItsStepHas) {
   }
 }
 
-/// Rewrites the index of rank 0 and has the manifest list it as it is.
+/// Changes the index of rank 0 and has the manifest list the changed file.
 void change_index(const fs::path& step, const std::function<void(ordered_json&)>& change) {
   auto index = ordered_json::parse(read_file(step / "rank-00000.json"));
   change(index);
@@ -258,7 +259,8 @@ std::string message_after(const std::function<void(ordered_json&)>& change) {
   return error_of([&] { (void)Checkpoint::open(directory.path()); });
 }
 
-/// Two halves of the first entry, the table's; the second begins at its element `first`.
+/// Halves the first entry, the table's. Returns the second half, which begins at its element
+/// `first`.
 ordered_json& halve(ordered_json& index, int first) {
   ordered_json& half = index["entries"][0];
   half["count"] = 39;
@@ -268,7 +270,7 @@ ordered_json& halve(ordered_json& index, int first) {
   return *index["entries"].insert(index["entries"].begin() + 1, other);
 }
 
-// Whoever writes such files has the checksums right.
+// The shards have right checksums, as those of anybody who writes such files would.
 TEST(Checkpoint, RefusesShardsThatDoNotMakeAWholeModel) {
   EXPECT_EQ(message_after([](ordered_json&) {}), "nothing thrown");
   EXPECT_EQ(message_after([](ordered_json& index) { halve(index, 39); }), "nothing thrown");

@@ -1,3 +1,4 @@
+// Tests of checkpoints that are saved in one layout and restored in another.
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -76,12 +77,13 @@ TEST(Checkpoint, RestoresIntoOtherWorkingTypes) {
   }
 }
 
-/// A rank of a matrix of 3 by 800,000 elements, which is written and read in pieces of 2^20.
+/// A rank's part of a matrix of 3 by 800,000 elements, which is written and read in pieces of 2^20.
 struct LongMatrix {
   static constexpr std::int64_t kRows = 3;
   static constexpr std::int64_t kColumns = 800'000;
 
-  /// One of `tp` that cut the columns, whose states it shares with another unless it is alone.
+  /// Makes the part of one of `tp` ranks that divide the columns. The rank shares the part's states
+  /// with others if `group_size` is above 1.
   LongMatrix(int tp, int tensor_rank, int group_size, int group_rank)
       : columns(kColumns / tp), first_column(tensor_rank * columns) {
     store.declare({.name = "long",
@@ -99,7 +101,8 @@ struct LongMatrix {
                                                         .shards_states = group_size > 1}});
   }
 
-  /// Calls visit(buffer, values): the element's place in the whole, and which state it is of.
+  /// Calls visit(buffer, values) for each state; an element's value is its place in the whole
+  /// matrix plus the kind of state.
   template <class Visit>
   void for_each_state(const Visit& visit) {
     for (const OwnedSlice& slice : optimizer->owned_slices(0)) {

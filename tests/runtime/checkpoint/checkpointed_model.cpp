@@ -48,7 +48,7 @@ Parameter parameter_of(const Shape& shape, std::int64_t tp, int tensor_rank) {
   return parameter;
 }
 
-/// Fits f32 exactly, so that all types can hold it.
+/// Returns the value of an element, which fits f32 exactly, so that all types can hold it.
 double value_of(const std::string& name, std::int64_t element, int kind, double salt) {
   const double x = std::sin(0.37 * static_cast<double>(element) + 1.7 * kind +
                             0.9 * static_cast<double>(name.size()) + salt);

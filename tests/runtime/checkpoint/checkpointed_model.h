@@ -17,26 +17,28 @@ namespace ptdp {
 
 struct CheckpointLayout {
   int tp = 1;
-  int pp = 1;  ///< 1 or 2; the table is on both ends.
+  int pp = 1;  ///< Stages, 1 or 2; the table is on both ends.
   int dp = 1;
   bool shards_states = false;
   bool shards_units =
-      false;  ///< Gradients and weights too, where pp is 1: each layer, and the rest.
+      /// Whether gradients and weights are sharded too, unit by unit: each layer, and the rest.
+      /// Only with pp = 1.
+      false;
   int num_buckets = 1;
   DataType type = DataType::kFloat64;
 
   [[nodiscard]] int world_size() const { return tp * pp * dp; }
 };
 
-/// A rank of that layout, tp fastest, then dp.
+/// A rank of a CheckpointLayout; ranks are numbered tp fastest, then dp.
 class CheckpointedRank {
  public:
   CheckpointedRank(const CheckpointLayout& layout, int rank);
 
-  /// Sets what the rank updates, and what pads to 0.
+  /// Fills what the rank updates with values that follow from `salt`, and padding with 0.
   void fill(double salt);
-  /// The first element of masters, moments and weights that is not as fill() has it; empty if all
-  /// are.
+  /// Returns the first element of masters, moments and weights that differs from what fill() sets;
+  /// empty if none does.
   [[nodiscard]] std::string find_difference(double salt);
 
   [[nodiscard]] Backend& backend() { return backend_; }
@@ -50,14 +52,15 @@ class CheckpointedRank {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-/// Of that model, as far as a manifest says.
+/// Returns the configuration of the model, as far as a manifest records it.
 [[nodiscard]] TransformerConfig checkpointed_config();
 [[nodiscard]] TrainingState state_at(std::int64_t step);
 
-/// All ranks save, the way the executor has them do it.
+/// Saves a checkpoint of all ranks, in the way of the executor.
 void save_checkpoint(const std::filesystem::path& directory, const CheckpointLayout& layout,
                      std::int64_t step, double salt);
-/// Restores all ranks of a layout and compares; empty if all is as saved with the salt.
+/// Restores all ranks of a layout and compares them with what was saved with `salt`. Returns the
+/// first difference; empty if there is none.
 [[nodiscard]] std::string find_restored_difference(const Checkpoint& checkpoint,
                                                    const CheckpointLayout& layout, double salt);
 

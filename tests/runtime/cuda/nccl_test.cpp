@@ -1,4 +1,4 @@
-// A world of one over the real NCCL: every call that an executor makes, and a training.
+// Tests a world of one rank over the real NCCL: every call that an executor makes, and a training.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -25,7 +25,8 @@ class OnGpuTraining : public ::testing::Test {
     });
   }
 
-  /// Losses and gradients of the first step as a host's, each within `allowed` of their size.
+  /// Expects losses and the first step's gradients to equal a host's, each within `allowed` of
+  /// their size.
   static void expect_trains_alike(const Trained& found, const Trained& expected, double allowed,
                                   const std::string& what) {
     ASSERT_EQ(found.losses.size(), expected.losses.size()) << what;

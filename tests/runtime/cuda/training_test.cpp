@@ -1,10 +1,10 @@
-// A GPU trains as a host does.
+// Tests that a GPU trains as a host does.
 #include "tests/runtime/cuda/training_on_gpu.h"
 
 namespace ptdp::testing {
 namespace {
 
-/// Two layers: the emulated GPU runs a thread at a time.
+/// Returns a job with two layers, because the emulated GPU runs one thread at a time.
 Job tiny_job(DataType type) {
   Job job = small_job();
   job.model.num_layers = 2;

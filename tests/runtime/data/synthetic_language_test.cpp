@@ -1,3 +1,4 @@
+// Tests of the random language that training uses without data.
 #include "runtime/data/synthetic_language.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ std::vector<std::int32_t> text_of(const SyntheticLanguage& language, std::int64_
   return tokens;
 }
 
-/// How often each token follows each.
+/// Counts how often each token follows each.
 std::map<std::int32_t, std::map<std::int32_t, int>> count_pairs(
     const std::vector<std::int32_t>& tokens) {
   std::map<std::int32_t, std::map<std::int32_t, int>> counts;

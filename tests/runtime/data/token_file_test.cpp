@@ -1,3 +1,4 @@
+// Tests of token files in every format: read and refused.
 #include "runtime/data/token_file.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +21,7 @@ using ::testing::HasSubstr;
 
 using Numbers = std::vector<std::int64_t>;
 
-/// Numbers of so many bytes, little-endian.
+/// Returns the numbers in `bytes` bytes each, little-endian.
 std::string little(const Numbers& numbers, int bytes) {
   std::string text;
   for (const std::int64_t number : numbers) {
@@ -39,12 +40,12 @@ Numbers numbers_up_to(int count, int step = 1) {
   return numbers;
 }
 
-/// llm.c's header: 256 int32.
+/// Returns a header of llm.c: 256 int32.
 std::string llm_c(std::int64_t magic, std::int64_t version, std::int64_t count) {
   return little({magic, version, count}, 4) + std::string(4 * 253, '\0');
 }
 
-/// A .npy of version `major`, whose data are 64-byte aligned as NumPy's are.
+/// Returns a .npy file of version `major`, whose data are 64-byte aligned as NumPy's are.
 std::string npy(const std::string& dictionary, const std::string& numbers, int major = 1) {
   const int length_bytes = major == 1 ? 2 : 4;
   std::string text = dictionary;
@@ -76,13 +77,13 @@ std::string to_text(const Index& index) {
          index.modes;
 }
 
-/// Files of one test.
+/// The files of one test.
 class TokenFiles {
  public:
   [[nodiscard]] std::filesystem::path file(const std::string& name, const std::string& text) const {
     return directory_.file(name, text);
   }
-  /// All tokens of a file of this content.
+  /// Returns all tokens of a file with this content.
   [[nodiscard]] std::vector<std::int32_t> tokens(const std::string& text, int vocab_size,
                                                  std::optional<TokenType> type = {}) const {
     return tokens_of({.path = file("tokens.bin", text), .type = type}, vocab_size);
@@ -98,7 +99,7 @@ class TokenFiles {
                                     std::optional<TokenType> type = {}) const {
     return error_of([&] { (void)tokens(text, vocab_size, type); });
   }
-  /// tokens.bin of so many bytes, with this index beside it.
+  /// Returns the message about a tokens.bin of `data_bytes` bytes with this index beside it.
   [[nodiscard]] std::string message_beside(const std::string& index, int data_bytes = 8) const {
     static_cast<void>(file("tokens.idx", index));
     return message(std::string(static_cast<std::size_t>(data_bytes), '\1'), 60'000);
@@ -311,7 +312,8 @@ TEST(TokenFile, AsksForTheTypeWhereAFileMayBeOfAnother) {
   EXPECT_EQ(files.message("", 64), "nothing thrown");
 }
 
-// From 32 numbers on, where those in odd places are 15 at most and others are more than a byte.
+// The check applies from 32 numbers on. Numbers in odd places must be 15 at most, and others more
+// than a byte.
 TEST(TokenFile, TakesSmallNumbersInOddPlacesForHalvesOfWiderTokens) {
   const TokenFiles files;
   const auto is_asked = [&](std::int64_t even, std::int64_t odd, int count) {

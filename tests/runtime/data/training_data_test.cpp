@@ -1,3 +1,4 @@
+// Tests of the samples that training takes from its data.
 #include "runtime/data/training_data.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Little-endian bytes of 16-bit tokens.
+/// Returns the little-endian bytes of 16-bit tokens.
 std::string bytes_of_tokens(const std::vector<int>& tokens) {
   std::string bytes;
   for (const int token : tokens) {

@@ -14,10 +14,11 @@ std::vector<std::string> noted;
 std::int64_t num_calls = 0;
 std::int64_t last_id = 0;
 std::map<ncclComm_t, std::shared_ptr<ncclComm>> alive;
-std::map<std::int64_t, std::shared_ptr<Clique>> cliques;  ///< That begin, by id.
-std::map<int, std::thread::id> threads;                   ///< That call, by device.
+/// Communicators that are beginning, by id.
+std::map<std::int64_t, std::shared_ptr<Clique>> cliques;
+std::map<int, std::thread::id> threads;  ///< Threads that make the calls, by device.
 
-/// The k-th call fails, whatever it is.
+/// Counts a call. Returns true for the k-th call, which fails, whatever it is.
 bool fails() {
   return ++num_calls == current_plan.failing_call;
 }
@@ -26,7 +27,7 @@ std::shared_ptr<ncclComm> make_end(const std::shared_ptr<Clique>& clique, int ra
                                    int device) {
   if (std::none_of(alive.begin(), alive.end(),
                    [=](const auto& other) { return other.second->device == device; })) {
-    threads.erase(device);  // the next job's may be another
+    threads.erase(device);  // the next job may use another thread
   }
   auto end = std::make_shared<ncclComm>();
   end->clique = clique;
@@ -37,7 +38,7 @@ std::shared_ptr<ncclComm> make_end(const std::shared_ptr<Clique>& clique, int ra
   return end;
 }
 
-/// Once all ranks have asked.
+/// Makes the parts of a split communicator, once all ranks have asked for theirs.
 void make_parts(std::vector<Clique::Part> parts) {
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
     return std::tie(a.colour, a.key, a.rank) < std::tie(b.colour, b.key, b.rank);

@@ -1,4 +1,4 @@
-// What collectives of the emulated NCCL compute.
+// Computes the collectives of the emulated NCCL.
 #include <algorithm>
 #include <cstring>
 
@@ -27,7 +27,8 @@ std::int32_t combine(std::int32_t x, std::int32_t y, ncclRedOp_t operation) {
   return operation == ncclMax ? std::max(x, y) : x + y;
 }
 
-/// Elements of all ranks, from `first` on, of which `owner` keeps the sums.
+/// Reduces the elements from `first` to before `last` of all ranks. `owner` is the rank that keeps
+/// the sums, from which the order of a ring follows.
 template <class T>
 void reduce_part(const Calls& calls, std::size_t first, std::size_t last, int owner, void* to) {
   const std::size_t ranks = calls.size();
@@ -45,7 +46,8 @@ void reduce_part(const Calls& calls, std::size_t first, std::size_t last, int ow
   }
 }
 
-/// What the ranks give, reduced; each part's last element is in front of its end.
+/// Returns the reduced elements of all ranks. Each part ends just before its entry in
+/// `ends_of_owners`.
 std::vector<char> reduction(const Calls& calls, std::size_t count,
                             const std::vector<std::pair<int, std::size_t>>& ends_of_owners) {
   std::vector<char> result(count * bytes_of(calls.front()->type));
@@ -73,7 +75,7 @@ std::vector<char> reduction(const Calls& calls, std::size_t count,
   return result;
 }
 
-/// Rank i's part ends at count·(i + 1)/n.
+/// Returns the owners and ends of equal parts: rank i's part ends at count·(i + 1)/n.
 std::vector<std::pair<int, std::size_t>> parts_of(std::size_t count, std::size_t ranks) {
   std::vector<std::pair<int, std::size_t>> parts;
   for (std::size_t rank = 0; rank < ranks; ++rank) {

@@ -1,5 +1,5 @@
-// What tests ask of the emulated NCCL, and what its files share. Everything under the lock of the
-// emulated GPUs.
+// What tests ask of the emulated NCCL, and what its files share. All of it is used under the lock
+// of the emulated GPUs.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,32 @@
 
 namespace ptdp::emulated_nccl {
 
-/// What goes wrong, on purpose.
+/// The faults that the emulation has on purpose.
 struct Plan {
-  std::int64_t failing_call = 0;  ///< The k-th call from reset() on fails; 0: none.
-  /// Communicators of this device have failed, as the other end of a socket tells; −1: none.
+  std::int64_t failing_call = 0;  ///< Number k of the call since reset() that fails; 0 for none.
+  /// Device whose communicators have failed, as the other end of a socket reports; −1 for none.
   int broken_device = -1;
-  bool never_starts = false;    ///< Communicators stay in progress.
-  bool reports_aborts = false;  ///< Ranks hear of another's abort, as over a network.
-  bool sums_in_order = false;   ///< ((x0 + x1) + x2) + ..., else as a ring.
+  bool never_starts = false;    ///< Whether communicators stay in progress for ever.
+  bool reports_aborts = false;  ///< Whether ranks hear of another rank's abort, as over a network.
+  /// Whether sums are ((x0 + x1) + x2) + ..., instead of in the order of a ring.
+  bool sums_in_order = false;
 };
 void reset(const Plan& plan = {});
 void change(const std::function<void(Plan& plan)>& how);
 
-/// What NCCL would not have survived, since reset(): it hangs, or corrupts.
+/// Returns the misuses since reset() that the real NCCL would not survive: it would hang or corrupt
+/// data.
 [[nodiscard]] std::vector<std::string> faults();
-/// Calls that may fail, since reset().
+/// Returns the number of calls since reset() that may fail.
 [[nodiscard]] std::int64_t calls();
-/// Communicators that are neither destroyed nor aborted.
+/// Returns the number of communicators that are neither destroyed nor aborted.
 [[nodiscard]] int communicators();
 
 // --- shared ---
 
 enum class Kind { kAllReduce, kReduceScatter, kAllGather, kReduce, kBroadcast, kSend, kReceive };
 
-/// A call of one rank.
+/// A call that one rank made.
 struct Call {
   Kind kind = Kind::kAllReduce;
   const void* from = nullptr;
@@ -47,24 +49,25 @@ struct Call {
   std::size_t count = 0;
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t operation = ncclSum;
-  int other = 0;  ///< Root or peer.
+  int other = 0;  ///< Root of a collective, or peer of a message.
   cudaStream_t stream = nullptr;
-  bool has_come = false;  ///< Its stream.
+  bool has_come = false;  ///< Whether the call's stream has come to it.
   bool is_done = false;
 };
 using Calls = std::vector<std::shared_ptr<Call>>;
 
-/// The ranks of a communicator.
+/// The state that the ranks of a communicator share.
 struct Clique {
   explicit Clique(int ranks)
       : size(ranks), ends(static_cast<std::size_t>(ranks)), numbers(ends.size()) {}
   int size;
   int arrived = 0;
-  std::vector<std::weak_ptr<ncclComm>> ends;  ///< By rank; those that are alive.
-  /// Collectives by their number: what each rank asked for.
+  /// The ranks' communicators by rank, as far as they are alive.
+  std::vector<std::weak_ptr<ncclComm>> ends;
+  /// What each rank asked for in each collective, by the collective's number.
   std::map<std::int64_t, Calls> collectives = {};
-  std::vector<std::int64_t> numbers;  ///< The next, by rank.
-  /// Messages from one rank to another, in order.
+  std::vector<std::int64_t> numbers;  ///< Number of the next collective, by rank.
+  /// The messages from one rank to another, in order.
   struct Pair {
     Calls sends = {};
     Calls receives = {};
@@ -79,7 +82,7 @@ struct Clique {
     bool blocks = false;
     int device = 0;
   };
-  std::map<std::int64_t, std::vector<Part>> splits = {};  ///< By their number.
+  std::map<std::int64_t, std::vector<Part>> splits = {};  ///< Splits under way, by their number.
 };
 
 class Kernel;
@@ -93,24 +96,25 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
   bool is_aborted = false;
   bool is_finalized = false;
   bool has_failed = false;
-  int polls = 0;  ///< How often it is in progress yet.
+  int polls = 0;  ///< Number of polls for which the communicator is still in progress.
   std::int64_t splits = 0;
-  std::function<bool()> is_ready = {};  ///< Empty: yes.
+  /// Whether the communicator is ready; empty means that it is.
+  std::function<bool()> is_ready = {};
   std::vector<std::weak_ptr<ptdp::emulated_nccl::Kernel>> kernels = {};
 };
 
 namespace ptdp::emulated_nccl {
 
-/// Counts a call of the communicator's and says what it returns: ncclSuccess where it may go on.
-/// Calls of one device come from one thread, and none before the last is done.
+/// Counts a call on a communicator and returns its result: ncclSuccess if the call may go on. Notes
+/// a fault for calls of one device from several threads, and for a call before the last is done.
 [[nodiscard]] ncclResult_t enter(ncclComm_t communicator, const char* name);
-/// What a call returns that is done later.
+/// Returns the result of a call that is completed later.
 ncclResult_t begun(ncclComm_t communicator, std::function<bool()> is_ready = {});
 void note(std::string fault);
 [[nodiscard]] const Plan& plan();
-/// Whether everything queued for it is over; runs what can run.
+/// Runs what can run. Returns whether everything queued for the communicator is over.
 [[nodiscard]] bool finish_kernels(ncclComm& communicator);
-/// Does what all ranks asked for, and notes where they do not ask for the same.
+/// Computes what all ranks asked for. Notes a fault if they did not ask for the same.
 void compute(const Clique& clique, const Calls& calls);
 void deliver(const Call& send, const Call& receive);
 

@@ -1,4 +1,4 @@
-// The emulated NCCL notices what the real one does not survive.
+// Tests that the emulated NCCL notices what the real one does not survive.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Two ranks of one thread: nothing blocks here.
+/// Two ranks on one thread, because no call of the emulation blocks.
 class EmulatedNccl : public testing::Test {
  protected:
   void SetUp() override {
@@ -42,7 +42,7 @@ class EmulatedNccl : public testing::Test {
     EXPECT_EQ(communicators(), 0);
   }
 
-  /// Until no communicator is in progress.
+  /// Polls until no communicator is in progress.
   void settle() {
     for (ncclComm_t end : ends_) {
       ncclResult_t state = ncclInProgress;

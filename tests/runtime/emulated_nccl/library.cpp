@@ -1,4 +1,4 @@
-// In place of runtime/transport/nccl/nccl_library.cpp: the emulated functions.
+// Stands in for runtime/transport/nccl/nccl_library.cpp: the emulated functions.
 #include "runtime/transport/nccl/nccl_library.h"
 
 namespace ptdp {

@@ -18,10 +18,10 @@
 namespace ptdp {
 namespace {
 
-/// A rank's, made in its thread.
+/// Makes a rank's backend, in the rank's thread.
 using BackendOf = std::function<std::shared_ptr<Backend>(int rank)>;
 
-/// Every rank's thread; the first that is no Aborted is thrown on.
+/// Runs `body` on a thread for every rank. Rethrows the first exception that is not Aborted.
 void run(const GpuLaunch& launch, CollectiveAlgorithm algorithm, const BackendOf& backend_of,
          const std::function<void(const GpuRank&, const WorldControl&)>& body) {
   ThreadWorld host(launch.size, algorithm);
@@ -69,7 +69,8 @@ void expect_left_clean() {
   EXPECT_EQ(emulated_nccl::communicators(), 0);
 }
 
-/// Of worlds without a fault of their own, which are many: GPUs take a while to begin.
+/// Backends kept between worlds without a fault of their own. There are many such worlds, and GPUs
+/// take a while to start.
 std::vector<std::shared_ptr<Backend>> kept_gpus;
 
 }  // namespace
@@ -135,7 +136,7 @@ void on_gpus(const GpuLaunch& launch, const std::function<void(const GpuRank&)>&
 }  // namespace ptdp
 
 int main(int argc, char** argv) {
-  // Its subject are others' allocations.
+  // The excluded test checks other transports' allocations.
   GTEST_FLAG_SET(filter, "-MessageCommunicator.AllocatesAMebibyteAtMost");
   testing::InitGoogleTest(&argc, argv);
   const int status = RUN_ALL_TESTS();

@@ -1,4 +1,4 @@
-// Ranks on emulated GPUs of their own, over the emulated NCCL.
+// Runs test functions on ranks with emulated GPUs of their own, over the emulated NCCL.
 #pragma once
 
 #include <functional>
@@ -19,13 +19,14 @@ struct GpuRank {
 
 struct GpuLaunch {
   int size = 1;
-  int devices = 0;  ///< Rank r is on device r modulo these; 0: as many as ranks.
+  /// Number of devices; rank r is on device r modulo this. 0 for as many as ranks.
+  int devices = 0;
   NcclOptions options = {};
 };
 
 /// Calls `body` on every rank, each a thread with a device, and returns when all are done. What a
-/// rank throws ends the others, and is thrown on as run_ranks does. Expects that NCCL is left as it
-/// was found, and nothing done to it that it does not survive.
+/// rank throws ends the other ranks and is thrown on, as run_ranks() does. Expects that no
+/// communicator is left, and that NCCL was not misused.
 void on_gpus(const GpuLaunch& launch, const std::function<void(const GpuRank&)>& body);
 
 }  // namespace ptdp

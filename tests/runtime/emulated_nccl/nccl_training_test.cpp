@@ -1,4 +1,4 @@
-// Ranks on GPUs of their own train as ranks on a host do: emulated.
+// Tests that ranks on emulated GPUs of their own train as ranks on a host do.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/cuda_backend.h"
@@ -8,7 +8,7 @@
 namespace ptdp::testing {
 namespace {
 
-/// Small, since a thread of an emulated GPU runs at a time.
+/// Returns a small job, because only one thread of an emulated GPU runs at a time.
 Job tiny_job() {
   return {.model = resolved({.num_layers = 4,
                              .hidden_size = 8,

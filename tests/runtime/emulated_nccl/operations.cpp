@@ -1,4 +1,4 @@
-// Operations of the emulated NCCL as work of streams.
+// Queues the operations of the emulated NCCL as work of streams.
 #include <algorithm>
 #include <mutex>
 
@@ -11,26 +11,26 @@ bool is_message(Kind kind) {
   return kind == Kind::kSend || kind == Kind::kReceive;
 }
 
-/// The calls of a message's two ranks, as many as there are.
+/// Returns the calls of a message's sender and receiver, as many as there are yet.
 Clique::Pair& pair_of(Clique& clique, int rank, const Call& call) {
   return clique
       .pairs[call.kind == Kind::kSend ? std::pair(rank, call.other) : std::pair(call.other, rank)];
 }
 
-/// Its memory may be gone.
+/// Whether a rank has aborted or destroyed its communicator; its memory may then be gone.
 bool has_left(const Clique& clique, int rank) {
   const std::shared_ptr<ncclComm> end = clique.ends[static_cast<std::size_t>(rank)].lock();
   return end == nullptr || end->is_aborted;
 }
 
-/// Both have the message of this number.
+/// Whether both ranks have called for the message of this number.
 bool is_whole(const Clique::Pair& pair, std::size_t number) {
   return number < std::min(pair.sends.size(), pair.receives.size());
 }
 
 }  // namespace
 
-/// What a group of calls launches.
+/// What one group of calls launches on a stream.
 class Kernel final : public emulated_gpu::Rendezvous {
  public:
   explicit Kernel(std::shared_ptr<ncclComm> end) : end_(std::move(end)) {}
@@ -52,7 +52,8 @@ class Kernel final : public emulated_gpu::Rendezvous {
     asked_.push_back(std::move(asked));
   }
 
-  /// NCCL connects two ranks when both ask for their first message.
+  /// Whether every message's two ranks are connected. NCCL connects two ranks when both ask for
+  /// their first message.
   [[nodiscard]] bool is_connected() const {
     return std::all_of(asked_.begin(), asked_.end(), [&](const Asked& asked) {
       return !is_message(asked.call->kind) ||
@@ -111,7 +112,7 @@ class Kernel final : public emulated_gpu::Rendezvous {
     return is_whole(pair, number) ? Calls{pair.sends[number], pair.receives[number]} : Calls{};
   }
 
-  /// Whether a rank of it was aborted: it will never be done.
+  /// Whether a rank of the call was aborted, so that the call will never be done.
   [[nodiscard]] bool is_broken(const Call& call) const {
     const Clique& clique = *end_->clique;
     if (is_message(call.kind)) {
@@ -165,10 +166,11 @@ bool finish_kernels(ncclComm& communicator) {
 
 namespace {
 
-/// Of the calling thread: the group that it makes.
+/// Depth of nested groups on the calling thread.
 thread_local int depth = 0;
 thread_local std::vector<std::pair<ncclComm_t, Call>> grouped;
-thread_local ncclResult_t group_result = ncclSuccess;  ///< With an error nothing of it is launched.
+/// Result of the group; after an error nothing of the group is launched.
+thread_local ncclResult_t group_result = ncclSuccess;
 
 ncclResult_t of_group(ncclResult_t result) {
   group_result = depth > 0 ? result : ncclSuccess;

@@ -1,5 +1,5 @@
-// Training on a device that does everything late, or by chance before: losses, gradients and
-// weights have the bits of a host, so that nothing is used before it is there or after it is gone.
+// Trains on a device that does everything late, or at random times. Losses, gradients and weights
+// must have the bits of a host, so that nothing is used too early or too late.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +65,8 @@ TEST(AsynchronousTraining, IsThatOfAHostWithTensorParallelism) {
       three_steps());
 }
 
-// In the order in which collectives run behind products (layers/tensor_overlap_test.cpp).
+// The host runs collectives in the order in which they run behind products
+// (layers/tensor_overlap_test.cpp).
 TEST(AsynchronousTraining, IsThatOfAHostWithTensorParallelismBehindProducts) {
   expect_same_bits({.tp = 2,
                     .pp = 2,
@@ -116,7 +117,7 @@ TEST(AsynchronousTraining, IsThatOfAHostWithShardedUnits) {
   Job job = three_steps();
   job.type = DataType::kBFloat16;
   job.is_reproducible = true;
-  job.uses_graphs = true;  // of which passes that gather and reduce have none
+  job.uses_graphs = true;  // passes that gather and reduce have no graphs
   expect_same_bits({.dp = 4, .schedule = "zb-h1", .zero_stage = 3}, job);
 }
 

@@ -1,4 +1,4 @@
-// What runs beside compute: when it begins, and what becomes of its failures.
+// Tests what runs beside compute: when it begins, and what becomes of its failures.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -23,7 +23,7 @@ const Layout kTwoReplicas = {
     .dp = 2, .zero_stage = 1, .data = DataMode::kOverlapped, .num_buckets = 4};
 const Layout kTwoStages = {.pp = 2, .messages = MessageMode::kOverlapped};
 
-/// Runs steps of a job with hooks that are made for each rank.
+/// Runs steps of a job with hooks that `hooks_of` makes for each rank.
 void run_hooked(const Layout& layout, int steps, const std::function<ActionHooks(int)>& hooks_of) {
   const Job job = small_job();
   const TrainingSettings settings = settings_of(layout, job);
@@ -40,7 +40,7 @@ void run_hooked(const Layout& layout, int steps, const std::function<ActionHooks
 
 // Whether a thread comes to run in time is the machine's business: once in twenty steps suffices.
 TEST(ExecutorLanes, BeginToReduceWhileTheLastBackwardPassRuns) {
-  const int last = 7;  // of eight microbatches per replica
+  const int last = 7;  // last of eight microbatches per replica
   std::atomic<int> compared = 0;
   std::array<std::atomic<bool>, 2> has_ended = {};
   std::array<std::atomic<bool>, 2> has_begun_early = {};
@@ -87,8 +87,8 @@ class BegunWorld final : public ForwardingCommunicator {
   std::atomic<int>& begun_;
 };
 
-// Each layer's two sums of a backward pass; with the optimizer's step the numbers are those
-// without.
+// Each layer has two sums in a backward pass. With the optimizer's step the numbers must be those
+// of a run without overlap.
 TEST(ExecutorTensor, TimesWhatRunsBehindProducts) {
   Layout layout = {.tp = 2};
   const Job job = small_job();

@@ -1,5 +1,5 @@
-// What a step does to weights and moments, by what AdamW makes of gradients that it sees for the
-// first time.
+// Tests what a step does to weights and moments, by AdamW's update for gradients that it sees for
+// the first time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace ptdp::testing {
 namespace {
 
-/// A parameter's elements around a step.
+/// A parameter's elements before and after a step.
 struct SteppedParameter {
   bool is_matrix = false;
   std::vector<double> before;
@@ -29,7 +29,7 @@ struct SteppedRank {
   std::vector<SteppedParameter> parameters;
 };
 
-/// One step of a rank that trains alone, of a training that has done so many and whose optimizer
+/// Runs one step of a rank that trains alone. The training has done `done` steps, and its optimizer
 /// none.
 SteppedRank stepped(const TrainingSettings& settings, std::int64_t done = 0) {
   const TemporaryDirectory directory;
@@ -75,8 +75,8 @@ TrainingSettings plain_settings() {
   return settings;
 }
 
-// Of moments that begin at 0 the first update is the rate times the gradient's sign, whatever its
-// size: m/(1 - 0.9) over the root of v/(1 - 0.95). The rate is that of the training's step.
+// From moments of 0 the first update is the rate times the gradient's sign, whatever its size: m/(1
+// - 0.9) over the root of v/(1 - 0.95). The rate is that of the training's step.
 TEST(OptimizerStep, HasTheRateOfItsStepAndAdamsOwnCount) {
   TrainingSettings settings = plain_settings();
   settings.learning_rate = {
@@ -112,7 +112,8 @@ TEST(OptimizerStep, DecaysMatricesAloneByTheRate) {
   EXPECT_GT(most_decayed, 1e-5);
 }
 
-/// The norm of the gradients that the optimizer was given: a tenth of each is its first moment.
+/// Returns the norm of the gradients that the optimizer was given: the first moment is a tenth of
+/// each.
 double given_norm(const SteppedRank& rank) {
   double squares = 0.0;
   for (const SteppedParameter& parameter : rank.parameters) {

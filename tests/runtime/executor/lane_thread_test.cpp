@@ -1,3 +1,4 @@
+// Tests of a lane that runs work on a thread of its own.
 #include "runtime/executor/lane_thread.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Every layout of a plan computes the same.
+// Tests that every layout of a plan computes the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,10 +36,11 @@ TEST(Layouts, GiveTheSameLossAndGradientsInACoveringSet) {
   }
 }
 
-/// A third of the covering set at a time: under the thread sanitizer the whole takes minutes.
+/// A third of the covering set at a time, because the whole takes minutes under the thread
+/// sanitizer.
 class LayoutsBesideCompute : public ::testing::TestWithParam<int> {};
 
-// Of three steps, so that parameters are gathered which an optimizer changed.
+// Three steps are run, so that parameters are gathered which an optimizer changed.
 TEST_P(LayoutsBesideCompute, GiveTheSame) {
   Job job = small_job();
   job.steps = 3;
@@ -58,7 +59,8 @@ TEST_P(LayoutsBesideCompute, GiveTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Thirds, LayoutsBesideCompute, ::testing::Range(0, 3));
 
-/// Layouts that shard gradients, and weights too: every pair of values at least once.
+/// Returns layouts that shard gradients, some of them weights too, with every pair of values at
+/// least once.
 std::vector<Layout> sharded_layouts() {
   constexpr bool kept = false;
   return {
@@ -79,9 +81,9 @@ std::vector<Layout> sharded_layouts() {
   };
 }
 
-// Of three steps: an optimizer changed the weights. A unit's shards are as unequal as its size says
-// (a layer of small_job has 7,224 elements, the ends 6,480 and more that pad; no multiple of 5
-// ranks).
+// Three steps are run, so that an optimizer changed the weights. A unit's shards are as unequal as
+// its size makes them: a layer of small_job has 7,224 elements, the ends 6,480 and padding, no
+// multiple of 5 ranks.
 TEST(Layouts, GiveTheSameWhereGradientsAndWeightsAreSharded) {
   for (const bool untied : {false, true}) {
     Job job = small_job();
@@ -94,7 +96,7 @@ TEST(Layouts, GiveTheSameWhereGradientsAndWeightsAreSharded) {
   }
 }
 
-/// As a plan for this host has the job.
+/// Returns the scenario that a plan for this host has for the job.
 Scenario scenario_of(const Job& job) {
   return {.job = {.model = job.model, .global_batch_size = job.global_batch_size},
           .cluster = find_cluster("dgx-h100"),
@@ -163,7 +165,7 @@ TEST(Layouts, GiveTheSameInSinglePrecision) {
   }
 }
 
-/// Whether every stage's weight gradients are formed in the order of microbatches, all on one rank.
+/// Whether every stage forms its weight gradients in the order of microbatches, all on one rank.
 bool weight_gradients_ascend(const Schedule& schedule) {
   if (schedule.placement == StagePlacement::kBidirectional) {
     return false;
@@ -249,7 +251,7 @@ TEST(Layouts, TrainAlikeForTwentySteps) {
   }
 }
 
-/// Cosine of the angle between all gradients together.
+/// Returns the cosine of the angle between all gradients together.
 double cosine(const Tensors& a, const Tensors& b) {
   double product = 0.0;
   double aa = 0.0;

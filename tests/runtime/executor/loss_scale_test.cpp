@@ -1,4 +1,4 @@
-// Steps that overflow in fp16: what they leave as it was, and when they end a training.
+// Tests of steps that overflow in fp16: what they leave unchanged, and when they end a training.
 #include <gmock/gmock.h>
 
 #include <memory>
@@ -39,7 +39,7 @@ class LoneExecutor {
               });
   }
 
-  /// Saves what `change` makes of the initial values, as after so many steps.
+  /// Saves the initial values as changed by `change`, as a checkpoint after `steps` steps.
   template <class Change>
   [[nodiscard]] Checkpoint saved(const std::filesystem::path& directory, std::int64_t steps,
                                  double scale, const Change& change) const {
@@ -127,8 +127,8 @@ TEST(LossScale, IsNotInTheNormThatIsTold) {
   EXPECT_NEAR(norm_with(1024.0) / small, 1.0, 1e-2);
 }
 
-// With no smaller scale to go to a training would skip steps for ever. Here the loss is finite, but
-// inputs without a spread make norms divide by nearly nothing, behind a table of large values.
+// Without a smaller scale to go to, a training would skip steps for ever. Here the loss is finite,
+// but inputs without a spread make norms divide by nearly nothing, behind a table of large values.
 TEST(LossScale, EndsATrainingWhereTheSmallestOverflows) {
   const TemporaryDirectory directory;
   Job job = half_precision_job();

@@ -1,5 +1,5 @@
-// Groups against the rule that ranks are laid out tp fastest, then dp, then pp, applied to every
-// rank by itself.
+// Compares process groups with the rule that ranks are laid out tp fastest, then dp, then pp. The
+// rule is applied to every rank by itself.
 #include "runtime/executor/process_groups.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ std::string described(const Shape& shape) {
          std::to_string(static_cast<int>(shape.placement));
 }
 
-// Ranks of the world for which `belongs` holds, ascending.
+// Returns the ranks of the world for which `belongs` holds, ascending.
 Ranks those(const Shape& shape, const std::function<bool(int)>& belongs) {
   Ranks ranks;
   for (int rank = 0; rank < shape.world(); ++rank) {
@@ -50,7 +50,7 @@ Ranks those(const Shape& shape, const std::function<bool(int)>& belongs) {
   return ranks;
 }
 
-// Whether pipeline rank r holds stage s.
+// Whether pipeline rank r holds virtual stage s.
 bool holds(const Shape& shape, int r, int s) {
   switch (shape.placement) {
     case StagePlacement::kLooped:
@@ -63,7 +63,7 @@ bool holds(const Shape& shape, int r, int s) {
   return false;
 }
 
-// Who is in a group, in its order: every member tells its rank in the world.
+// Returns the members of a group in its order: every member tells its rank in the world.
 Ranks members(const std::unique_ptr<Communicator>& group, int rank) {
   if (group == nullptr) {
     return {};

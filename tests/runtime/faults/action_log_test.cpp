@@ -1,4 +1,4 @@
-// What is told of a rank while its threads write.
+// Tests what is told of a rank while its threads write to its log.
 #include "runtime/faults/action_log.h"
 
 #include <gmock/gmock.h>
@@ -78,7 +78,7 @@ TEST(ActionLog, KeepsTheLastOnesInOrder) {
   }
 }
 
-// On a device one thread asks for the work of all lanes.
+// On a device one thread queues the work of all lanes.
 TEST(ActionLog, ComesBackToTheLaneThatAnotherOfItsThreadInterrupted) {
   ActionLog log(0, 1);
   log.enter(0, Phase::kBetweenSteps, 0);
@@ -204,7 +204,7 @@ TEST(DescribeActions, HasALineForEveryLaneOfEveryRankThatSomethingRanOn) {
   EXPECT_THAT(describe_actions(log, 7, 4), HasSubstr("\nand 1 more\n"));
 }
 
-// Of five that ended the last two, in their order.
+// Of five actions that ended the last two are told, in their order.
 TEST(DescribeActions, TellsOfSoManyBeforeAndNoMore) {
   ActionLog log(0, 1);
   for (int i = 0; i < 5; ++i) {
@@ -218,7 +218,7 @@ TEST(DescribeActions, TellsOfSoManyBeforeAndNoMore) {
   EXPECT_EQ(describe_actions(log, 10, 0), "rank 0 is idle\n");
 }
 
-/// A duration as it is told, and half of its last digit.
+/// A duration as a message tells it, and half a unit of its last digit.
 struct ToldDuration {
   double nanoseconds = 0.0;
   double rounding = 0.0;

@@ -1,4 +1,4 @@
-// Processes that die, stop, fail or never come: what the others learn.
+// Tests what processes learn of others that die, stop, fail or never come.
 #include "runtime/faults/control_channel.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// True as soon as it holds; false after half a minute.
+/// Waits until the condition holds and returns true; returns false after half a minute.
 template <class Condition>
 bool comes_true(const Condition& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -36,7 +36,7 @@ bool comes_true(const Condition& condition) {
   return true;
 }
 
-/// A process of one rank, which is in an action.
+/// Returns the options of a process with one rank, which is in an action.
 ControlOptions options_of(int rank, int world_size) {
   return {.first_rank = rank, .world_size = world_size, .activities = [rank] {
             return std::vector<RankActivity>{
@@ -47,7 +47,7 @@ ControlOptions options_of(int rank, int world_size) {
           }};
 }
 
-/// Another process of one rank, until it is killed.
+/// Another process with one rank, until it is killed.
 class OtherProcess {
  public:
   OtherProcess(const ControlOptions& options, const TcpTable& hub) : process_(::fork()) {
@@ -73,7 +73,7 @@ class OtherProcess {
   pid_t process_;
 };
 
-/// The hub's process of two, until it is killed.
+/// The hub's process of a job of two, until it is killed.
 class HubProcess {
  public:
   HubProcess(const ControlOptions& options, ControlHub hub) {
@@ -102,9 +102,9 @@ class HubProcess {
     ::close(end_);
   }
   void send(int signal) const { ::kill(process_, signal); }
-  /// Waits until the other has joined.
+  /// Waits until the other process has joined.
   [[nodiscard]] bool has_other() const { return next_word() == 'j'; }
-  /// Ends it, too.
+  /// Whether the hub knows of a fault; ends the hub's process.
   [[nodiscard]] bool knows_of_a_fault() const {
     EXPECT_EQ(::write(end_, "?", 1), 1);
     return next_word() != '-';
@@ -198,14 +198,14 @@ TEST(ControlChannel, BlamesNobodyForThatItWasStoppedItself) {
   EXPECT_FALSE(zero.knows_of_a_fault());
 }
 
-/// Somebody who calls the hub and is no ControlChannel.
+/// Returns a connection of somebody who calls the hub and is no ControlChannel.
 TcpConnection caller_of(const TcpTable& table, PacketPool& pool) {
   Attempt attempt = try_to_connect(resolve("127.0.0.1", table.processes.at(0).port).addresses.at(0),
                                    std::chrono::steady_clock::now() + std::chrono::seconds(10));
   return {std::move(attempt.socket), pool};
 }
 
-/// A greeting as of rank 1.
+/// Returns a greeting like that of rank 1.
 TcpGreeting greeting_of(const TcpTable& table) {
   return {.secret = table.secret, .from = 1, .to = 0, .process = 17, .host = "h"};
 }
@@ -236,7 +236,8 @@ TEST(ControlChannel, BlamesAProcessThatTalksNonsense) {
             "rank 1: its start: its process 17 on h sent what is no message of ptdp-run");
 }
 
-// One greets as the hub itself, one calls another rank, one does not greet, one sends no packet.
+// Four strangers: one greets as the hub itself, one calls another rank, one does not greet, one
+// sends no packet.
 TEST(ControlChannel, HangsUpOnStrangers) {
   ControlHub hub;
   const TcpTable table = hub.table();
@@ -311,7 +312,7 @@ TEST(ControlChannel, TakesNoStrangers) {
   ControlChannel zero(options_of(0, 2), std::move(hub));
   const std::string secret = std::exchange(table.secret, random_digits());
   ControlChannel stranger(options_of(1, 2), table);
-  // It is shown the door, and the right one is still taken.
+  // The hub hangs up on the stranger, and still takes the right process.
   ASSERT_TRUE(comes_true([&] { return stranger.fault().has_value(); }));
   table.secret = secret;
   ControlChannel one(options_of(1, 2), table);

@@ -1,4 +1,5 @@
-// Words between processes: what is sent comes back, and nothing else is taken.
+// Tests that messages between processes are read as they were sent, and that nothing else is
+// accepted.
 #include "runtime/faults/control_message.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +59,8 @@ TEST(ControlMessage, BringsAFaultWhole) {
   EXPECT_FALSE(parse_fault("fault 7 65\tplace\twhat"));
 }
 
-// Of a rank between two actions, and of one that waits since the moment of the message.
+// The messages are of a rank between two actions, and of one that waits since the moment of the
+// message.
 TEST(ControlMessage, TellsIdleRanksFromThoseThatWaitAndWork) {
   RankActivity idle{.rank = 1, .state = {.events = 4}};
   RankActivity waits{

@@ -1,4 +1,4 @@
-// Faults on purpose: what their text means, and where they happen.
+// Tests of injected faults: what their text means, and where they happen.
 #include "runtime/faults/fault_injection.h"
 
 #include <gmock/gmock.h>

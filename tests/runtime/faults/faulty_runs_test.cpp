@@ -1,4 +1,4 @@
-// Whole runs of which a rank fails, hangs or is slow at some action.
+// Tests of whole runs in which a rank fails, hangs or is slow at some action.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -20,7 +20,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// A layout of which the ranks have every kind of action but those of `COPY`, and one with these.
+/// Returns two layouts: one whose ranks have every kind of action except `COPY`, and one with
+/// `COPY`.
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all = {
       {.tp = 2, .pp = 2, .dp = 2, .schedule = "zb-h1", .zero_stage = 1},
@@ -29,7 +30,7 @@ const std::vector<Layout>& layouts() {
   return all;
 }
 
-/// An action of each kind that the layout has, with a rank that has it.
+/// Returns a fault at an action of each kind that the layout has, on a rank that has the action.
 std::vector<InjectedFault> one_of_each_kind(const TrainingSettings& settings) {
   std::vector<InjectedFault> faults;
   std::set<ActionKind> kinds;
@@ -58,7 +59,7 @@ RunOptions options_for(const InjectedFault& fault) {
               }};
 }
 
-/// How the run ended; fails where it did not.
+/// Returns how the run ended; fails the test if it did not end early.
 EarlyEnd end_of(const TrainingSettings& settings, const Job& job, const RunOptions& options) {
   try {
     static_cast<void>(run_training(settings, data_for(job), options));
@@ -119,7 +120,7 @@ TEST(FaultyRun, SaysWhoseMemoryDidNotSuffice) {
   EXPECT_EQ(other.out_of_memory_rank, -1);
 }
 
-/// Hangs at one action until it is let go.
+/// A rank that hangs at one action until it is let go.
 class HangingRank {
  public:
   explicit HangingRank(const InjectedFault& fault) : fault_(fault) {}

@@ -1,4 +1,4 @@
-// Which rank holds the others up, out of times made by hand.
+// Tests which rank is found to hold up the others, with times made by hand.
 #include "runtime/faults/straggler.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace ptdp::testing {
 namespace {
 
-/// One forward and one backward action on each of two stages.
+/// Returns settings with one forward and one backward action on each of two stages.
 TrainingSettings settings_of(int dp) {
   TrainingSettings settings;
   settings.config.pp = 2;
@@ -20,8 +20,8 @@ TrainingSettings settings_of(int dp) {
   return settings;
 }
 
-/// Four steps of a rank whose forward action takes a third of `compute`, the backward the rest, and
-/// which waits `waits` within the latter.
+/// Returns four steps of a rank. Its forward action takes a third of `compute` and the backward one
+/// the rest, in which it also waits `waits`.
 RankRecord rank_that_takes(double compute, double waits = 0.0) {
   StepRecord step;
   const double middle = compute / 3.0;
@@ -48,7 +48,7 @@ TEST(Straggler, IsNoneWhereStagesMerelyDiffer) {
   EXPECT_FALSE(find_straggler(settings_of(2), ranks, 0, {}, Seconds(5.0)));
 }
 
-// Who waits in a collective for a slow peer is in his action as long as he.
+// A rank that waits in a collective for a slow peer is in its action as long as the peer.
 TEST(Straggler, IsNotWhoWaitsForIt) {
   const std::vector<RankRecord> ranks = {rank_that_takes(2.0), rank_that_takes(1.0, 1.0),
                                          rank_that_takes(1.0, 1.0), rank_that_takes(1.0, 1.0)};
@@ -57,7 +57,7 @@ TEST(Straggler, IsNotWhoWaitsForIt) {
   EXPECT_EQ(found->rank, 0);
 }
 
-// Of the two seconds of its collective the slow rank computes one and a half.
+// The slow rank computes during one and a half of the two seconds of its collective.
 TEST(Straggler, ComputesBehindACollective) {
   std::vector<RankRecord> ranks = {rank_that_takes(1.0), rank_that_takes(1.0), rank_that_takes(2.0),
                                    rank_that_takes(2.5, 2.0)};
@@ -106,7 +106,7 @@ TEST(Straggler, IsOneFromTheBoundsOn) {
   EXPECT_TRUE(is_found(1, 1.81, predicted));
 }
 
-// It takes 2 s in place of 1: the second that is lost is a twentieth of 20 s.
+// The rank takes 2 s in place of 1: the second that is lost is a twentieth of 20 s.
 TEST(Straggler, LosesATwentiethOfTheStepAtLeast) {
   const std::vector<RankRecord> ranks = {rank_that_takes(1.0), rank_that_takes(2.0),
                                          rank_that_takes(1.0), rank_that_takes(1.0)};
@@ -130,8 +130,8 @@ TEST(Straggler, IsWhoLosesMostAndNotWhoIsSlowestByFactor) {
   }
 }
 
-// Of five steps the first is of the warm-up; of four the rank is slow in two: the lower of the two
-// in the middle is not.
+// The first of five steps is of the warm-up. In two of the other four the rank is slow: the lower
+// of the two in the middle is not.
 TEST(Straggler, IsJudgedByTheLowerMedianOfTheMeasuredSteps) {
   std::vector<RankRecord> ranks(4, rank_that_takes(1.0));
   const StepRecord usual = ranks[0].steps.front();

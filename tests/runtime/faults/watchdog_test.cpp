@@ -1,4 +1,4 @@
-// When a world stands still, who is to blame, and how a run is ended.
+// Tests when a world counts as hanging, which rank is blamed, and how a run is ended.
 #include "runtime/faults/watchdog.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,8 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-/// A rank in an action since `since`; it waits from then on where told.
+/// Returns the activity of a rank in an action since `since`; with `waits` it has waited from then
+/// on.
 RankActivity in_action(int rank, std::int64_t events, const Action& action, std::int64_t since,
                        bool waits) {
   return {.rank = rank,
@@ -29,7 +30,8 @@ RankActivity in_action(int rank, std::int64_t events, const Action& action, std:
 const Action kLateForward{ActionKind::kForward, 1, 3};
 const Action kBackward{ActionKind::kBackward, 0, 2};
 
-/// Looks ten times a second from `from` to `to`, at a world that stays as it is.
+/// Looks ten times a second, from `from` to `to`, at a world that does not change. Returns the
+/// fault that is found.
 std::optional<RunFault> look_on(StallDetector& detector, const std::vector<RankActivity>& world,
                                 std::int64_t from, std::int64_t to) {
   for (std::int64_t now = from; now <= to; now += kSecond / 10) {
@@ -150,7 +152,7 @@ TEST(StallDetector, TakesTheLongestDeadlineOfWhatIsUnderWay) {
   StallDetector detector(rule);
   const std::vector<RankActivity> world = {in_action(0, 5, kBackward, kSecond, true),
                                            in_action(1, 9, kLateForward, kSecond, false)};
-  // That of the one that works: who waits may be in something long.
+  // The limit is that of the rank that works, because a rank that waits may be in a long action.
   EXPECT_EQ(detector.limit(world).value(), 5.0);
   EXPECT_TRUE(look_on(detector, world, kSecond, 7 * kSecond));
 }
@@ -171,7 +173,7 @@ TEST(StallDetector, IsSilentWhereThereIsNoDeadline) {
       look_on(detector, {in_action(0, 5, kLateForward, kSecond, false)}, kSecond, 1000 * kSecond));
 }
 
-/// Blocks until `happened` was called.
+/// An event that can be waited for: blocks until happened() was called.
 class Occasion {
  public:
   void happened() {
@@ -245,7 +247,8 @@ TEST(Watchdog, KeepsTheFirstFaultAndSpreadsIt) {
   EXPECT_EQ(spread.rank, 4);
 }
 
-// Whoever found a fault tells of it; what another process tells everybody needs no telling again.
+// The process that found a fault tells of it. What another process tells everybody is not told
+// again.
 TEST(Watchdog, SpreadsItsSignalAndNotWhatIsToldElsewhere) {
   ActionLog log(6, 1);
   std::atomic<int> signal = 0;

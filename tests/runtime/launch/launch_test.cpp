@@ -1,3 +1,4 @@
+// Tests of ranks that are launched as threads, and of how they fail.
 #include "runtime/launch/launch.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +27,7 @@ RankLaunch ranks(int size) {
   return {.size = size, .make_backend = [] { return std::make_unique<CpuBackend>(); }};
 }
 
-// The Error that a run ends with.
+// Returns the Error that a run ends with.
 Error fault_of(const RankLaunch& launch, const RankBody& body) {
   try {
     run_ranks(launch, body);
@@ -36,7 +37,7 @@ Error fault_of(const RankLaunch& launch, const RankBody& body) {
   return Error("nothing thrown", ExitStatus::kDone);
 }
 
-// A world that only an abort ends: everyone but `culprit` waits for it.
+// Returns a body in which all ranks wait for `culprit`, so that only an abort ends the world.
 RankBody throws_on(int culprit, const std::function<void()>& fault) {
   return [=](Communicator& world, Backend&) {
     if (world.rank() == culprit) {

@@ -1,4 +1,4 @@
-// Environments as launchers make them.
+// Tests of how launchers are recognized by the environments that they make.
 #include "runtime/launch/launcher.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ struct Row {
   int size;
 };
 
-/// What Slurm sets in a batch script of a job of eight tasks.
+/// Returns what Slurm sets in a batch script of a job of eight tasks.
 Environment in_batch_script(Environment more = {}) {
   more.insert({{"SLURM_JOB_ID", "17"},
                {"SLURM_PROCID", "0"},
@@ -164,7 +164,7 @@ TEST(FindMeetingPlace, TakesThatOfTorchrun) {
   EXPECT_EQ(place.timeout, std::nullopt);
 }
 
-// Its agent listens at MASTER_PORT itself.
+// Torchrun's agent listens at MASTER_PORT itself.
 TEST(FindMeetingPlace, LeavesTheAgentOfTorchrunItsPort) {
   EXPECT_EQ(place_in(merged({{"TORCHELASTIC_USE_AGENT_STORE", "True"}}, kTorchrun)).port, 29600);
   EXPECT_EQ(place_in(merged({{"TORCHELASTIC_USE_AGENT_STORE", "False"}}, kTorchrun)).port, 29500);
@@ -182,7 +182,7 @@ TEST(FindMeetingPlace, TakesTheFirstHostOfAStepAndAPortOfItsNumbers) {
   EXPECT_EQ(place.port, 20000 + 17 * 7 + 0);
   EXPECT_EQ(place.job, "17.0");
   EXPECT_EQ(place_in(in_step("3", {{"SLURM_JOB_NODELIST", "gpu[001-009]"}})).address, "gpu001");
-  // And what the user says before that.
+  // What the user sets comes before what Slurm says.
   const MeetingPlace asked =
       place_in(in_step("3", merged({{"MASTER_ADDR", "gpu8"}, {"MASTER_PORT", "6000"}}, hosts)));
   EXPECT_EQ(asked.address, "gpu8");
@@ -253,7 +253,7 @@ TEST(FindMeetingPlace, WaitsASecondAtLeastAndADayAtMost) {
               HasSubstr("PTDP_MEETING_TIMEOUT: expected seconds from 1 to 86400, got \"86401\""));
 }
 
-// From 4294967280 on, 0xFFFFFFF0, steps are Slurm's own.
+// Steps from 4294967280 (0xFFFFFFF0) on are Slurm's own.
 TEST(DetectLauncher, KnowsTheLastStepThatIsAUsers) {
   EXPECT_EQ(detect_launcher(in_step("0", {{"SLURM_STEP_ID", "4294967279"}})).kind,
             LauncherKind::kSlurm);
@@ -274,7 +274,8 @@ TEST(DetectLauncher, CountsTheTasksOfTheStep) {
   EXPECT_EQ(detect_launcher(step).rank, 6);
 }
 
-// Of the launcher that counts: torchrun's place is not that of mpirun's process, nor the reverse.
+// The place is that of the launcher that counts: torchrun's place is not that of mpirun's process,
+// nor the reverse.
 TEST(DetectLauncher, TakesThePlaceFromTheLauncherItself) {
   EXPECT_EQ(detect_launcher(merged(kTorchrun, kOpenMpi)).local_rank, 1);
   EXPECT_EQ(detect_launcher(merged(in_step("0"), kTorchrun)).local_rank, 5);

@@ -1,4 +1,4 @@
-// What the runtime refuses of plans, field by field.
+// Tests what the runtime refuses of plans, field by field.
 #include "runtime/model/executed_fields.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 struct ConfigCase {
   std::function<void(ParallelConfig&)> change;
-  std::string refused;  ///< Empty: it is executed.
+  std::string refused;  ///< The refusal's text; empty if the field is executed.
 };
 
 TEST(ExecutedFields, NameWhatOfAConfigurationIsNotExecuted) {
@@ -83,7 +83,7 @@ TEST(ExecutedFields, SayWhatOfAModelIsNotExecuted) {
   }
 }
 
-/// The keys of a document that the project writes.
+/// Returns the keys of a document that the project writes.
 template <class T>
 std::vector<std::string> keys_of(const T& value) {
   ObjectWriter writer;

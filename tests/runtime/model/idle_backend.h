@@ -1,5 +1,5 @@
-// A backend that allocates and computes nothing, so that what is in use is the layers' own memory,
-// without the scratch memory of operations.
+// A backend that allocates and computes nothing. The memory in use is thus the layers' own, without
+// the scratch memory of operations.
 #pragma once
 
 #include <cstdint>

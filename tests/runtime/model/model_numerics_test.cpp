@@ -1,4 +1,4 @@
-// What a model's file says of the result of training, where it is not GPT-2's.
+// Tests of what a model's file says of the numbers of training, where it differs from GPT-2.
 #include <gmock/gmock.h>
 
 #include <vector>

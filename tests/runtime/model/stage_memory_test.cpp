@@ -1,5 +1,5 @@
-// Bytes of activations against runtime/model/MEMORY.md, "What is in memory when", of which the
-// cost model's prediction is made.
+// Compares bytes of activations with runtime/model/MEMORY.md, "What is in memory when", on which
+// the cost model's prediction rests.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace ptdp {
 namespace {
 
-/// The sums of the page, in bytes.
+/// The sums of MEMORY.md [B].
 struct Page {
   Page(const Task& task, const Layout& layout)
       : w(bytes_of(task.type)), acc(bytes_of(accumulator_of(task.type))) {
@@ -50,12 +50,12 @@ struct Page {
   std::int64_t acc;
   std::int64_t n, rh, nh, na, nf, nv, statistics, log_sum;
   bool is_scattered;
-  std::int64_t most;          ///< K.
-  std::int64_t kept;          ///< k.
-  std::int64_t without_core;  ///< K at the MLP's time.
-  std::int64_t for_weights;   ///< w.
-  std::int64_t end;           ///< e.
-  std::int64_t extra;         ///< [SP + r·h].
+  std::int64_t most;          ///< K of MEMORY.md: what a layer keeps without recomputation.
+  std::int64_t kept;          ///< k of MEMORY.md: what a layer keeps with the recomputation in use.
+  std::int64_t without_core;  ///< K of MEMORY.md while the MLP runs.
+  std::int64_t for_weights;   ///< w of MEMORY.md: kept from backward_input to backward_weights.
+  std::int64_t end;           ///< e of MEMORY.md: what the end of the model keeps besides.
+  std::int64_t extra;         ///< [SP + r·h] of MEMORY.md.
 };
 
 struct StageCase {
@@ -70,7 +70,7 @@ const std::vector<StageCase> kStages = {
     {{.first = 0, .count = 2, .begins_model = true, .ends_model = true}, "only"},
     {{.first = 4, .count = 0, .ends_model = true}, "logits alone"}};
 
-/// Every layout of one rank's own buffers.
+/// Returns every layout that changes one rank's own buffers.
 std::vector<Layout> layouts() {
   std::vector<Layout> all;
   for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
@@ -89,7 +89,7 @@ std::vector<Layout> layouts() {
   return all;
 }
 
-/// A stage on one rank, whose memory is measured from when it was made.
+/// A stage on one rank, whose memory is measured from the moment it was made.
 class MeasuredStage {
  public:
   MeasuredStage(const Task& task, const Layout& layout, const StageCase& stage)
@@ -104,7 +104,7 @@ class MeasuredStage {
   }
 
   [[nodiscard]] std::int64_t in_use() const { return backend_.bytes_in_use() - start_; }
-  /// The most during `action`.
+  /// Returns the most memory in use during `action`.
   [[nodiscard]] std::int64_t peak_of(const std::function<void()>& action) {
     backend_.reset_peak();
     action();
@@ -123,7 +123,7 @@ class MeasuredStage {
   [[nodiscard]] const Page& page() const { return page_; }
   [[nodiscard]] int activations_held() const { return stage_.activations_held(); }
 
-  /// What the page says a microbatch keeps after forward, and after backward_input.
+  /// Returns what a microbatch keeps after forward and after backward_input, by MEMORY.md.
   [[nodiscard]] std::int64_t expected_kept() const {
     return layers_.count * page_.kept + (layers_.ends_model ? page_.end : 0);
   }
@@ -178,7 +178,7 @@ TEST(StageMemory, HoldsWhatThePageListsFromPassToPass) {
   }
 }
 
-/// The greatest moment of each pass, as the page lists them.
+/// The most memory of each pass, as MEMORY.md lists it.
 struct Peaks {
   std::int64_t forward = 0;
   std::int64_t backward = 0;

@@ -13,7 +13,8 @@
 namespace ptdp {
 namespace {
 
-/// The layers of virtual stage `stage`: as even as can be, later stages the larger ones.
+/// Returns the layers of virtual stage `stage`. The division is as even as possible, with the
+/// larger stages last.
 StageLayers layers_of(const Task& task, const Layout& layout, int stage) {
   const int p = layout.num_stages;
   const int first = task.model.num_layers * stage / p;
@@ -24,7 +25,7 @@ StageLayers layers_of(const Task& task, const Layout& layout, int stage) {
           .holds_both_ends = layout.shares_table};
 }
 
-/// Adds to norms and biases, which would begin at 0 or 1, variates of their global elements.
+/// Adds random values, by global element, to norms and biases, which would begin at 0 or 1.
 void disturb_constants(Backend& backend, const StageSettings& settings, ParameterStore& store) {
   for (ParameterId id = 0; id < static_cast<int>(store.parameters().size()); ++id) {
     const Parameter& parameter = store.parameters()[static_cast<std::size_t>(id)];
@@ -48,10 +49,10 @@ std::vector<double> doubles_of(Backend& backend, Buffer buffer) {
   return values;
 }
 
-/// Gradients of all ranks, put together block by block.
+/// Puts the gradients of all ranks together, block by block.
 class Collector {
  public:
-  /// Of one store of tensor-parallel rank `rank`.
+  /// Adds the gradients of one store of tensor-parallel rank `rank`.
   void add(Backend& backend, const ParameterStore& store, int rank) {
     for (ParameterId id = 0; id < static_cast<int>(store.parameters().size()); ++id) {
       const std::vector<double> values = doubles_of(backend, store.gradient(id));

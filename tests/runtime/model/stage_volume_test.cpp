@@ -1,4 +1,5 @@
-// Bytes that tensor-parallel ranks send, against hand-made sums and the cost model's.
+// Compares the bytes that tensor-parallel ranks send with sums made by hand and with the cost
+// model.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 namespace ptdp {
 namespace {
 
-/// Of all ranks together.
+/// Returns the bytes that all ranks together sent in collectives of this kind.
 std::int64_t sent(const Outcome& outcome, CollectiveKind kind) {
   std::int64_t bytes = 0;
   for (const SentBytes& rank : outcome.sent) {
@@ -86,8 +87,8 @@ TEST(StageVolume, IsWhatTheCostModelPredicts) {
           bytes += sign * sent(outcome, kind);
         }
       }
-      // Of the three layers more: two microbatches, four ranks; and the gradients of two norms and
-      // two biases each, which are not the layer's own volume.
+      // The difference is that of three more layers, two microbatches and four ranks. The
+      // gradients of two norms and two biases each are not the layer's own volume.
       const double gradients = is_scattered ? 2.0 * 3 * 3 * 6 * 20 * 8 : 0.0;
       EXPECT_EQ(
           static_cast<double>(bytes) - gradients,

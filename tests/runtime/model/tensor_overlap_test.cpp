@@ -1,5 +1,5 @@
-// Tensor-parallel collectives of backward passes behind products: the bits of the order without,
-// whenever a collective that was begun is done.
+// Tests tensor-parallel collectives of backward passes behind products. The result must have the
+// bits of the order without overlap, whenever a begun collective is done.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ using testing::LazyDevice;
 
 constexpr int kLayers = 4;  // of small_task()
 
-/// What can be different about a pass that hides collectives.
+/// Returns layouts with every difference that a pass with hidden collectives may have.
 std::vector<Layout> hiding_layouts() {
   std::vector<Layout> all;
   for (const int tp : {2, 4}) {
@@ -63,8 +63,8 @@ TEST(TensorOverlap, GivesTheBitsOfTheOrderWithout) {
   }
 }
 
-/// All layouts with `machine`, which counts in `begun`. Of each microbatch, rank and layer, two
-/// sums are begun, and with sequence parallelism two gathers.
+/// Expects equal bits from all layouts on `machine`, which counts begun collectives in `begun`.
+/// Each microbatch, rank and layer begins two sums and, with sequence parallelism, two gathers.
 void expect_same_bits_on(const Machine& machine, std::atomic<int>& begun) {
   const Task task = small_task();
   for (Layout layout : hiding_layouts()) {

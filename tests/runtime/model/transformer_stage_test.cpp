@@ -1,3 +1,4 @@
+// Tests that a transformer stage computes the same in every layout.
 #include "runtime/model/transformer_stage.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ double norm_of(const Matrices& matrices) {
   return std::sqrt(sum);
 }
 
-/// ‖Δ‖ ≤ tolerance·max(‖g‖, ‖all‖/1000) for each gradient.
+/// Expects ‖Δ‖ ≤ tolerance·max(‖g‖, ‖all‖/1000) for each gradient.
 void expect_close(const Outcome& outcome, const Outcome& expected, double tolerance) {
   EXPECT_NEAR(outcome.loss, expected.loss, tolerance * std::abs(expected.loss));
   const double all = norm_of(expected.gradients);
@@ -45,7 +46,7 @@ void expect_close(const Outcome& outcome, const Outcome& expected, double tolera
   }
 }
 
-/// The tensor-parallel layouts, with and without sequence parallelism.
+/// Returns the tensor-parallel layouts, with and without sequence parallelism.
 std::vector<Layout> tensor_layouts() {
   return {{.tp = 1},
           {.tp = 2},
@@ -140,8 +141,8 @@ TEST(TransformerStage, AddsMicrobatchesAsReplicasDoWhenGradientsAreAddedApart) {
   }
 }
 
-/// The loss after `step` times a random direction was added to all weights, those that pad the
-/// vocabulary too.
+/// Returns the loss after `step` times a random direction is added to all weights, padding of the
+/// vocabulary included.
 double loss_along(const Task& task, double step) {
   return run_step(task, {},
                   [&](Backend& backend, ParameterStore& store) {

@@ -1,3 +1,4 @@
+// Tests of the learning rate: warm-up and decay.
 #include "runtime/optimizer/learning_rate.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +38,7 @@ TEST(LearningRate, RisesToTheMaximumThoughItDecaysAtThatStep) {
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 5), 6e-5);
 }
 
-// Of equal bounds a cosine is a line; a warm-up longer than the decay goes on to its end.
+// With equal bounds the cosine is a line; a warm-up longer than the decay goes on to its end.
 TEST(LearningRate, IsConstantBetweenEqualBoundsAndWarmsUpFirst) {
   for (std::int64_t step = 1; step <= 12; ++step) {
     EXPECT_DOUBLE_EQ(learning_rate({.maximum = 1e-3, .minimum = 1e-3, .decay_steps = 10}, step),

@@ -1,3 +1,4 @@
+// Tests of how the loss scale grows and halves.
 #include "runtime/optimizer/loss_scaler.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of the optimizer: shares of ranks, states, norm and clipping.
 #include "runtime/optimizer/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 namespace ptdp {
 namespace {
 
-// In the flat buffers: table [0, 15), norm [15, 22), weight [22, 42), bias [42, 46).
+// The flat buffers hold: table [0, 15), norm [15, 22), weight [22, 42), bias [42, 46).
 constexpr std::int64_t kSize = 46;
 
 Parameter matrix(const std::string& name, GradientGroup group, std::int64_t rows,
@@ -91,7 +92,7 @@ AdamW settings_of(int step) {
           .gradient_scale = 0.25};
 }
 
-/// The textbook's algorithm, one element at a time.
+/// AdamW by the textbook's algorithm, one element at a time.
 class ReferenceAdamW {
  public:
   explicit ReferenceAdamW(std::vector<double> weights)
@@ -118,7 +119,8 @@ class ReferenceAdamW {
   std::vector<double> v_;
 };
 
-/// Weights after three steps of d ranks that share the work: of each element, its owner's.
+/// Returns the weights after three steps of d ranks that share the work; each element is its
+/// owner's.
 std::vector<double> weights_after_steps(DataType type, int d, int num_buckets) {
   std::vector<double> weights(kSize, std::nan(""));
   for (int rank = 0; rank < d; ++rank) {
@@ -220,8 +222,8 @@ TEST(Optimizer, UpdatesEverythingWhereStatesAreNotSharded) {
   EXPECT_EQ(count, kSize);
 }
 
-// Of 15 and 31 elements the second of two ranks owns 8 and 16: two moments of each in f64, with
-// masters beside bf16 three in f32.
+// The second of two ranks owns 8 of 15 and 16 of 31 elements: two moments of each in f64, and with
+// masters beside bf16 three values in f32.
 TEST(Optimizer, HoldsStatesOfItsOwnPartAlone) {
   for (const auto& [type, bytes] :
        {std::pair{DataType::kFloat64, 24 * 16}, std::pair{DataType::kFloat32, 24 * 8},
@@ -265,7 +267,7 @@ TEST(Optimizer, CountsEveryElementOfTheModelOnceInTheNorm) {
   }
 }
 
-// Of two ranks that hold the same stage and do not shard it, one counts and both save their half.
+// Two ranks hold the same stage and do not shard it: one counts, and both save their half.
 TEST(Optimizer, SavesWhatAnotherRankCounts) {
   CpuBackend backend;
   ParameterStore store = make_store(backend, DataType::kFloat64);
@@ -288,7 +290,7 @@ TEST(Optimizer, SavesWhatAnotherRankCounts) {
   EXPECT_EQ(saved, std::vector<int>(kSize, 1));
 }
 
-// Of two ranks and three buckets the first saves [0, 7), [15, 20), [25, 30) and [35, 40) of the
+// With two ranks and three buckets the first saves [0, 7), [15, 20), [25, 30) and [35, 40) of the
 // four parameters' slices.
 TEST(Optimizer, SavesRunsOfOneParameterEachAndNoneThatIsEmpty) {
   for (const bool shards_states : {false, true}) {

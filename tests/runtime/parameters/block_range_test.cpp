@@ -1,3 +1,4 @@
+// Tests of the elements that two ranges of blocks share.
 #include "runtime/parameters/block_range.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@
 namespace ptdp {
 namespace {
 
-/// Place in the range by number of the element in the whole matrix.
+/// Returns each element's place in the range, by its number in the whole matrix.
 std::map<std::int64_t, std::int64_t> places_of(const BlockRange& of) {
   std::map<std::int64_t, std::int64_t> places;
   for (std::int64_t i = 0; i < of.range.count; ++i) {
@@ -34,7 +35,7 @@ class RandomRanges {
                             .total_columns = total_columns};
     return {block, next_part(block.rows * block.columns)};
   }
-  /// Of n: mostly large ones, so that two have something in common.
+  /// Draws a part of `n` elements, mostly large, so that two parts often overlap.
   Part next_part(std::int64_t n) {
     const std::int64_t first = below(n / 3 + 1);
     const std::int64_t count = n - first - below((n - first) / 2 + 1);

@@ -1,3 +1,4 @@
+// Tests of where parameters lie, and of what a rank keeps of them.
 #include "runtime/parameters/parameter_store.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,8 @@ std::vector<double> host_copy(Backend& backend, Buffer buffer) {
   return values;
 }
 
-/// A matrix of 5 rows of 4, of which a block with two rows more is held, among other things.
+/// Returns a matrix of 5 rows of 4, of which a store holds a block with two padding rows, among
+/// other parameters.
 Parameter matrix(std::int64_t first_row, std::int64_t first_column, std::int64_t rows,
                  std::int64_t columns) {
   return {.name = "matrix",
@@ -58,7 +60,8 @@ TEST(ParameterStore, LaysGroupsOutOneAfterTheOther) {
   EXPECT_EQ(store.all_gradients().type, DataType::kFloat32);
 }
 
-/// Two units, of 7 and 5 elements: a weight and a norm of each, the norms before the weights.
+/// Returns a store of two units, of 7 and 5 elements. Each has a weight and a norm, and the norms
+/// come before the weights.
 ParameterStore two_units(Backend& backend, const StoreShards& shards) {
   ParameterStore store;
   const auto declare = [&](const char* name, std::int64_t size, GradientGroup group) {
@@ -82,8 +85,8 @@ std::vector<double> joined(std::vector<double> a, const std::vector<double>& b) 
   return a;
 }
 
-// Of 2 ranks rank 1 has elements 3 to 6 of the first unit, of which 0 to 2 are its norm, and 2 to 4
-// of the second, in flat coordinates 9 to 11.
+// Rank 1 of 2 has elements 3 to 6 of the first unit, whose elements 0 to 2 are its norm. Of the
+// second unit it has 2 to 4, in flat coordinates 9 to 11.
 TEST(ParameterStore, KeepsThisRanksPartOfEachUnit) {
   CpuBackend backend;
   const ParameterStore whole = two_units(backend, {.of_gradients = true});

@@ -1,3 +1,4 @@
+// Tests of how a device's clocks, power and heat are summarized.
 #include "runtime/profiling/device_conditions.h"
 
 #include <gmock/gmock.h>

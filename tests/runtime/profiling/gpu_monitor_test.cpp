@@ -1,3 +1,4 @@
+// Tests of a GPU's samples from the management library.
 #include "kernels/cuda/gpu_monitor.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The profile of a GPU, on one that is emulated: what is in it, not how fast that is.
+// Tests what is in the profile of an emulated GPU, not how fast that GPU is.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// A GPU of an H200's node, with sizes that an emulation can do.
+/// Returns options for a GPU of an H200's node, with sizes that an emulation can run.
 ProfileOptions tiny_options() {
   ProfileOptions options{
       .name = "tiny",

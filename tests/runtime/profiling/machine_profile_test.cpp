@@ -1,3 +1,4 @@
+// Tests of how a machine's constants are fitted to its measured times.
 #include "runtime/profiling/machine_profile.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +77,7 @@ TEST(FitConstants, FindsTheConstantsThatMadeTheTimes) {
   EXPECT_EQ(gpu.peak_fp32, machine.peak_fp32);
 }
 
-// Of little compute and 1 GB/s the time is that of memory: n² elements of 2 bytes twice, and sums
+// With little compute and 1 GB/s the time is that of memory: n² elements of 2 bytes twice, and sums
 // of 4 bytes that are read and written.
 TEST(FitConstants, CountsThatWeightGradientsAreAddedInF32) {
   GpuSpec machine{.peak_bf16 = teraflops(100.0),
@@ -104,8 +105,8 @@ TEST(FitConstants, CountsThatWeightGradientsAreAddedInF32) {
   EXPECT_NEAR(efficiency_at(2.0), 0.5, 0.005);
 }
 
-// Of little compute and 1 GB/s the time is that of mk + kn + mn elements of 2 bytes, here doubled,
-// whether a product is tall, wide or deep.
+// With little compute and 1 GB/s the time is that of mk + kn + mn elements of 2 bytes. It is
+// doubled here, whether a product is tall, wide or deep.
 TEST(FitConstants, KnowsEverySideOfAProduct) {
   for (const OperationSizes& sizes :
        {OperationSizes{2048, 64, 256}, OperationSizes{64, 2048, 256}, OperationSizes{64, 256, 2048},
@@ -256,7 +257,7 @@ TEST(MachineProfile, WarnsOfAClockThatFellAndOfHeat) {
   };
   EXPECT_EQ(MachineProfile{.rounds = {round(1900.0)}}.warning(), "");
   EXPECT_EQ((MachineProfile{.rounds = {round(1900.0), round(1850.0)}}.warning()), "");
-  // From the first to the last of three.
+  // The clock falls from the first to the last of three rounds.
   EXPECT_NE((MachineProfile{.rounds = {round(2000.0), round(1930.0), round(1880.0)}}.warning()),
             "");
   EXPECT_EQ((MachineProfile{.rounds = {round(1700.0), round(1900.0)}}.warning()), "");

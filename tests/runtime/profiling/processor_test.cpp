@@ -1,3 +1,4 @@
+// Tests of what is found out about a host's processor.
 #include "runtime/profiling/processor.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of the models whose operations a profile measures.
 #include "runtime/profiling/profiled_models.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr double kAll = std::numeric_limits<double>::infinity();
 
-/// Sizes of a layer's products, forward.
+/// Returns the sizes of a layer's forward products.
 std::vector<OperationSizes> products_of(const TransformerConfig& model, double tokens) {
   const double h = model.hidden_size;
   const auto queries = static_cast<double>(query_width(model));

@@ -1,3 +1,4 @@
+// Tests of how samples of a time are summarized.
 #include "runtime/profiling/samples.h"
 
 #include <gmock/gmock.h>

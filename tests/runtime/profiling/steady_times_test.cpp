@@ -1,3 +1,4 @@
+// Tests of measurements that are repeated until none contradicts another.
 #include "runtime/profiling/steady_times.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +15,7 @@ OperationKey copy_of(double width) {
   return {DeviceOperation::kCopy, {1.0, width, 1.0}};
 }
 
-/// 1 ns an element.
+/// Returns copies that take 1 ns an element.
 OperationTimes copies() {
   OperationTimes times;
   for (const double width : {1e3, 4e3, 16e3, 64e3, 256e3}) {

@@ -1,3 +1,4 @@
+// Tests of the backend that times its operations.
 #include "runtime/profiling/timed_backend.h"
 
 #include <gmock/gmock.h>
@@ -78,7 +79,8 @@ TEST(TimeLayers, FindsEveryOperationThatALayerHas) {
   EXPECT_TRUE(time_layers(profiled, run).passes.empty());
 }
 
-// Each operation's own shorter one, whichever run had it, and what only one of them has.
+// Each operation keeps its own shorter time, whichever run had it; operations of only one run are
+// kept, too.
 TEST(KeepShorter, TakesOfEveryOperationTheRunThatWasDisturbedLess) {
   using enum DeviceOperation;
   OperationTimes times = {{{kForwardProduct, {8, 8, 8}}, 2.0},

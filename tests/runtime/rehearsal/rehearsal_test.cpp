@@ -1,4 +1,4 @@
-// One rank alone does what it does among the others.
+// Tests that one rank alone does what it does among the others.
 #include "runtime/rehearsal/rehearsal.h"
 
 #include <gtest/gtest.h>
@@ -26,10 +26,10 @@ RehearsalRecord rehearse_rank(const TrainingSettings& settings, int pipeline_ran
                   {.pipeline_rank = pipeline_rank,
                    .warm_up = warm_up,
                    .measured = measured,
-                   .memory_of_others = 1'000'000});  // which is not the rank's
+                   .memory_of_others = 1'000'000});  // the rank's own memory does not include it
 }
 
-/// What the ranks of a real run of so many steps held.
+/// Returns what the ranks of a real run of `steps` steps recorded.
 std::vector<RehearsalRecord> run_all(const TrainingSettings& settings, std::int64_t steps) {
   const auto size = static_cast<int>(settings.config.world_size());
   const TrainingData data =
@@ -50,7 +50,7 @@ std::vector<RehearsalRecord> run_all(const TrainingSettings& settings, std::int6
   return records;
 }
 
-/// The world's rank that a rehearsal of a rank of the pipeline is of.
+/// Returns the world's rank that a rehearsal of a pipeline rank stands for.
 std::size_t world_rank(const TrainingSettings& settings, int pipeline_rank) {
   return static_cast<std::size_t>(pipeline_rank) * settings.config.tp * settings.config.dp;
 }
@@ -143,7 +143,7 @@ TEST(Rehearsal, RecordsTheMeasuredStepsAlone) {
   EXPECT_EQ(rehearse_rank(settings, 1, 3, 2).rank.steps.size(), 3U);
 }
 
-// It tells of all, and keeps the last of the measured ones.
+// The rehearsal tells of all steps, and keeps the last of the measured ones.
 TEST(Rehearsal, TellsOfEveryStepAndKeepsTheLastOnes) {
   const TrainingSettings settings = settings_of({.pp = 2}, job_of(DataType::kFloat32));
   const TrainingData data =
@@ -219,7 +219,8 @@ TEST(RehearsalCommunicator, ReceivesActivationsAndGradients) {
     const std::unique_ptr<Communicator> group = world.group(ranks, tag);
     backend.fill(received, std::numeric_limits<double>::quiet_NaN());
     group->wait(group->receive(received, 0));
-    // Of a million, to a hundredth: the standard error is under a thousandth.
+    // The deviation of a million numbers is checked to a hundredth; its standard error is under a
+    // thousandth.
     EXPECT_NEAR(deviation_of(values_of(backend, received)) / deviation, 1.0, 0.01);
   }
   EXPECT_EQ(others.times_used(), 2);

@@ -1,3 +1,4 @@
+// Tests of how ranks' records are sent, read and put on one clock.
 #include "runtime/run/record_gathering.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +22,7 @@ SentBytes sent(std::int64_t bytes) {
   return result;
 }
 
-/// Every field another value.
+/// Returns a record with another value in every field.
 RankRecord full_record() {
   RankRecord record;
   record.steps.push_back({.step = span(1.0, 2.0),
@@ -119,7 +120,7 @@ TEST(RecordBytes, AreRefusedWhereTheyAreNotWhole) {
   EXPECT_THROW((void)parse_record(huge), Error);
 }
 
-/// Rank r's clock is r·`step` ahead of rank 0's.
+/// Returns a clock for rank r that is r·`step` ahead of rank 0's.
 ReadClock clock_of(int rank, double step) {
   return [=] { return read_steady_clock() + rank * step; };
 }

@@ -1,4 +1,4 @@
-// What of the ranks' steps is kept for a report at any moment.
+// Tests what is kept of the ranks' steps for a report at any moment.
 #include "runtime/run/run_journal.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(RunJournal, GivesNoStepBeforeAllHaveOne) {
   }
 }
 
-// At the end of a run that went well.
+// The journal at the end of a run that went well.
 TEST(RunJournal, GivesAllStepsAndTheLastTotalsAtTheEnd) {
   RunJournal journal(2);
   for (std::int64_t step = 0; step < kDetailedSteps + 2; ++step) {

@@ -1,4 +1,4 @@
-// What is said of a step that did not send or hold what it should.
+// Tests what is reported of a step that did not send or hold what it should.
 #include "runtime/run/step_expectation.h"
 
 #include <gmock/gmock.h>
@@ -27,8 +27,8 @@ TEST(PeakDiffers, BeyondAShareAndALeastDifferenceAlone) {
   EXPECT_TRUE(peak_differs(Bytes(0.0), Bytes(3 * mega)));
 }
 
-/// Rank r of three, on two places of the pipeline: sends 100 + r bytes of a message forward and
-/// holds 10, 30 and 20 MB.
+/// Returns the record of rank r of three, on two pipeline ranks. It sends 100 + r bytes of a
+/// message forward and holds 10, 30 or 20 MB.
 RankRecord sending_record(int rank) {
   RankRecord record;
   record.pipeline_forward.bytes[static_cast<std::size_t>(CollectiveKind::kSend)] = 100 + rank;
@@ -37,7 +37,7 @@ RankRecord sending_record(int rank) {
   return record;
 }
 
-/// What each of three ranks is told; they are told the same.
+/// Returns the differences that each of three ranks is told; expects all to be told the same.
 std::vector<std::string> told_of(const StepExpectation& expected, std::int64_t steps) {
   std::vector<std::vector<std::string>> lines(3);
   on_ranks(3, CollectiveAlgorithm::kRing, [&](const TestRank& rank) {

@@ -1,4 +1,4 @@
-// Runs of all ranks: what they record, report, and how they end.
+// Tests of runs of all ranks: what they record and report, and how they end.
 #include "runtime/run/training_run.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ RunOptions options_for(std::int64_t steps) {
   return {.steps = steps, .make_backend = [] { return std::make_unique<CpuBackend>(); }};
 }
 
-/// What is in a directory, hidden or not.
+/// Returns the names in a directory, hidden or not.
 std::set<std::string> names_in(const std::filesystem::path& directory) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
@@ -179,7 +179,8 @@ TEST(TrainingRun, KeepsTheDetailsOfTheLastSteps) {
   }
 }
 
-/// What a run of this layout measurably sends in a step, and three times what it holds.
+/// Returns an expectation made from a run of this layout: what it sends in a step, and three times
+/// what it holds.
 StepExpectation measured_expectation(const RunRecord& record, int ranks_per_stage) {
   StepExpectation expected{.peak_memory =
                                std::vector<Bytes>(record.ranks.size() / ranks_per_stage)};
@@ -239,7 +240,8 @@ TEST(TrainingRun, SavesTheSameStepsAfterAResume) {
   EXPECT_TRUE(is_saved("6"));
 }
 
-// Of the initial values, every so many steps of the training, and at the end; once where two meet.
+// A run saves the initial values, every so many steps of the training, and the end; once where two
+// meet.
 TEST(TrainingRun, SavesWhatItIsToldTo) {
   const Job job = small_job();
   const TrainingSettings settings = settings_of({.dp = 2}, job);
@@ -286,7 +288,7 @@ TEST(TrainingRun, RemovesWhatItCouldNotSave) {
   EXPECT_EQ(names_in(directory.path()), (std::set<std::string>{"step-00000000", "step-00000002"}));
 }
 
-// Of a training that was resumed at step 4, and was to have eight steps more.
+// The training was resumed at step 4, and was to have eight steps more.
 TEST(EndedEarly, SaysWhyOrAfterWhichStepOfTheTraining) {
   EarlyEnd end{.record = {.first_step = 4},
                .done_steps = 3,

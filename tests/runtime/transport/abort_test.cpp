@@ -1,4 +1,4 @@
-// Every call of an aborted world throws, those that sleep included.
+// Tests that every call of an aborted world throws, calls that sleep included.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,7 +17,7 @@ struct Call {
   std::function<void(Communicator&)> make;
 };
 
-// A call with a buffer of its own.
+// Returns a call with a buffer of its own.
 template <class Function>
 std::function<void(Communicator&)> with_buffer(const Function& call) {
   return [=](Communicator& all) {

@@ -1,5 +1,5 @@
-// Ranks that exchange buffers on a device that does everything late: what they do next is already
-// asked for while nothing is done yet.
+// Tests ranks that exchange buffers on a device that does everything late: their next operations
+// are queued before any is done.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
-/// Runs `body` on ranks whose device is late in both ways.
+/// Runs `body` on ranks whose device is late, once for each kind of Laziness.
 void on_late_ranks(int size, CollectiveAlgorithm algorithm,
                    const std::function<void(Communicator&, Backend&)>& body) {
   for (const Laziness laziness : {Laziness::kLatest, Laziness::kRandom}) {
@@ -29,7 +29,7 @@ void on_late_ranks(int size, CollectiveAlgorithm algorithm,
   }
 }
 
-/// Small integers, of which sums are exact in any order.
+/// Returns small integers, whose sums are exact in any order.
 std::vector<double> values_of_rank(int rank, std::int64_t size) {
   std::vector<double> values(static_cast<std::size_t>(size));
   std::iota(values.begin(), values.end(), 1000.0 * rank);
@@ -59,7 +59,7 @@ std::vector<double> downloaded(Backend& backend, const Buffer& buffer) {
   return values;
 }
 
-// From a single element to slices that are offered and rounds that overlap.
+// Sizes from a single element to slices that are offered and rounds that overlap.
 const std::vector<std::int64_t> kSizes = {1, 7, 5'000, 40'000, 400'000};
 
 TEST(AsynchronousCollectives, AllReduceWhatIsOverwrittenAndReleasedAtOnce) {

@@ -1,4 +1,4 @@
-// Vectors as buffers.
+// Uses vectors as buffers in tests.
 #pragma once
 
 #include <bit>
@@ -24,7 +24,7 @@ struct BFloat16 {
   explicit operator double() const { return static_cast<float>(*this); }
 };
 
-/// The elements of a vector as a buffer.
+/// Returns the elements of a vector as a buffer, which borrows them.
 template <class T>
 [[nodiscard]] Buffer buffer_of(std::vector<T>& values);
 

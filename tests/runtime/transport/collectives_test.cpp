@@ -1,4 +1,4 @@
-// Collectives against sums that the test forms one rank after the other.
+// Compares collectives with sums that the test forms one rank after the other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@ namespace {
 constexpr std::array<std::int64_t, 12> kSizes = {0, 1, 2, 3, 5, 7, 8, 9, 10, 64, 1000, 1001};
 
 template <class T>
-using Values = std::vector<std::vector<T>>;  // By rank.
+using Values = std::vector<std::vector<T>>;  // by rank
 
-// Numbers whose sums depend on the order.
+// Returns numbers whose sums depend on the order.
 template <class T>
 Values<T> random_values(int ranks, std::int64_t size) {
   std::minstd_rand random(static_cast<unsigned>(std::int64_t{ranks} * 1000003 + size));
@@ -52,7 +52,7 @@ T sum_of(T x, T y) {
   return T(wide(x) + wide(y));
 }
 
-// By element, the rank whose part it is in.
+// Returns, for each element, the rank whose part it is in.
 std::vector<int> owners(std::int64_t size, int ranks) {
   std::vector<int> result;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -63,7 +63,7 @@ std::vector<int> owners(std::int64_t size, int ranks) {
   return result;
 }
 
-// ((x0 + x1) + x2) + ..., or from the rank behind the owner around to the owner.
+// Returns the sums: ((x0 + x1) + x2) + ..., or from the rank after the owner around to the owner.
 template <class T>
 std::vector<T> sums(const Values<T>& values, CollectiveAlgorithm algorithm) {
   const int ranks = static_cast<int>(values.size());
@@ -93,8 +93,8 @@ std::string described(int ranks, std::int64_t size, CollectiveAlgorithm algorith
          (algorithm == CollectiveAlgorithm::kRing ? "ring" : "ordered");
 }
 
-// Runs `body(ranks, size, algorithm)` over the lot, with parts of several slices (256 KiB) among
-// them.
+// Runs `body(ranks, size, algorithm)` for all shapes, some of whose parts have several slices (256
+// KiB).
 template <class Body>
 void for_all_shapes(const Body& body) {
   for (const CollectiveAlgorithm algorithm : kAlgorithms) {

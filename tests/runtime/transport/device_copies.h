@@ -1,4 +1,4 @@
-// Tests of transports between hosts on ranks with GPUs: buffers are copied there and back.
+// Runs tests of transports between hosts on ranks with GPUs, by copying buffers there and back.
 #pragma once
 
 #include <deque>
@@ -11,9 +11,9 @@
 
 namespace ptdp {
 
-/// An end whose buffers are in the host's memory, over one whose buffers are in a backend's. Every
-/// call waits for the device, but sends, which no more wait here than where hosts send. What a rank
-/// sends to itself stays here.
+/// A communicator for buffers in the host's memory, over one for buffers in a backend's memory.
+/// Every call waits for the device, except sends, which wait no more than a host's sends. What a
+/// rank sends to itself stays in the host's memory.
 class DeviceCopies final : public ForwardingCommunicator {
  public:
   DeviceCopies(Backend& backend, Communicator& inner)

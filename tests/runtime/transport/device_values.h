@@ -1,4 +1,4 @@
-// Numbers of a test in a device's memory, in any type.
+// Moves numbers of a test into and out of a device's memory, in any type.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ptdp {
 
-/// `values` must be exact in the type.
+/// Returns a tensor with these values, which must be exact in the type.
 [[nodiscard]] inline Tensor uploaded(Backend& backend, DataType type,
                                      const std::vector<double>& values) {
   Tensor tensor(backend, type, static_cast<std::int64_t>(values.size()));
@@ -30,7 +30,7 @@ namespace ptdp {
   return tensor;
 }
 
-/// Blocks until the lane in use is done.
+/// Returns the values of a buffer; blocks until the lane in use is done.
 [[nodiscard]] inline std::vector<double> downloaded(Backend& backend, Buffer buffer) {
   const auto size = static_cast<std::size_t>(buffer.size);
   if (buffer.type == DataType::kFloat64) {

@@ -1,4 +1,4 @@
-// Messages of floats, one at a time.
+// Sends and receives messages of floats, one at a time.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Ranks with a host's backend.
+// Runs test functions on ranks with a host's backend.
 #include <memory>
 
 #include "kernels/cpu/cpu_backend.h"

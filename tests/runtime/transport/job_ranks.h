@@ -1,4 +1,4 @@
-// The processes of a job as a test's ranks, over whatever they joined.
+// Uses the processes of a job as a test's ranks, over whatever transport they joined.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace ptdp {
 
-/// What on_ranks does in a process: the first `size` have a rank.
+/// Runs `body` as on_ranks() does, in a process of a job: the first `size` processes have a rank.
 inline void run_as_rank(JobProcess& process, int size, CollectiveAlgorithm algorithm,
                         const std::function<std::unique_ptr<Backend>()>& make_backend,
                         const std::function<void(const TestRank&)>& body) {
@@ -24,8 +24,8 @@ inline void run_as_rank(JobProcess& process, int size, CollectiveAlgorithm algor
   body({*all, *backend, control});
 }
 
-/// Ends a process whose tests may have aborted the last world, which is no fault. Returns what
-/// JobProcess::finish does.
+/// Ends a process whose tests may have aborted the last world, which is no fault. Returns the
+/// result of JobProcess::finish().
 inline int finish_after_tests(JobProcess& process, int status) {
   static_cast<void>(process.make_world(1, CollectiveAlgorithm::kRing));
   return process.finish(status);

@@ -1,3 +1,4 @@
+// Tests of a communicator of one rank that counts what it would send.
 #include "runtime/transport/solo_communicator.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Ranks that a test runs a function on: threads (thread_ranks.cpp), or processes that mpirun
-// started (tests/mpi/process_ranks.cpp).
+// Runs a test function on ranks: threads (thread_ranks.cpp), or processes that mpirun started
+// (tests/mpi/process_ranks.cpp).
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace ptdp {
 inline constexpr std::array kAlgorithms = {CollectiveAlgorithm::kRing,
                                            CollectiveAlgorithm::kOrdered};
 
-/// Ranks that there can be.
+/// Returns the largest number of ranks that a test can have.
 [[nodiscard]] int most_ranks();
 
 /// What a rank of a test is given.
@@ -28,11 +28,11 @@ struct TestRank {
 };
 
 /// Calls `body` on every rank of a world of `size` ranks, and returns when those of this process
-/// are done. Of processes only the first `size` take part, and each sees what its own rank does
-/// alone: what a body expects, it expects in the body.
+/// are done. With processes only the first `size` take part. Each sees only what its own rank does,
+/// so expectations belong in the body.
 void on_ranks(int size, CollectiveAlgorithm algorithm,
               const std::function<void(const TestRank&)>& body);
-/// The same with backends of another kind than a host's.
+/// Calls `body` on every rank of a world of `size` ranks, with backends that `make_backend` makes.
 void on_ranks(int size, CollectiveAlgorithm algorithm,
               const std::function<std::unique_ptr<Backend>()>& make_backend,
               const std::function<void(const TestRank&)>& body);

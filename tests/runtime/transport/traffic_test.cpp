@@ -1,5 +1,5 @@
-// Many ranks at random: messages and collectives of overlapping groups, waits in any order, and the
-// end of all of it at any moment.
+// Tests many ranks at random: messages and collectives of overlapping groups, waits in any order,
+// and an end at any moment.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,18 +16,18 @@ namespace {
 
 constexpr int kNumGroups = 4;
 
-// What happens next, for those whom it concerns; all ranks walk the same list.
+// What happens next for the ranks concerned. All ranks walk the same list of events.
 struct Event {
   enum class Kind : std::uint8_t { kMessage, kAllReduce, kReduceScatter, kAllGather, kBarrier };
   Kind kind = Kind::kMessage;
   int group = 0;
-  int from = 0;  // Ranks of the group.
+  int from = 0;  // rank in the group
   int to = 0;
   std::int64_t size = 0;
 };
 
 struct Traffic {
-  std::array<std::vector<int>, kNumGroups> groups;  // Ranks of the world.
+  std::array<std::vector<int>, kNumGroups> groups;  // ranks of the world
   std::vector<Event> events;
 };
 
@@ -51,7 +51,7 @@ Traffic random_traffic(int ranks, int num_events, unsigned seed) {
     const int size = static_cast<int>(traffic.groups[static_cast<std::size_t>(event.group)].size());
     event.from = below(size);
     event.to = below(size);
-    // Of slices that are copied and of some that are not.
+    // Some sizes have slices that are copied, and some have slices that are not.
     const int magnitude = below(16);
     event.size = magnitude == 0 ? below(60'000) : magnitude < 4 ? below(3000) : below(20);
     traffic.events.push_back(event);
@@ -59,7 +59,7 @@ Traffic random_traffic(int ranks, int num_events, unsigned seed) {
   return traffic;
 }
 
-// Whole numbers, whose sums are exact.
+// Returns whole numbers, whose sums are exact.
 double value_of(std::size_t event, int rank, std::int64_t i) {
   return static_cast<double>(
       (event * 7919 + static_cast<std::size_t>(rank) * 104729 + static_cast<std::size_t>(i) * 31) %
@@ -82,7 +82,7 @@ double sum_of(std::size_t event, int ranks, std::int64_t i) {
   return sum;
 }
 
-// One rank's walk.
+// One rank's walk through the events.
 class Walk {
  public:
   Walk(const Traffic& traffic, Communicator& world) : traffic_(&traffic), random_(world.rank()) {

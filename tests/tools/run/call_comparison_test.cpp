@@ -1,4 +1,4 @@
-// Calls of records made by hand, on a cluster whose links are plain numbers.
+// Tests comparisons of calls from records made by hand, on a cluster whose links are plain numbers.
 #include "tools/run/call_comparison.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,8 @@
 namespace ptdp {
 namespace {
 
-/// Two stages of two replicas and two tensor-parallel ranks, in a node whose GPUs have 100 GB/s.
+/// Returns two stages of two replicas and two tensor-parallel ranks, in a node whose GPUs have 100
+/// GB/s.
 Plan small_plan() {
   Plan plan;
   plan.config = {.tp = 2, .pp = 2, .dp = 2};
@@ -18,7 +19,8 @@ Plan small_plan() {
   return plan;
 }
 
-/// Ranks 0 and 4 are the first of a stage; the others' records are never looked at.
+/// Returns a record in which only ranks 0 and 4, the first of their stages, have steps; no others
+/// are looked at.
 RunRecord small_record() {
   RunRecord record;
   record.ranks.resize(8);
@@ -52,7 +54,7 @@ RunRecord small_record() {
   return record;
 }
 
-// Of units that passes reduce, actions say nothing.
+// If passes reduce units, actions say nothing of it.
 TEST(CompareCalls, TakesTheCallsOfPassesWhereTheyMakeThem) {
   const Plan plan = small_plan();
   RunRecord record = small_record();

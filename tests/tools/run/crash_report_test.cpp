@@ -1,4 +1,4 @@
-// What a process says whose memory faults, and how it ends.
+// Tests what a process says when its memory faults, and how it ends.
 #include "tools/run/crash_report.h"
 
 #include <gtest/gtest.h>

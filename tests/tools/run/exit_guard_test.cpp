@@ -1,4 +1,4 @@
-// A process that is stopped on its way out, and one that is not.
+// Tests the guard of a process that is stopped on its way out, and of one that is not.
 #include "tools/run/exit_guard.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace ptdp {
 namespace {
 
-/// The exit status of a process that calls `body` and exits with 0.
+/// Returns the exit status of a process that calls `body` and exits with 0.
 template <class Body>
 int status_of_process(const Body& body) {
   const pid_t process = ::fork();
@@ -38,7 +38,7 @@ TEST(ExitGuard, LeavesAProcessThatEndsAlone) {
   EXPECT_EQ(status_of_process([] { guard_exit(std::nullopt, "stopped\n"); }), 0);
 }
 
-/// How many descriptors a program has that the process starts once it called `body`.
+/// Returns the number of descriptors of a program that the process starts after it called `body`.
 template <class Body>
 int descriptors_of_started_program(const Body& body) {
   return status_of_process([&] {
@@ -51,7 +51,7 @@ int descriptors_of_started_program(const Body& body) {
   });
 }
 
-// It would keep the guard waiting, which ends with its process.
+// An inherited pipe would keep the guard waiting, which ends with its process.
 TEST(ExitGuard, LeavesNothingToProgramsThatTheProcessStarts) {
   const int usual = descriptors_of_started_program([] {});
   EXPECT_GT(usual, 2);

@@ -1,4 +1,4 @@
-// How processes are to meet, by what started them, what was asked and what the program has.
+// Tests how processes are to meet, depending on the launcher, the flag and the build.
 #include "tools/run/launched_command.h"
 
 #include <fcntl.h>
@@ -141,7 +141,7 @@ class Peer {
     ::waitpid(process_, nullptr, 0);
   }
 
-  /// All that it says of faults, once it has ended.
+  /// Returns all that the process says of faults, once it has ended.
   [[nodiscard]] std::string errors() const {
     std::string all;
     std::array<char, 256> part{};
@@ -180,7 +180,7 @@ TEST(LaunchedCommand, SaysWhoDiedAtTheStart) {
                                ": its process has ended without a word\n");
 }
 
-/// Two processes of one job, of which rank 1 was given one input otherwise; what each says of it.
+/// Runs two processes of one job that differ in one input, if any. Returns what each says of it.
 std::array<std::string, 2> errors_of_differing(std::optional<std::size_t> differing) {
   const int port = listen_on(0).port;
   const auto prepare = [&](JobProcess* process) {

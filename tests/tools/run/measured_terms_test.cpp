@@ -1,4 +1,4 @@
-// Terms of steps whose records are made by hand.
+// Tests the terms of steps whose records are made by hand.
 #include "tools/run/measured_terms.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A rank's step from `spans`, one for each action of its order.
+/// Returns a rank's step from `spans`, one for each action of its order.
 StepRecord step_of(const std::vector<Span>& spans, double matmul, double attention) {
   StepRecord step{.step = {.start = spans.front().start, .end = spans.back().end},
                   .actions = spans};
@@ -23,7 +23,7 @@ StepRecord step_of(const std::vector<Span>& spans, double matmul, double attenti
 
 using enum ActionKind;
 
-/// Two stages, a microbatch.
+/// Returns a schedule of two stages and one microbatch.
 Schedule two_stages() {
   Schedule schedule{.name = "1f1b", .pp = 2};
   schedule.orders = {{{kForward, 0, 0},
@@ -41,8 +41,8 @@ Schedule two_stages() {
   return schedule;
 }
 
-/// Stage 0 computes for 5 s, stage 1 for 3 s; the first waits from 2.5 to 6 for its gradient, the
-/// second from 6.5 to 9 in the norm.
+/// Returns a record in which stage 0 computes for 5 s and stage 1 for 3 s. The first waits from 2.5
+/// to 6 s for its gradient, the second from 6.5 to 9 s in the norm.
 RunRecord two_stages_record() {
   RunRecord record;
   record.ranks.resize(2);
@@ -72,7 +72,7 @@ TEST(MeasureTerms, CountTheNormAsLongAsTheLastToComeTakesForIt) {
   record.ranks[1].steps[0].actions[2] = span(3.5, 25.5);  // stage 1 computes longest by far
   const MeasuredTerms found = measure_terms(two_stages(), {.pp = 2}, record, 0);
   EXPECT_EQ(found.stage, 1);
-  // It waits 3.5 s in the norm, of which the norm itself is 0.5; then the optimizer's 0.5.
+  // Stage 1 waits 3.5 s in the norm, of which the norm itself is 0.5; then the optimizer's 0.5.
   EXPECT_DOUBLE_EQ(found.terms[RunTerm::kOptimizer].value(), 1.0);
 }
 
@@ -85,7 +85,7 @@ TEST(MeasureTerms, TakeTheMedianOfTheSteps) {
   record.ranks[0].steps[2].operations = {4.5, 0.5};
   EXPECT_DOUBLE_EQ(
       measure_terms(two_stages(), {.pp = 2}, record, 0).terms[RunTerm::kMatmul].value(), 4.0);
-  // Without the first step, the mean of the other two.
+  // The mean of the last two steps, without the first.
   EXPECT_DOUBLE_EQ(
       measure_terms(two_stages(), {.pp = 2}, record, 1).terms[RunTerm::kMatmul].value(), 4.25);
 }
@@ -103,7 +103,8 @@ TEST(MeasureTerms, AreOfTheSlowestReplica) {
   EXPECT_DOUBLE_EQ(found.terms[RunTerm::kBubble].value(), 0.0);
 }
 
-// From 1 to 3 behind a pass that ends at 2; from 4 to 5 with nothing beside it.
+// One collective runs from 1 to 3 beside a pass that ends at 2; the other from 4 to 5 with nothing
+// beside it.
 TEST(RankTerms, CountCommunicationAsFarAsNothingIsComputed) {
   const std::vector<Action> order = {
       {kForward, 0, 0}, {kSendForward, 0, 0}, {kReduceGradients, 0, 0}};
@@ -122,7 +123,7 @@ TEST(RankTerms, TellCollectivesOfPassesFromGatheredMessages) {
   EXPECT_DOUBLE_EQ(terms[RunTerm::kMemoryBound].value(), 0.5);  // 4 - 1 - 2 - 0.5
 }
 
-// One that gathers weights or reduces gradients of a sharded unit is data parallelism.
+// A collective that gathers weights or reduces gradients of a sharded unit is data parallelism.
 TEST(RankTerms, TellShardsFromTensorParallelismWithinAPass) {
   StepRecord step = step_of({span(1, 5)}, 1.0, 0.5);
   step.sub_spans = {{.action = 0, .group = CallGroup::kData, .span = span(1, 2.25)},
@@ -133,7 +134,8 @@ TEST(RankTerms, TellShardsFromTensorParallelismWithinAPass) {
   EXPECT_DOUBLE_EQ(terms[RunTerm::kMemoryBound].value(), 0.25);  // 4 - 1.25 - 1 - 1 - 0.5
 }
 
-// From 2 to 4, of which a product takes the first 1.5 s: half a second is waited.
+// The collective runs from 2 to 4, and a product runs beside its first 1.5 s: half a second is
+// waited.
 TEST(RankTerms, CountWhatCollectivesRanBehindAsCompute) {
   StepRecord step = step_of({span(1, 5)}, 2.0, 0.5);
   step.sub_spans = {{.action = 0, .span = span(2, 4), .hidden = Seconds(1.5)}};
@@ -149,7 +151,7 @@ TEST(MeasuredStepTimes, RunFromOneEndToTheNext) {
   EXPECT_EQ(measured_step_times(record), (std::vector<double>{10.0, 2.0}));
 }
 
-/// A run of one rank that was predicted at `predicted` seconds an iteration.
+/// A run of one rank that was predicted to take `predicted` seconds an iteration.
 class Watched {
  public:
   explicit Watched(double predicted) {
@@ -175,7 +177,7 @@ class Watched {
 
   PreparedRun& run() { return run_; }
 
-  /// Steps of one second, all in products.
+  /// Returns the warnings after steps of one second, all in products.
   std::vector<std::string> warnings_of(std::int64_t steps, std::int64_t warm_up) {
     PredictionWatch watch(run_, warm_up, "my run.json");
     std::vector<std::string> said;
@@ -233,7 +235,7 @@ TEST(PredictionWatch, IsAskedWhileAnotherThreadObserves) {
   EXPECT_EQ(watch.warnings(report).size(), 1U);
 }
 
-// Of a step of a second: off by 20 % exactly is near enough.
+// A prediction of a one-second step that is off by exactly 20 % is near enough.
 TEST(PredictionWatch, IsSilentWithinAFifth) {
   for (const double predicted : {0.8, 0.85, 1.19, 1.2}) {
     EXPECT_TRUE(Watched(predicted).warnings_of(30, 2).empty()) << predicted;
@@ -268,7 +270,7 @@ TEST(PredictionWatch, CountsWhatIsNotOfTheRankAsItsBubble) {
   EXPECT_FALSE(watch.finish().has_value()) << "it was said";
 }
 
-// On a process that is not told of the steps the report says it.
+// On a process that does not observe the steps, the report gives the warning.
 TEST(PredictionWatch, WarnsByTheReportWhereItObservedNothing) {
   Watched watched(2.0);
   PredictionWatch watch(watched.run(), /*warm_up=*/2, "run.json");

@@ -1,4 +1,4 @@
-// What a rehearsed rank measured, of records that are made by hand.
+// Tests what a rehearsed rank measured, from records made by hand.
 #include "tools/run/rehearsal_measurement.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,8 @@ TEST(RehearsedMemory, IsWhatWasAllocatedByCategoryAndTheRest) {
 
 using enum ActionKind;
 
-/// The second of two stages, with a microbatch on each of its two virtual ones.
+/// Returns the settings of the second of two pipeline ranks, with a microbatch on each of its two
+/// virtual stages.
 TrainingSettings rehearsed_settings() {
   TrainingSettings settings;
   settings.schedule.pp = 2;
@@ -59,8 +60,8 @@ TrainingSettings rehearsed_settings() {
   return settings;
 }
 
-/// A step whose forward pass on stage 1 takes `forward`, one second of it in a collective that is
-/// half hidden; one that gathered its message ended before.
+/// Returns a step whose forward pass on stage 1 takes `forward` seconds, one of them in a
+/// collective that is half hidden. A collective that gathered the pass's message ended before.
 StepRecord rehearsed_step(double forward, double norm, double matmul) {
   StepRecord step;
   const double begin = 2.0;

@@ -1,5 +1,5 @@
-// Which device a run is on: what is asked for, what the plan is for, what there is. The GPUs are
-// this test's.
+// Tests which device a run is on: what is asked for, what the plan is for, and what there is. The
+// GPUs are made up by this test.
 #include "tools/run/run_device.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ std::vector<Gpu> usable_gpus() {
   return gpus_here;
 }
 
-/// Nothing runs on them.
+/// Stands in for the real function; nothing runs on these GPUs.
 std::unique_ptr<Backend> make_gpu_backend(const GpuUse& /*use*/) {
   return nullptr;
 }
@@ -50,7 +50,7 @@ Plan plan_for(int num_multiprocessors) {
 const Plan kForGpus = plan_for(132);
 const Plan kForHost = plan_for(1);
 
-/// What choosing throws; "" where it does not.
+/// What choosing a device throws; "" if it does not throw.
 struct Refusal {
   std::string message;
   ExitStatus status = ExitStatus::kBug;
@@ -119,7 +119,7 @@ TEST_F(RunDeviceChoice, LetsThreadsShareTheFirstGpu) {
   EXPECT_FALSE(shared_by_threads(RunDevice()).is_gpu());
 }
 
-/// What a check throws; "" where it does not.
+/// Returns the message that a check throws; "" if it does not throw.
 std::string refused(const std::function<void()>& check) {
   try {
     check();
@@ -159,7 +159,7 @@ TEST_F(RunDeviceChoice, RefusesGpusOfAnotherKindUnlessThatIsAllowed) {
   EXPECT_EQ(refused([&] { check_gpu_type(RunDevice(), plan, false); }), "");
 }
 
-/// A plan of so many ranks to a tensor-parallel group, on nodes of so many GPUs.
+/// Returns a plan with tensor-parallel groups of `tp` ranks, on nodes of `gpus_per_node` GPUs.
 Plan plan_of(int tp, int gpus_per_node) {
   Plan plan = plan_for(132);
   plan.config.tp = tp;
@@ -194,14 +194,14 @@ TEST_F(RunDeviceChoice, KeepsTensorParallelGroupsOnAMachine) {
     rank.are_processes = true;
     return refused([&] { check_nccl_placement(four, plan, rank); });
   };
-  // In blocks: ranks 4 to 7 on the second of two machines.
+  // Ranks in blocks: ranks 4 to 7 are on the second of two machines.
   for (int rank = 0; rank < 8; ++rank) {
     EXPECT_EQ(place(plan_of(4, 8), {.rank = rank, .place = rank % 4, .ranks_here = 4}), "");
     EXPECT_EQ(place(plan_of(2, 8), {.rank = rank, .place = rank % 4, .ranks_here = 4}), "");
   }
   EXPECT_THAT(place(plan_of(8, 8), {.rank = 4, .place = 0, .ranks_here = 4}),
               HasSubstr("rank 4 is number 0 of 4 on its machine"));
-  // In turn: rank 1 on the second machine.
+  // Ranks in turn: rank 1 is on the second machine.
   EXPECT_THAT(place(plan_of(2, 8), {.rank = 1, .place = 0, .ranks_here = 4}),
               HasSubstr("--distribution=block"));
   EXPECT_EQ(place(plan_of(1, 8), {.rank = 1, .place = 0, .ranks_here = 4}), "");
@@ -209,7 +209,7 @@ TEST_F(RunDeviceChoice, KeepsTensorParallelGroupsOnAMachine) {
   EXPECT_EQ(place(plan_of(8, 72), {.rank = 4, .place = 0, .ranks_here = 4}), "");
 }
 
-/// Of gpt-tiny on two GPUs of an H200's node.
+/// Returns a plan for gpt-tiny on two GPUs of an H200's node.
 Plan plan_for_two_gpus() {
   return make_plan({shipped_scenario("gpt-tiny", "hgx-h200", "ptdp-cuda"), {.dp = 2}}, /*gpus=*/2,
                    /*memory_headroom=*/0.0, Calibration{});
@@ -225,7 +225,7 @@ class PreparedOnGpus : public RunDeviceChoice {
     over_links.uses_nccl = false;
     over_nccl.uses_nccl = true;
   }
-  /// What preparing it throws; "" where it does not.
+  /// Returns the message that preparing the request throws; "" if it does not throw.
   [[nodiscard]] std::string refusal(const RunRequest& request) const {
     return refused([&] { static_cast<void>(prepare_run(plan, request)); });
   }
@@ -309,7 +309,7 @@ TEST_F(PreparedOnGpus, RefusesRanksThatDoNotFit) {
               AllOf(testing::StartsWith("config: 1 rank needs "), testing::EndsWith(end)));
 }
 
-/// SC21's plan of 1T parameters for 3072 GPUs: 512 microbatches.
+/// Returns SC21's plan of 1T parameters for 3072 GPUs, with 512 microbatches.
 Plan plan_of_many_ranks() {
   return make_plan({selene_2021("1T"),
                     {.tp = 8,

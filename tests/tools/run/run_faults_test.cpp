@@ -1,4 +1,4 @@
-// ptdp-run where something goes wrong: how it ends, what it says, what it leaves behind.
+// Tests of ptdp-run when something goes wrong: how it ends, what it says, what it leaves behind.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -75,7 +75,7 @@ TEST(RunWithAFault, SaysWhatMemoryWasPredictedWhereItDoesNotSuffice) {
   EXPECT_THAT(run.errors, HasSubstr("--recompute"));
 }
 
-/// As a user who may have one process or thread.
+/// Runs the program as a user who may have one process or thread.
 ProgramRun run_as_other_user(const std::string& program,
                              const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {"--reuid",        "61234",   "--regid",     "61234",
@@ -193,7 +193,7 @@ TEST(SavedSteps, AreSafeFromASecondRun) {
   const FaultyRun faulty;
   const std::string directory = faulty.in("checkpoints");
   EXPECT_TRUE(succeeds(faulty.run({"--quiet", "--steps", "3", "--save", directory})));
-  // One that begins anew would leave steps of two runs side by side.
+  // A run that begins anew would leave steps of two runs side by side.
   EXPECT_TRUE(is_refused(faulty.run({"--quiet", "--steps", "1", "--save", directory}),
                          {"--save", "step 3", "--resume"}));
   const std::vector<std::string> goes_on = {"--quiet", "--steps", "4",        "--lr-decay", "3",
@@ -212,7 +212,7 @@ TEST(SavedSteps, AreSafeFromASecondRun) {
        run_program_path().string(), faulty.in("plan.json"), directory, faulty.in("log")});
   EXPECT_EQ(both.status, kOutputFailed);
   EXPECT_THAT(both.errors, HasSubstr("another run saves into"));
-  // Its lock went with it.
+  // The killed run's lock went with it.
   const ProgramRun next =
       faulty.run({"--quiet", "--steps", "5", "--save", directory, "--resume", directory});
   EXPECT_TRUE(ends_with(next, kDone));

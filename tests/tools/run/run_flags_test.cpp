@@ -1,4 +1,4 @@
-// What the flags of ptdp-run ask for, and which values no run can have.
+// Tests of the flags of ptdp-run: what they ask for, and which values no run can have.
 #include "tools/run/run_flags.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ CommandLine run_line(std::vector<std::string> flags) {
   return {static_cast<int>(arguments.size()), arguments.data(), known};
 }
 
-/// As ptdp-run reads them.
+/// Reads a request as ptdp-run does.
 RunRequest run_request(const std::vector<std::string>& flags) {
   const CommandLine line = run_line(flags);
   RunRequest request = parse_request(line);
@@ -144,7 +144,7 @@ TEST(RunRequest, HasEveryFlagInAFieldOfItsOwn) {
   EXPECT_EQ(run_request({"--device", "cpu"}).device, DeviceKind::kCpu);
 }
 
-// Beside each value that no run can have, the last that one can.
+// Each value that no run can have is refused, and the nearest possible value is accepted.
 TEST(RunRequest, RefusesWhatIsBeyondTheBoundsAndTakesTheBounds) {
   struct Row {
     std::vector<std::string> refused;

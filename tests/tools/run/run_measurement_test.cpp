@@ -1,4 +1,4 @@
-// What is reported of ranks whose records are made by hand.
+// Tests the reports of ranks whose records are made by hand.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Two replicas of gpt-tiny on a host.
+/// Returns two replicas of gpt-tiny on a host.
 PreparedRun two_replicas() {
   RunRequest request;
   request.device = DeviceKind::kCpu;
@@ -24,13 +24,13 @@ PreparedRun two_replicas() {
                      request);
 }
 
-/// A step from `start` to `end`, in which every action takes no time at `start` + 1.
+/// Returns a step from `start` to `end`, in which every action takes no time at `start` + 1.
 StepRecord reported_step(const PreparedRun& run, double start, double end) {
   const std::size_t actions = run.settings.schedule.orders.front().size();
   return {.step = span(start, end), .actions = {actions, span(start + 1, start + 1)}};
 }
 
-/// Steps of 4, 2 and 5 seconds; the second rank knows the loss, and ends first.
+/// Returns steps of 4, 2 and 5 seconds; the second rank knows the loss, and ends first.
 RunRecord reported_record(const PreparedRun& run) {
   RunRecord record;
   record.hosts = {"b", "a"};
@@ -81,7 +81,7 @@ TEST(RunReport, IsOfTheStepsBehindTheWarmUpAndOfAllRanks) {
   EXPECT_THAT(report.execution.hosts, ElementsAre("b", "a"));
 }
 
-// One that ended within its warm-up has its last step.
+// A run that ended within its warm-up has its last step measured.
 TEST(RunReport, MeasuresOneStepAtLeast) {
   const PreparedRun run = two_replicas();
   const RunReport report = make_report(run, request_of(9, 8), reported_record(run));
@@ -119,7 +119,8 @@ TEST(RunReport, ShowsBytesOfAStepAndASurplusOfOne) {
   EXPECT_EQ(measured_with(-3), expected - 1);
 }
 
-// Of steps of 2 and 5 seconds behind the warm-up the later in the middle, from its own start on.
+// After the warm-up there are steps of 2 and 5 seconds. The timeline is that of the later one in
+// the middle, from its own start.
 TEST(MeasuredTimeline, IsOfTheMedianStep) {
   const PreparedRun run = two_replicas();
   RunRecord record = reported_record(run);

@@ -1,4 +1,4 @@
-// ptdp-run: what it trains, prints and writes, and what it refuses.
+// Tests of ptdp-run: what it trains, prints, writes and refuses.
 #include <gmock/gmock.h>
 
 #include "tests/support/commands.h"
@@ -143,7 +143,7 @@ TEST(RunPlan, GivesTheSameLossesInEveryLayout) {
   }
 }
 
-// It takes other time and memory than the plan's.
+// A reproducible run takes other time and memory than the plan's.
 TEST(RunPlan, PredictsNothingOfAReproducibleRun) {
   const ProgramRun run = run_text_of(plan_of_four_ranks(), {"--steps", "1", "--reproducible"});
   ASSERT_TRUE(succeeds(run));
@@ -173,7 +173,7 @@ TEST(RunPlan, OverlapsWhatItIsToldAndTrainsTheSame) {
   }
 }
 
-// Which a host's collectives are not; all is what the plan's machine can.
+// A host cannot overlap tensor-parallel collectives; "all" means what the plan's machine can.
 TEST(RunPlan, RefusesToHideTensorParallelismOnAHost) {
   EXPECT_TRUE(is_refused(run_text_of(plan_of_four_ranks(), {"--overlap", "messages,tensor"}),
                          {"ptdp-cpu", "tensor_parallel_overlap", "--overlap"}));
@@ -203,7 +203,7 @@ TEST(RunPlan, CountsTheBytesThatWerePredicted) {
   }
 }
 
-/// Whether products pack as the cost model says, which knows oneDNN with AVX-512.
+/// Whether products pack as the cost model says, which knows only oneDNN with AVX-512.
 bool packs_as_predicted() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512bf16");
@@ -243,7 +243,7 @@ TEST(RunPlan, PredictsPeakMemory) {
   }
 }
 
-// Where scratch is as large as weights.
+// The models are so tiny that scratch memory is as large as weights.
 TEST(RunPlan, PredictsPeakMemoryOfTinyModels) {
   for (const char* recompute : {"none", "selective", "full"}) {
     const std::string plan = plan_of_small({"--gpus", "1", "--recompute", recompute});
@@ -351,7 +351,7 @@ TEST(RunPlan, RunsAnyPlanShrunk) {
   const json document = json::parse(run.output);
   EXPECT_EQ(document["execution"]["ranks"], 32);
   EXPECT_TRUE(document["execution"]["shrunk"]);
-  // The messages that the plan's schedule has: one between neighbours for each microbatch.
+  // The messages that the plan's schedule has: one between neighbors for each microbatch.
   int sends = 0;
   for (const json& action : document["actions"]) {
     if (action["kind"] == "SEND_F") {

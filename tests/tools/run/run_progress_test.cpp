@@ -1,4 +1,4 @@
-// The lines that tell of a training's steps.
+// Tests the lines that tell of a training's steps.
 #include "tools/run/run_progress.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ std::string told_by(const std::function<void()>& tells) {
   return testing::internal::GetCapturedStderr();
 }
 
-/// Four ranks, 8 sequences of 16 tokens an iteration.
+/// Returns a run of four ranks, with 8 sequences of 16 tokens an iteration.
 PreparedRun told_run() {
   PreparedRun run;
   run.settings.global_batch_size = 8;
@@ -25,8 +25,8 @@ PreparedRun told_run() {
   return run;
 }
 
-// Of 4e12 FLOPs a rank does 1e12, in half a second 2 TFLOP/s; 128 tokens in half a second; 2 steps
-// of half a second are left.
+// A rank does 1e12 of 4e12 FLOPs, in half a second 2 TFLOP/s. 128 tokens take half a second; 2
+// steps of half a second are left.
 TEST(RunProgress, TellsOfAStepInFull) {
   const PreparedRun run = told_run();
   Progress progress(run, Flops(4e12));

@@ -1,4 +1,4 @@
-// Processes that one process started, of which one is stopped.
+// Tests how a stopped rank is found among the processes that one process started.
 #include "tools/run/stopped_ranks.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 namespace ptdp {
 namespace {
 
-/// A process that sleeps, with this variable and no other.
+/// Starts a process that sleeps, with this variable and no other, and returns its number.
 pid_t started_with(const char* variable) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
@@ -30,7 +30,7 @@ pid_t started_with(const char* variable) {
   return process;
 }
 
-/// The rank that a process beside them finds, or 99.
+/// Returns the rank that a process beside them finds, or 99.
 int found_beside() {
   const pid_t process = ::fork();
   if (process == 0) {

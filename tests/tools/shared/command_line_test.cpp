@@ -1,3 +1,4 @@
+// Tests of command lines: words, flags, values and their messages.
 #include "tools/shared/command_line.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +21,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// The message of what a call throws.
+/// Returns the message that a call throws.
 template <class Call>
 std::string message_of(const Call& call) {
   try {
@@ -31,7 +32,7 @@ std::string message_of(const Call& call) {
   return "nothing was thrown";
 }
 
-/// Flags of every kind.
+/// Returns flags of every kind.
 boost::program_options::options_description some_flags() {
   boost::program_options::options_description flags("flags");
   auto option = flags.add_options();
@@ -201,8 +202,8 @@ TEST(StandardAnswer, IsTheUsageOrTheVersionWhereOneIsAskedFor) {
 
 constexpr std::size_t kMoreThanThereIs = std::size_t{1} << 62;
 
-/// What a function that does not throw does when an exception passes: it is not caught, and
-/// std::current_exception() does not have it.
+/// Calls std::terminate() while an exception passes, as a noexcept function does. The exception is
+/// not caught, and std::current_exception() does not have it.
 struct EndsWhereAnExceptionPasses {
   EndsWhereAnExceptionPasses() = default;
   EndsWhereAnExceptionPasses(const EndsWhereAnExceptionPasses&) = delete;
@@ -246,7 +247,7 @@ TEST(RunCommand, AbortsWhereAnythingElsePasses) {
         try {
           allocate_too_much();
         } catch (const std::bad_alloc&) {
-          // It was in hand, and is no reason of what follows.
+          // The exception was handled, and is not the reason of what follows.
         }
       }
       []() noexcept { fail_otherwise(); }();

@@ -1,4 +1,4 @@
-// Outputs that would replace an input or could not be written, before any work is done.
+// Tests outputs that would replace an input or could not be written, before any work is done.
 #include "tools/shared/output_files.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What checking them throws; "" where it does not.
+/// Returns the message that checking the files throws; "" if it does not throw.
 std::string complaint_about(const std::vector<NamedFile>& inputs,
                             const std::vector<NamedFile>& outputs) {
   try {
@@ -50,7 +50,7 @@ TEST(OutputFiles, AreNoInputByAnyName) {
     EXPECT_EQ(complaint_about({{"--first", first}, {"--second", second}}, {{"--out", name}}),
               "--out: expected another file than --second, got \"" + name.string() + '"');
   }
-  // Nor one another, also where they are not there yet.
+  // Outputs may not replace one another either, even if they do not exist yet.
   const fs::path made = directory.path() / "made";
   const fs::path again = directory.path() / "below" / ".." / "made";
   EXPECT_EQ(complaint_about(

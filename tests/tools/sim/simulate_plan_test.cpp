@@ -1,4 +1,4 @@
-// ptdp-sim plan.json: what it prints and writes, and what it refuses.
+// Tests of ptdp-sim plan.json: what it prints, writes and refuses.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -13,7 +13,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-/// The plan of gpt-tiny with tp, pp and dp of 2 and eight microbatches.
+/// Returns the plan of gpt-tiny with tp, pp and dp of 2 and eight microbatches.
 std::string plan_of_tiny() {
   const TemporaryDirectory directory;
   const std::string file = (directory.path() / "plan.json").string();
@@ -22,7 +22,7 @@ std::string plan_of_tiny() {
   return content_of(file);
 }
 
-/// It, simulated with these flags.
+/// Runs ptdp-sim on plan_of_tiny() with these flags.
 ProgramRun simulate_tiny(const std::vector<std::string>& flags) {
   static const std::string plan = plan_of_tiny();
   const TemporaryDirectory directory;
@@ -78,8 +78,8 @@ TEST(SimulatePlan, WritesJson) {
   EXPECT_EQ(document["peaks"], json({2, 1}));  // 1F1B holds p − r
 }
 
-/// The plan of gpt-tiny as if another version had made it, which predicted a step `factor` times as
-/// long.
+/// Returns the plan of gpt-tiny as if another version had made it, which predicted a step `factor`
+/// times as long.
 std::string tiny_of_another_version(double factor) {
   nlohmann::ordered_json plan = nlohmann::ordered_json::parse(plan_of_tiny());
   plan["tool_version"] = "0.0.9";
@@ -234,7 +234,7 @@ TEST(SimulatePlan, DrawsAWindow) {
   EXPECT_EQ(run.output.find("\nrank 0 "), std::string::npos);
 }
 
-/// The label of the drawing's last column: "|13.87 ms" behind the last bar of its head.
+/// Returns the label of the drawing's last column: "|13.87 ms" after the last bar of its head.
 std::string drawn_until(const ProgramRun& run) {
   EXPECT_TRUE(succeeds(run));
   const std::size_t head = run.output.find("|0 s ");
@@ -269,7 +269,7 @@ TEST(SimulatePlan, DrawsTheRanksThatAreAskedFor) {
   EXPECT_EQ(drawn("0:1"), std::pair(true, true));
 }
 
-// Without a seed it is 0; without a sigma there is nothing to draw.
+// The seed is 0 unless given; without a sigma there is nothing to draw.
 TEST(SimulatePlan, HasTheSeedOfNoughtUnlessOneIsGiven) {
   EXPECT_EQ(json_of_tiny({"--jitter", "sigma=0.1"}),
             json_of_tiny({"--jitter", "seed=0,sigma=0.1"}));

@@ -1,4 +1,5 @@
-// compare_run.py beside the runtime: checkpoint, data and training as another program sees them.
+// Runs compare_run.py beside the runtime: checkpoint, data and training as another program sees
+// them.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -39,7 +40,8 @@ TrainingTask make_task(const TrainingData& data, const std::filesystem::path& sa
   return task;
 }
 
-/// Runs the script on a checkpoint of a step and all losses from there on; its exit status.
+/// Runs the script on a checkpoint of a step and on all losses from there on; returns its exit
+/// status.
 int compare(const std::filesystem::path& directory, int step, const std::string& data_flag) {
   const std::string command = "OMP_NUM_THREADS=1 " + std::string(kPython) +
                               " " PTDP_SOURCE_DIR "/tests/validation/pytorch/compare_run.py" +

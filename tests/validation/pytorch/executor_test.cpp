@@ -1,4 +1,5 @@
-// The executor's training against the plain loop whose curves are PyTorch's (golden_test.cpp).
+// Compares the executor's training with the plain loop, whose curves are PyTorch's
+// (golden_test.cpp).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,8 +19,8 @@ constexpr int kSteps = 6;
 // Sums in another order.
 constexpr double kRelativeTolerance = 1e-12;
 
-/// Settings of which every number matters: the rate warms up and decays, the moments differ,
-/// weights decay, and every step's gradients are clipped.
+/// Returns settings of which every number matters: the rate warms up and decays, the moments
+/// differ, weights decay, and every step's gradients are clipped.
 TrainingSettings settings_for(const Layout& layout) {
   Job job = small_job();
   job.dropout = 0.0;
@@ -34,7 +35,7 @@ TrainingSettings settings_for(const Layout& layout) {
   return settings;
 }
 
-/// The plain loop's training by the same settings, on one rank.
+/// Trains by the plain loop with the same settings, on one rank.
 TrainingOutcome train_plainly(const TrainingSettings& settings) {
   const TransformerConfig& model = settings.model;
   const TrainingData data =

@@ -1,4 +1,4 @@
-// Losses, gradients and training curves against those of PyTorch (make_golden.py), in f64.
+// Compares losses, gradients and training curves with those of PyTorch (make_golden.py), in f64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ json read_golden(const std::string& name) {
       read_file(PTDP_SOURCE_DIR "/tests/validation/pytorch/golden_" + name + ".json"));
 }
 
-/// The hash of make_golden.py, `mixed`.
+/// Computes the hash `mixed` of make_golden.py.
 std::uint32_t mixed(std::uint64_t number) {
   auto x = static_cast<std::uint32_t>(number);
   x = (x ^ (x >> 16U)) * 0x7FEB352DU;
@@ -38,7 +38,7 @@ std::uint32_t mixed(std::uint64_t number) {
   return x ^ (x >> 16U);
 }
 
-/// FNV-1a, 32 bits.
+/// Computes the 32-bit FNV-1a hash of a name.
 std::uint32_t hash_of(const std::string& name) {
   std::uint32_t value = 0x811C9DC5U;
   for (const char byte : name) {
@@ -87,7 +87,7 @@ TrainingTask task_of(const json& golden) {
   return task;
 }
 
-/// Largest difference over the largest value.
+/// Returns the largest difference over the largest value.
 double relative_difference(const std::vector<double>& found, const std::vector<double>& expected) {
   double difference = found.size() == expected.size() ? 0.0 : INFINITY;
   double largest = 0.0;

@@ -23,8 +23,8 @@ std::vector<double> doubles_of(Backend& backend, const Buffer& buffer) {
   return values;
 }
 
-/// Calls visit(i, element) for every element of a block that is no padding: its place in the block
-/// and its number in the whole.
+/// Calls visit(i, element) for every element of a block that is not padding. `i` is its place in
+/// the block, `element` its number in the whole.
 template <class Visit>
 void for_each_element(const Parameter& parameter, const Visit& visit) {
   const MatrixBlock& block = parameter.block;
@@ -134,7 +134,7 @@ class TrainingRank {
     return shares;
   }
 
-  /// Calls visit(range) for what one collective reduces or gathers of a flat buffer.
+  /// Calls visit(range) for each part of a flat buffer that one collective reduces or gathers.
   template <class Visit>
   void for_each_range(const ParameterStore& store, const Visit& visit) {
     for (int bucket = 0; bucket < layout_.num_buckets; ++bucket) {
@@ -155,7 +155,7 @@ class TrainingRank {
     }
   }
 
-  /// The mean loss over the global batch.
+  /// Runs all microbatches of a step; returns the mean loss over the global batch.
   double run_microbatches(std::int64_t step) {
     const int b = layout_.micro_batch_size;
     const int count = task_.global_batch_size / (b * layout_.dp);
@@ -229,7 +229,7 @@ class TrainingRank {
     }
   }
 
-  /// The norm of all gradients.
+  /// Updates the weights; returns the norm of all gradients.
   double step_weights(std::int64_t step) {
     const Tensor squares(backend_, DataType::kFloat64, 1);
     backend_.fill(squares, 0.0);

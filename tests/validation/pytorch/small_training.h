@@ -1,5 +1,5 @@
-// Trains a small model in any layout on threads, all stages on every rank, from a plain loop: what
-// PyTorch's runs are compared with.
+// Trains a small model in any layout on threads, all stages on every rank, by a plain loop:
+// PyTorch's runs are compared with it.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,17 @@ struct TrainingLayout {
   int dp = 1;
   int num_stages = 1;
   bool sequence_parallel = false;
-  bool shares_table = false;  ///< The last stage uses the table of the first, else has its own.
+  /// Whether the last stage uses the table of the first, instead of its own.
+  bool shares_table = false;
   bool shards_states = false;
   int num_buckets = 1;
   int micro_batch_size = 1;
 };
 [[nodiscard]] std::string to_string(const TrainingLayout& layout);
 
-/// A sample's s + 1 tokens by its number.
+/// Returns a sample's s + 1 tokens by its number.
 using Samples = std::function<std::vector<std::int32_t>(std::int64_t)>;
-/// Initial value of an element of a parameter, by name and number in the whole.
+/// Returns the initial value of an element of a parameter, by name and number in the whole.
 using InitialValue = std::function<double(const std::string& name, std::int64_t element)>;
 
 struct TrainingTask {
@@ -39,7 +40,7 @@ struct TrainingTask {
   DataType type = DataType::kFloat64;
   int global_batch_size = 1;
   Samples samples;
-  InitialValue initial;  ///< Empty: the stages' own.
+  InitialValue initial;  ///< Initial values; empty for the stages' own.
   std::uint64_t seed = 0;
   LearningRateSchedule rates;
   double beta1 = 0.9;
@@ -48,18 +49,20 @@ struct TrainingTask {
   double weight_decay = 0.0;
   double clip = 0.0;
   int num_steps = 0;
-  std::optional<std::filesystem::path> save_to = {};  ///< Where the state after the last step goes.
-  const Checkpoint* resume_from = nullptr;            ///< Where the first step begins.
+  /// Directory for the state after the last step.
+  std::optional<std::filesystem::path> save_to = {};
+  const Checkpoint* resume_from = nullptr;  ///< Checkpoint at which the first step begins.
 };
 
 struct TrainingOutcome {
   std::vector<double> losses;
   std::vector<double> gradient_norms;
-  /// Of the first step, reduced, before clipping; whole matrices. Not where states are sharded.
+  /// Gradients of the first step as whole matrices, reduced, before clipping. Empty if states are
+  /// sharded.
   std::map<std::string, std::vector<double>> gradients;
 };
 
-/// Steps up to num_steps.
+/// Trains up to step `num_steps`.
 [[nodiscard]] TrainingOutcome train(const TrainingTask& task, const TrainingLayout& layout);
 
 }  // namespace ptdp

@@ -1,3 +1,4 @@
+// Tests of the shipped profiles, and of how a profile is found by name or path.
 #include "cost_model/inputs/catalog/catalog.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +25,7 @@ using testing::StartsWith;
 
 constexpr const char* kVariable = "PTDP_PROFILES";
 
-/// Sets or clears PTDP_PROFILES while it lives.
+/// Sets or clears PTDP_PROFILES during its lifetime.
 class ProfilesVariable {
  public:
   explicit ProfilesVariable(const std::optional<std::string>& value) {
@@ -51,7 +52,7 @@ class ProfilesVariable {
   std::optional<std::string> before_;
 };
 
-/// The directories of profiles/ by kind.
+/// A kind of profile with its directory under profiles/.
 struct Kind {
   ProfileKind kind;
   std::string directory;
@@ -64,7 +65,7 @@ std::vector<Kind> kinds() {
           {ProfileKind::kCurve, "curves"}};
 }
 
-/// The catalog of the source tree, whatever the environment says.
+/// Tests of the source tree's catalog, whatever the environment says.
 class ShippedProfiles : public testing::Test {
  private:
   ProfilesVariable unset_{std::nullopt};
@@ -152,7 +153,7 @@ TEST_F(ShippedProfiles, OfClustersNameAStackThatIsThere) {
   }
 }
 
-/// Calls `check` with every shipped value that has describe(), and the name of its profile.
+/// Calls `check` with every shipped value that has describe() and the name of its profile.
 template <class Check>
 void for_every_profile(const Check& check) {
   for (const std::string& name : list_profiles(ProfileKind::kModel)) {

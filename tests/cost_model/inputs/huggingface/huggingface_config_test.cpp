@@ -1,3 +1,4 @@
+// Tests of how a Hugging Face config.json becomes a model, and of what is refused.
 #include "cost_model/inputs/huggingface/huggingface_config.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +28,7 @@ std::string refusal_of(const std::string& text) {
   return message_of([&] { read(text); });
 }
 
-/// The keys of all types but gpt2.
+/// Returns the keys that every model type except gpt2 needs, and `more`.
 std::string config_of(const std::string& type, int layers, int hidden, int heads, int ffn,
                       int vocab, const std::string& more) {
   return R"({"model_type": ")" + type + R"(", "num_hidden_layers": )" + std::to_string(layers) +
@@ -403,7 +404,7 @@ TEST(HuggingFaceConfig, HasTheBiasesOfEachType) {
   struct Row {
     std::string type;
     std::string keys;
-    std::string biases;  ///< all, or of qkv, projection and mlp.
+    std::string biases;  ///< "all", or those of qkv, projection and mlp that have biases.
   };
   const std::string attention = R"("attention_bias": true)";
   const std::string mlp = R"("mlp_bias": true)";
@@ -514,7 +515,7 @@ TEST(HuggingFaceConfig, RefusesLayersThatFollowNoRule) {
   }
 }
 
-// Each width by itself; DeepSeek's q_lora_rank may be null, which is none.
+// Each width is tested by itself. DeepSeek's q_lora_rank may be null, which means none.
 TEST(HuggingFaceConfig, ReadsEachWidthOfLatentAttention) {
   const TransformerConfig model =
       read(config_of("deepseek_v3", 8, 128, 32, 96, 64,
@@ -533,7 +534,7 @@ TEST(HuggingFaceConfig, ReadsEachWidthOfLatentAttention) {
   EXPECT_EQ(usual.v_head_dim, 128);
 }
 
-// A profile of ours has no such key.
+// The project's own model profiles have no such key.
 TEST(HuggingFaceConfig, IsNoProfile) {
   const TemporaryDirectory directory;
   const auto file = directory.file("mine.json", R"({"schema": "ptdp.model/1", "name": "mine",
@@ -543,8 +544,8 @@ TEST(HuggingFaceConfig, IsNoProfile) {
               HasSubstr("\"model_type\": unknown key"));
 }
 
-// A download is a folder; the sequence is no longer than usual, as nobody trains on what a model
-// can be asked at most.
+// A download is a folder. The default sequence is no longer than usual, because nobody trains on
+// the longest sequence that a model can take.
 TEST(HuggingFaceConfig, IsFoundByFileAndByFolder) {
   const TemporaryDirectory directory;
   (void)directory.file("Llama 3/config.json",

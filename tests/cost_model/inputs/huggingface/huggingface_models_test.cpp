@@ -18,7 +18,7 @@ TransformerConfig read_published(const std::string& type, const std::string& key
   return read_huggingface_config(reader);
 }
 
-/// The keys of all types but gpt2 that have no default.
+/// Returns the keys without a default that every model type except gpt2 needs.
 std::string shape(int layers, int hidden, int heads, int ffn, int vocab) {
   return R"("num_hidden_layers": )" + std::to_string(layers) + R"(, "hidden_size": )" +
          std::to_string(hidden) + R"(, "num_attention_heads": )" + std::to_string(heads) +

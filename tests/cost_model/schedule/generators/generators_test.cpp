@@ -1,3 +1,4 @@
+// Tests of all schedule generators, and of the shapes that they refuse.
 #include "cost_model/schedule/generators/generators.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +14,8 @@
 namespace ptdp {
 namespace {
 
-/// Orders of the file that ours must equal, by the names there.
+/// The schedules of the golden file that this project's generators must reproduce exactly: name in
+/// the file to generator.
 const std::map<std::string, std::string> kSameOrders = {{"gpipe", "gpipe"},
                                                         {"1f1b", "1f1b"},
                                                         {"interleaved", "interleaved"},
@@ -46,7 +48,7 @@ TEST(Generators, MakeTheOrdersOfTorchSailAndMegatron) {
   EXPECT_EQ(compared, 18 + 21 + 16 + 20 + 21);
 }
 
-/// All shapes up to these sizes that a generator takes.
+/// Returns all shapes up to these sizes that a generator takes.
 std::vector<ScheduleShape> shapes_of(const ScheduleTraits& generator) {
   std::vector<ScheduleShape> shapes;
   for (const int pp : {1, 2, 3, 4, 5, 7, 8, 11, 16}) {
@@ -270,7 +272,7 @@ TEST(Conflict, NamesTheSizeAndWhatItShouldBe) {
   }
 }
 
-// Each refusal in full, and the size next to it that is taken.
+// Each refusal is compared in full, and the nearest size is accepted.
 TEST(Conflict, SaysWhatWouldBeRight) {
   struct Row {
     const char* name = nullptr;

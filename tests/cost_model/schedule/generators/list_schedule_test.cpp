@@ -1,3 +1,4 @@
+// Tests of list scheduling, by which zb-auto searches.
 #include "cost_model/schedule/generators/list_schedule.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 namespace ptdp {
 namespace {
 
-/// "FIW": what a rank does.
+/// Returns what a rank does as letters: "FIW".
 std::string letters_of(const std::vector<Pass>& passes) {
   std::string text;
   for (const Pass pass : passes) {
@@ -52,7 +53,7 @@ TEST(ListSchedule, OfOneRankFollowsItsChoices) {
   EXPECT_EQ(list(2, {.lead_limit = 2}), "FIFIWFIWW");
 }
 
-/// A shape with what it refers to, and choices of its ranks.
+/// A random shape with what it refers to, and choices of its ranks.
 struct RandomCase {
   SearchedShape sizes;
   std::vector<StageTicks> ticks;

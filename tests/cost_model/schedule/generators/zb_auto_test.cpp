@@ -1,3 +1,4 @@
+// Tests of the searched schedule zb-auto.
 #include "cost_model/schedule/generators/zb_auto.h"
 
 #include <gmock/gmock.h>
@@ -19,8 +20,8 @@
 namespace ptdp {
 namespace {
 
-/// The end of the last action where every rank does its list in order, asked again and again what
-/// it can do next; nothing where it comes to no end.
+/// Returns when the last action ends if every rank does its list in order. It asks each rank again
+/// and again what it can do next. Returns nullopt for a deadlock.
 std::optional<std::int64_t> makespan_of(const Schedule& schedule, const ScheduleShape& shape) {
   const auto ticks = [&](int stage) {
     return shape.ticks.empty() ? StageTicks{} : shape.ticks[shape.ticks.size() == 1 ? 0 : stage];
@@ -79,7 +80,7 @@ SearchedShape searched(const ScheduleShape& shape) {
           .memory_limit = shape.memory_limit.value_or(shape.pp)};
 }
 
-/// Durations of all stages or of each, as different as `least` and `most` let them be.
+/// Returns a shape with random durations from `least` to `most`, for all stages alike or for each.
 ScheduleShape random_shape(int pp, int num_microbatches, int least, int most) {
   ScheduleShape shape{
       .pp = pp, .num_microbatches = num_microbatches, .message_ticks = random_between(0, 4)};
@@ -188,14 +189,14 @@ TEST(ZbAuto, GainsFromUnevenDurations) {
   EXPECT_LT(excess / drawn, 0.005);
 }
 
-/// A list and how many it has of each kind.
+/// A list of actions, and how many of each kind it has.
 struct Partial {
   std::vector<Action> order;
   std::array<int, 3> done = {};
 };
 
-/// Every order of m forward passes, input and weight gradients in which none comes before what it
-/// needs, each kind in the order of microbatches (some best schedule has that).
+/// Returns every order of m forward passes, input and weight gradients in which each action follows
+/// what it needs. Each kind is in the order of microbatches, as it is in some best schedule.
 std::vector<Partial> all_orders(int rank, int m, int limit) {
   constexpr std::array kinds = {ActionKind::kForward, ActionKind::kInputGradient,
                                 ActionKind::kWeightGradient};
@@ -219,7 +220,7 @@ std::vector<Partial> all_orders(int rank, int m, int limit) {
   return orders;
 }
 
-/// The least makespan of all lists of two ranks.
+/// Returns the least makespan of all lists of two ranks.
 std::int64_t least_makespan(const ScheduleShape& shape) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   Schedule schedule{.pp = 2, .num_microbatches = shape.num_microbatches, .orders = {{}, {}}};
@@ -249,8 +250,8 @@ TEST(ZbAuto, IsNearTheBestOfAllOrdersOfTwoRanks) {
   }));
 }
 
-// By hand: with room for a single activation a microbatch has the pipeline to itself, 2·10 + 2·12
-// and the first rank's weight gradient of 8, during which the second one is not needed.
+// By hand: with room for a single activation a microbatch has the pipeline to itself. It takes 2·10
+// + 2·12 and the first rank's weight gradient of 8, during which the second rank is not needed.
 TEST(ZbAuto, RunsOneMicrobatchAfterTheOtherInTheLeastMemory) {
   const ScheduleShape shape{
       .pp = 2, .num_microbatches = 5, .ticks = {{10, 12, 8}}, .memory_limit = 1};

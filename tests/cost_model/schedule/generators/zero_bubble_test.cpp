@@ -1,3 +1,4 @@
+// Tests of the zero-bubble schedules: makespan, bubble and memory.
 #include "cost_model/schedule/generators/zero_bubble.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +28,8 @@ using testing::Le;
 struct Generator {
   Schedule (*generate)(int pp, int num_microbatches) = nullptr;
   int vpp = 1;
-  int (*peak)(int pp, int num_microbatches) = nullptr;  ///< The formula [chunks].
+  /// The formula of the peak memory [chunks].
+  int (*peak)(int pp, int num_microbatches) = nullptr;
 };
 
 const std::map<std::string, Generator>& generators() {
@@ -43,7 +45,7 @@ const std::map<std::string, Generator>& generators() {
   return all;
 }
 
-/// What the table of generators has against a size.
+/// Returns why the table of generators refuses a size.
 std::optional<ShapeConflict> conflict(const std::string& name, int pp, int vpp, int microbatches) {
   return find_schedule(name)->find_conflict(
       {.pp = pp, .vpp = vpp, .num_microbatches = microbatches});
@@ -203,7 +205,8 @@ TEST(ZbH1, HasTheBubbleOfThePaper) {
   }
 }
 
-// The same wherever a weight gradient takes no longer than the other two.
+// The bubble is the paper's whenever a weight gradient takes no longer than each of the other two
+// passes.
 TEST(ZbH1, HasTheBubbleOfThePaperForShortWeightGradients) {
   for (const Durations& each : {Durations{5, 9, 5}, Durations{9, 5, 2}, Durations{1, 20, 1},
                                 Durations{7, 7, 6}, Durations{12, 3, 3}}) {

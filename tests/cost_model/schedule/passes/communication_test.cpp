@@ -1,3 +1,4 @@
+// Tests of the messages, reductions and gathers that are added to a schedule.
 #include "cost_model/schedule/passes/communication.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +24,8 @@ std::string golden_text(const char* file) {
   return read_file(std::string(PTDP_SOURCE_DIR) + "/tests/golden/" + file, 1 << 20);
 }
 
-/// torch's spelling before it called the input gradient I: whole backward passes BW, these B.
+/// Returns the CSV in the spelling that torch used before it called the input gradient I. Whole
+/// backward passes are BW there, and input gradients B.
 std::string in_older_spelling(std::string csv) {
   const auto replace_all = [&](const std::string& kind, const std::string& by) {
     for (std::size_t i = 1; i + 1 < csv.size(); ++i) {
@@ -54,7 +56,8 @@ TEST(Messages, AreReadInBothOfTorchsSpellings) {
   EXPECT_EQ(to_csv(schedule), text);
 }
 
-/// The sweep as torch describes it, with sets instead of tables: what a rank has, by name.
+/// Returns the communication sweep as torch describes it, with sets instead of tables. A set holds,
+/// by name, what a rank has.
 std::vector<std::string> swept(const Schedule& schedule) {
   const int last = num_stages(schedule) - 1;
   std::vector<std::vector<Action>> left = schedule.orders;

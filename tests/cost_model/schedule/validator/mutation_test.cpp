@@ -1,4 +1,5 @@
-// Mutations of valid schedules: whatever is no schedule any more is caught, and nothing else.
+// Mutates valid schedules: the validator must refuse what is no longer a schedule, and nothing
+// else.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +19,8 @@
 namespace ptdp {
 namespace {
 
-/// Draws places and changes; a thousand draws from RapidCheck would shrink for ever.
+/// Draws places and changes. It takes the place of RapidCheck, which would shrink a thousand draws
+/// for ever.
 class Dice {
  public:
   explicit Dice(unsigned seed) : engine_(seed) {}
@@ -31,7 +33,7 @@ class Dice {
   std::mt19937 engine_;
 };
 
-/// Changes a schedule in one place; false where it found none that it could change.
+/// Changes a schedule in one place. Returns false if there is nothing that it could change.
 using Mutation = std::function<bool(Schedule&, Dice&)>;
 
 std::vector<Action>& any_order(Schedule& schedule, Dice& dice) {
@@ -123,7 +125,7 @@ bool pair_or_part(Schedule& schedule, Dice& dice) {
   return true;
 }
 
-/// Two actions of a rank that `are_such` holds for.
+/// Swaps two actions of a rank for which `are_such` holds.
 template <class Predicate>
 bool swap_two(Schedule& schedule, Dice& dice, const Predicate& are_such) {
   std::vector<Action>& order = any_order(schedule, dice);
@@ -144,7 +146,7 @@ bool swap_two(Schedule& schedule, Dice& dice, const Predicate& are_such) {
   return true;
 }
 
-/// Two messages of one kind whose other ends are on one rank.
+/// Swaps two messages of one kind whose other ends are on one rank.
 bool swap_messages(Schedule& schedule, Dice& dice) {
   const auto other_rank = [&](const Action& action) {
     const bool is_next =
@@ -157,7 +159,7 @@ bool swap_messages(Schedule& schedule, Dice& dice) {
   });
 }
 
-/// A result and what takes it on the same rank.
+/// Swaps a result and the action that takes it on the same rank.
 bool swap_dependent(Schedule& schedule, Dice& dice) {
   using enum ActionKind;
   return swap_two(schedule, dice, [](const Action& a, const Action& b) {
@@ -176,7 +178,7 @@ bool swap_dependent(Schedule& schedule, Dice& dice) {
   });
 }
 
-/// Two buckets of a stage, or a bucket and what must come before it or behind it.
+/// Swaps two buckets of a stage, or a bucket and what must come before or after it.
 bool swap_buckets(Schedule& schedule, Dice& dice) {
   using enum ActionKind;
   return swap_two(schedule, dice, [](const Action& a, const Action& b) {
@@ -187,7 +189,7 @@ bool swap_buckets(Schedule& schedule, Dice& dice) {
   });
 }
 
-/// NORM and OPTIMIZER with anything before them.
+/// Swaps NORM or OPTIMIZER with any action before it.
 bool swap_step_end(Schedule& schedule, Dice& dice) {
   return swap_two(schedule, dice, [](const Action& /*a*/, const Action& b) {
     return b.kind == ActionKind::kReduceNorm || b.kind == ActionKind::kOptimizer;
@@ -213,7 +215,8 @@ const std::vector<NamedMutation>& always_wrong() {
   return mutations;
 }
 
-/// Everything that a step can have: then no mutation of the list leaves a smaller valid schedule.
+/// Returns the schedule with everything that a step can have, so that no mutation leaves a smaller
+/// valid schedule.
 Schedule with_everything(const Schedule& schedule, Dice& dice) {
   StepActions step{
       .merges_backward = dice.below(2) == 0, .gathers_parameters = true, .ties_embeddings = true};
@@ -234,7 +237,7 @@ TEST(Mutation, ThatMakesAScheduleWrongIsCaughtWithoutException) {
       for (const NamedMutation& mutation : always_wrong()) {
         for (int repetition = 0; repetition < 4; ++repetition) {
           Schedule mutant = valid;
-          // A pipeline of one rank without its norm is one that has none.
+          // On a single rank a step without its norm is valid, so the mutation means nothing there.
           if (valid.pp > 1 && mutation.mutate(mutant, dice)) {
             RC_LOG() << mutation.name << ":\n" << to_csv(mutant);
             const auto fault = find_fault(mutant);

@@ -1,5 +1,5 @@
-// Whether a schedule is valid, by names, sets and repeated sweeps: to check the validator by other
-// means.
+// Decides by names, sets and repeated sweeps whether a schedule is valid, to check the validator by
+// other means.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class NaiveValidity {
   [[nodiscard]] int holder(int stage, int microbatch) const {
     return ptdp::rank_of(schedule_, Action{ActionKind::kForward, stage, microbatch});
   }
-  /// The stages that a rank holds for any microbatch.
+  /// Returns the stages that a rank holds for any microbatch.
   [[nodiscard]] std::set<int> stages_of(int rank) const {
     std::set<int> stages;
     for (int stage = 0; stage <= last_stage(); ++stage) {
@@ -82,7 +82,7 @@ class NaiveValidity {
     return true;
   }
 
-  /// Fills `turn_`: per rank, the how-manieth single action or pair a name belongs to.
+  /// Fills `turn_`: for each rank, the number of the single action or pair to which a name belongs.
   [[nodiscard]] bool everything_is_there_once() {
     turn_.assign(schedule_.pp, {});
     int turn = 0;
@@ -160,7 +160,7 @@ class NaiveValidity {
     }
   }
 
-  /// The largest bucket of the stage on any rank and one; at least one.
+  /// Returns one more than the largest bucket number of the stage on any rank; at least 1.
   [[nodiscard]] int most_buckets(int stage) const {
     int most = 1;
     for (const auto& order : schedule_.orders) {
@@ -174,7 +174,7 @@ class NaiveValidity {
     return most;
   }
 
-  /// False where both are on the rank and the first does not come in an earlier turn.
+  /// Returns false if both actions are on the rank and `first` does not come in an earlier turn.
   [[nodiscard]] bool precedes(int rank, const std::string& first, const std::string& second) const {
     const auto a = turn_[rank].find(first);
     const auto b = turn_[rank].find(second);
@@ -222,7 +222,8 @@ class NaiveValidity {
     return true;
   }
 
-  /// From each rank to each other one, what is sent (or made) comes (or is used) in that order.
+  /// Whether messages between each pair of ranks are received in the order in which they are sent.
+  /// `way` selects forward or backward messages.
   [[nodiscard]] bool is_fifo(char way) const {
     std::map<std::pair<int, int>, std::pair<Names, Names>> channels;
     const int step = way == 'F' ? 1 : -1;
@@ -250,7 +251,7 @@ class NaiveValidity {
     });
   }
 
-  /// TIED, NORM and OPTIMIZER in this order behind everything else.
+  /// Whether TIED, NORM and OPTIMIZER come in this order after everything else.
   [[nodiscard]] bool ends_hold() const {
     for (const auto& order : schedule_.orders) {
       int phase = 0;
@@ -277,8 +278,8 @@ class NaiveValidity {
     return runs(MessageMode::kBlocking) && runs(MessageMode::kOverlapped);
   }
 
-  /// Takes the front of any lane that can go until none can. What is on the same rank is in order
-  /// already; only inputs by messages, and partners, have to be waited for.
+  /// Runs the actions: takes the front of any lane that can go until none can. What is on the same
+  /// rank is in order already, so only inputs by messages, and partners, are waited for.
   [[nodiscard]] bool runs(MessageMode messages) const {
     std::vector<std::vector<std::vector<Action>>> lanes(
         schedule_.pp, std::vector<std::vector<Action>>(kNumLanes));
@@ -338,7 +339,7 @@ class NaiveValidity {
     return true;
   }
 
-  /// A reduction over ranks takes place when each of them is at it, or behind it.
+  /// Whether each rank of a reduction is at it or has passed it.
   [[nodiscard]] static bool all_are_at(const Action& action,
                                        const std::vector<std::vector<std::vector<Action>>>& lanes) {
     if (action.kind != ActionKind::kReduceTied && action.kind != ActionKind::kReduceNorm) {
@@ -360,7 +361,7 @@ class NaiveValidity {
     return true;
   }
 
-  /// Whether what the action needs from the other lanes of its rank has been done.
+  /// Whether the other lanes of a rank have done what the action needs from them.
   [[nodiscard]] bool all_before_are_done(int rank, const Action& action,
                                          const std::set<std::pair<int, std::string>>& done) const {
     Names needed;
@@ -404,7 +405,7 @@ class NaiveValidity {
   std::vector<std::map<std::string, int>> turn_;
 };
 
-/// Whether it can be executed, by the rules of validator.h.
+/// Whether the schedule can be executed, by the rules of validator.h.
 [[nodiscard]] inline bool is_valid_naively(const Schedule& schedule) {
   return NaiveValidity(schedule).holds();
 }

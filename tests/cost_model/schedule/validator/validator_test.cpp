@@ -1,3 +1,4 @@
+// Tests of the faults that the schedule validator finds.
 #include "cost_model/schedule/validator/validator.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +25,7 @@ std::string fault_of(const Schedule& schedule, std::vector<int> limits = {}) {
   return fault ? fault->message() : "none";
 }
 
-/// The golden schedules and, for sizes that the file lacks, some of ours.
+/// Returns the golden schedules and, for sizes that the golden file lacks, some of this project's.
 std::vector<Schedule> valid_schedules() {
   std::vector<Schedule> schedules;
   for (const GoldenSchedule& golden : golden_schedules()) {
@@ -48,8 +49,8 @@ TEST(Validator, AcceptsEveryGoldenSchedule) {
   }
 }
 
-/// Calls `mutate(order, i)` on every action of a copy of the schedule; where it says that it
-/// changed something, the copy must have a fault that begins as `beginnings` has it.
+/// Calls `mutate(order, i)` on every action of a copy of the schedule. If it says that it changed
+/// something, the copy must have a fault whose text begins with one of `beginnings`.
 template <class Mutate>
 void expect_every_mutation_is_caught(const Mutate& mutate) {
   std::int64_t mutations = 0;
@@ -164,7 +165,7 @@ TEST(Validator, NamesAMissingAction) {
               HasSubstr("rank 1: 1B1 (or 1I1 and 1W1) is missing"));
   EXPECT_THAT(fault_of(schedule_of("0F0,0I0\n")), HasSubstr("rank 0: 0W0 is missing"));
   EXPECT_THAT(fault_of(schedule_of("0F0,0F1,0B0,0W1\n0I1\n")), HasSubstr("expected"));
-  // Far more slots than actions: no table is made of them.
+  // There are far more slots than actions, so the validator must not make a table of them.
   EXPECT_THAT(fault_of(schedule_of("0F0,65535F16777215\n")), HasSubstr("0F1 is missing"));
 }
 
@@ -177,14 +178,14 @@ TEST(Validator, NamesBothEndsOfADeadlock) {
             "rank 1: 1F0 3F0 1F1 3F1 >1B0< 3B0 3B1 1B1  <-- here\n");
 }
 
-/// 1F1B of two ranks and microbatches, complete but for what a test changes.
+/// The first rank's list of 1F1B on two ranks with two microbatches, complete.
 const std::string kFirstRank =
     "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD0,0TIED0,0NORM0,0OPTIMIZER0\n";
 const std::string kSecondRank =
     "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1,1REDUCE_GRAD0,1TIED0,1NORM0,"
     "1OPTIMIZER0\n";
 
-/// The second rank's list with a part of it replaced.
+/// Returns the schedule with a part of the second rank's list replaced.
 Schedule with_second_rank(const std::string& part, const std::string& by) {
   std::string second = kSecondRank;
   return schedule_of(kFirstRank + second.replace(second.find(part), part.size(), by));

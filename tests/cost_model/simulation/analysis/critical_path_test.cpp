@@ -1,3 +1,4 @@
+// Tests of the critical path of a step, and of what a slow rank costs.
 #include "cost_model/simulation/analysis/critical_path.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ CriticalPath path_of(const Schedule& schedule, const StepTimes& times) {
   return critical_path(schedule, times, simulate_step(schedule, times));
 }
 
-/// "0F0 0SEND_F0 ..." in the order of time.
+/// Returns the actions of the path in the order of time: "0F0 0SEND_F0 ...".
 std::string actions_of(const Schedule& schedule, const CriticalPath& path) {
   std::string text;
   for (const PathStep& step : path.steps) {
@@ -117,8 +118,8 @@ TEST(CriticalPath, HasAPassThatGathersSlowDownButDoNotHoldUp) {
   EXPECT_EQ(actions_of(schedule, held_up), "0UNSHARD0 0UNSHARD1 0F0 0B0");
 }
 
-/// Every step of the path starts where the one before ends, but for implied messages; each is part
-/// of an action's span; and the terms add up.
+/// Expects every step of the path to start when the one before ends, except for implied messages.
+/// Each step must be part of an action's span, and the terms must add up.
 void expect_chain(const Schedule& schedule, const StepTimes& times) {
   const Timeline timeline = simulate_step(schedule, times);
   const CriticalPath path = critical_path(schedule, times, timeline);
@@ -167,7 +168,8 @@ TEST(CriticalPath, AddsUpWhereMessagesAreImplied) {
   }));
 }
 
-/// What one rank slower by `factor` does to the step exactly: its time over that without, less 1.
+/// Returns the exact effect of slowing one rank by `factor`: the step's time over that without,
+/// less 1.
 double slowdown_effect(const Schedule& schedule, const StepTimes& times, int rank, double factor) {
   StepTimes slower = times;
   slower.stragglers.push_back({.rank = rank, .factor = factor});
@@ -186,9 +188,9 @@ TEST(Sensitivity, IsTheShareOfARanksComputeOfThePath) {
   EXPECT_DOUBLE_EQ(slowdown_effect(schedule, times, 1, 1.5), 1.5 / 8.0);
 }
 
-// The makespan is a maximum of sums that are linear in a rank's factor, so convex: the slope of a
-// path that is critical lies between the difference quotients on both sides. Where these are equal
-// the path's is neither more nor less.
+// The makespan is a maximum of sums that are linear in a rank's factor, and so convex. The slope of
+// a critical path thus lies between the difference quotients on both sides. If these are equal, the
+// path's slope equals them.
 TEST(Sensitivity, IsTheSlopeOfSimulationsWithTheRankALittleSlowerAndFaster) {
   int num_smooth = 0;
   EXPECT_TRUE(rc::check([&] {

@@ -1,3 +1,4 @@
+// Tests of a rank's memory over a step.
 #include "cost_model/simulation/analysis/memory_profile.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +21,7 @@ StepTimes times_of_memory_tests() {
   return times;
 }
 
-/// "0:5 1:7": time and amount of every sample.
+/// Returns the time and amount of every sample: "0:5 1:7".
 std::string samples_of(const MemoryProfile& profile) {
   std::ostringstream text;
   for (const MemorySample& sample : profile.samples) {

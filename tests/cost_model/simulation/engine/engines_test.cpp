@@ -1,4 +1,4 @@
-// The two engines against each other, for random schedules and durations.
+// Compares the two simulation engines for random schedules and durations.
 #include <gtest/gtest.h>
 
 #include "cost_model/simulation/engine/step_engines.h"
@@ -9,7 +9,7 @@
 namespace ptdp {
 namespace {
 
-/// Both engines on a step in which nothing is shared.
+/// Expects both engines to agree on a step in which no link is shared.
 void expect_same(const Schedule& schedule, const StepTimes& times) {
   std::vector<std::vector<Span>> spans;
   for (const std::vector<Action>& order : schedule.orders) {

@@ -1,3 +1,4 @@
+// Tests of the event queue against a plain search.
 #include "cost_model/simulation/engine/event_queue.h"
 
 #include <gtest/gtest.h>

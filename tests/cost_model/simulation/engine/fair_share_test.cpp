@@ -1,3 +1,4 @@
+// Tests of how transfers share links fairly.
 #include "cost_model/simulation/engine/fair_share.h"
 
 #include <gtest/gtest.h>
@@ -55,8 +56,8 @@ TEST(FairShare, LeavesAloneWhatIsNotConnected) {
   EXPECT_EQ(std::vector<int>(changed.begin(), changed.end()), (std::vector<int>{1, 2}));
 }
 
-/// What makes rates max-min fair (Bertsekas & Gallager, 6.5.2): no link carries more than 1, and
-/// every flow has a link that is full and on which no flow has more.
+/// Expects the conditions of max-min fair rates (Bertsekas & Gallager, 6.5.2). No link carries more
+/// than 1, and every flow has a full link on which no flow has more.
 void expect_max_min(const FairShare& shares, const std::map<int, std::array<int, 2>>& flows) {
   std::map<int, double> load;
   std::map<int, double> most;

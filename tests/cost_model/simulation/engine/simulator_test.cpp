@@ -1,3 +1,4 @@
+// Tests of the simulation of passes alone.
 #include "cost_model/simulation/engine/step_simulator.h"
 
 #include <gmock/gmock.h>
@@ -120,8 +121,8 @@ TEST(Simulator, HasWholeBackwardPassesOfTheirOwnLength) {
             Seconds(3.0));
 }
 
-/// A rank cannot be faster than its work, nor an iteration than one microbatch through all stages
-/// and back; and what makes any stage slower makes no iteration faster.
+/// Expects bounds and monotonicity. A rank is no faster than its work, and an iteration no faster
+/// than one microbatch through all stages and back. Slowing any stage makes no iteration faster.
 void expect_bounded_and_monotone(const Schedule& schedule, std::vector<StageDurations> stages,
                                  const std::string& title) {
   const SimulatedTimes times = simulate(schedule, stages);
@@ -145,7 +146,7 @@ void expect_bounded_and_monotone(const Schedule& schedule, std::vector<StageDura
   EXPECT_GE(simulate(schedule, stages, Seconds(0.1)).makespan() + slack, times.makespan()) << title;
 }
 
-/// Whole numbers from `low` to `high`, the same on every machine.
+/// Draws whole numbers from `low` to `high` that are the same on every machine.
 class Draw {
  public:
   int operator()(int low, int high) {

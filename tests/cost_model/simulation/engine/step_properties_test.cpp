@@ -1,4 +1,4 @@
-// What holds for every complete schedule of a generator, whatever its actions take.
+// Checks properties of every generated complete schedule, for any durations of its actions.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ RandomStep random_large_step() {
   return random_step(kMostRanks, kMostMicrobatches);
 }
 
-/// F and I of every stage and what passes between, of a microbatch.
+/// Returns the time of one microbatch: F and I of every stage, and the messages between.
 Seconds one_microbatch(const RandomStep& step) {
   Seconds path;
   for (int stage = 0; stage < num_stages(step.schedule); ++stage) {
@@ -55,7 +55,7 @@ TEST(StepProperties, NoStepIsFasterThanARanksWorkOrAMicrobatchsPath) {
   }));
 }
 
-/// Every duration that a step rests on.
+/// Returns every duration that a step rests on.
 std::vector<Seconds*> durations_of(StepTimes& times) {
   std::vector<Seconds*> all = {&times.norm};
   for (TransferTime* transfer : {&times.within_node, &times.across_nodes, &times.tied,
@@ -103,7 +103,7 @@ TEST(StepProperties, NothingThatTakesLongerMakesAStepFaster) {
   }));
 }
 
-// Nor is there another result, whichever loop the engine takes.
+// Every loop that the engine may take gives the result of plain passes.
 TEST(StepProperties, OfComputeAloneAreThoseOfPlainPasses) {
   EXPECT_TRUE(rc::check([] {
     RandomStep step = random_large_step();

@@ -1,3 +1,4 @@
+// Tests of the simulation of complete steps, by hand.
 #include "cost_model/simulation/engine/step_simulator.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +19,8 @@
 namespace ptdp {
 namespace {
 
-/// F = 1 s, I = 1 s, W = 1 s, B = 2 s, R = 1 s; messages 0.25 s of latency and 0.5 s of transfer.
+/// Returns times of F = 1 s, I = 1 s, W = 1 s, B = 2 s and R = 1 s; messages have 0.25 s of latency
+/// and 0.5 s of transfer.
 StepTimes unit_times() {
   StepTimes times;
   times.stages = {stage_durations(Seconds(1.0), Seconds(1.0), Seconds(1.0))};
@@ -33,7 +35,7 @@ StepTimes unit_times() {
   return times;
 }
 
-/// "0-1 1-1.75": start and end of every action of a rank.
+/// Returns the start and end of every action of a rank: "0-1 1-1.75".
 std::string spans_of(const Timeline& timeline, int rank) {
   std::ostringstream text;
   for (const Span& span : timeline.spans[rank]) {
@@ -98,9 +100,9 @@ TEST(StepSimulator, LetsNoSenderWaitForItsReceiver) {
   }
 }
 
-// With messages of c that block, a middle rank does F, c, B and c for every microbatch, and filling
-// and draining take (p − 1)(F + c + B + c): the closed form's (m + p − 1)(F + B + 2c), less what
-// the last rank does not send.
+// With messages of c that block, a middle rank does F, c, B and c for every microbatch. Filling and
+// draining take (p − 1)(F + c + B + c). The step is the closed form's (m + p − 1)(F + B + 2c), less
+// what the last rank does not send.
 TEST(StepSimulator, BlocksOneFOneBForTwoMessagesAMicrobatch) {
   for (const int pp : {3, 4, 8}) {
     const int microbatches = 4 * pp;
@@ -193,7 +195,7 @@ TEST(StepSimulator, DrawsJitterThatIsLogNormal) {
   EXPECT_EQ(jitter_factor({.sigma = 0.0, .seed = 8}, 1, 2), 1.0);
 }
 
-/// The generator of https://prng.di.unimi.it/splitmix64.c, which keeps its state.
+/// The splitmix64 generator of https://prng.di.unimi.it/splitmix64.c, with its state.
 class Splitmix64 {
  public:
   explicit Splitmix64(std::uint64_t seed) : state_(seed) {}

@@ -1,3 +1,4 @@
+// Tests of the drawing of a step as text.
 #include "cost_model/simulation/views/drawing.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of the trace of a step.
 #include "cost_model/simulation/views/trace.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +67,7 @@ TEST(Trace, HasAProcessPerRankAndAThreadPerLane) {
                          {{1, 4}, "received from rank 0, forward"}}));
 }
 
-// In microseconds, as the format has it.
+// The trace format counts microseconds.
 TEST(Trace, HasASliceForEveryAction) {
   const auto slices =
       events_of(trace_of(with_messages(), kWithMessages, MessageMode::kOverlapped), "X");
@@ -167,7 +168,7 @@ TEST(Trace, IsWrittenInPieces) {
   EXPECT_LT(longest, 80 * 1024);
 }
 
-// Down and up again, three ranks: the middle one has both of its neighbours' messages.
+// Down and up again, three ranks: the middle one has both of its neighbors' messages.
 TEST(Trace, NamesWhatIsReceivedByItsSenderAndItsWay) {
   const Schedule schedule{.pp = 3,
                           .orders = {parse_order("0F0 0SEND_F0 0RECV_B0 0B0", ""),

@@ -57,7 +57,7 @@ __attribute__((constructor)) void read_settings() {
   settings = read;
 }
 
-/// Whether this call is the one.
+/// Counts a call of this kind. Returns true for the one that fails.
 bool fails(Kind kind) {
   if (settings.kind != kind || !has_begun || calls.fetch_add(1) + 1 != settings.at) {
     return false;

@@ -1,4 +1,5 @@
-// What ranks on GPUs of their own may expect of NCCL beside what every transport does: emulated.
+// Tests what ranks on emulated GPUs of their own may expect of NCCL beyond what every transport
+// does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +23,7 @@ constexpr std::array kTypes = {DataType::kFloat64, DataType::kFloat32, DataType:
                                DataType::kFloat16, DataType::kInt32};
 using Numbers = std::vector<double>;
 
-/// Small whole numbers: exact in every type, as are their sums.
+/// Returns small whole numbers, which are exact in every type, as are their sums.
 Numbers numbers_of(int rank, std::int64_t size) {
   Numbers values;
   for (std::int64_t i = 0; i < size; ++i) {
@@ -47,7 +48,7 @@ Numbers slice_of(const Numbers& values, const Part& part) {
   return {values.begin() + part.first, values.begin() + part.first + part.count};
 }
 
-/// Numbers whose part of this rank is there alone.
+/// Returns numbers of which only this rank's part is set; the others are −1.
 Numbers only_own(const Numbers& values, const Part& part) {
   Numbers result(values.size(), -1.0);
   std::copy_n(values.begin() + part.first, part.count, result.begin() + part.first);

@@ -1,5 +1,5 @@
-// Ranks over NCCL that die, hang or never come (F32, F33), and calls that fail: everybody leaves,
-// and somebody says why.
+// Tests of ranks over NCCL that die, hang or never come (F32, F33), and of calls that fail: all
+// ranks end, and one says why.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class NcclFaults : public testing::Test {
  protected:
   void SetUp() override { emulated_nccl::reset(); }
 
-  /// What the ranks end with.
+  /// Returns the message that the ranks end with.
   static std::string failure_of(const GpuLaunch& launch,
                                 const std::function<void(const GpuRank&)>& body) {
     try {
@@ -38,7 +38,7 @@ class NcclFaults : public testing::Test {
       return std::string("thrown: ") + error.what();
     }
   }
-  /// An all-reduce that a rank sleeps in until its GPU has done it.
+  /// Runs an all-reduce in which a rank sleeps until its GPU has done it.
   static void reduce(const GpuRank& rank) {
     const Tensor x = uploaded(rank.backend, DataType::kFloat32, {1.0, 2.0});
     rank.all.all_reduce(x, Reduction::kSum);

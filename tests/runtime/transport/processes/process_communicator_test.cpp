@@ -1,5 +1,5 @@
-// What messages between processes promise beyond what all transports are tested for: over MPI and
-// over TCP.
+// Tests what messages between processes promise, over MPI and TCP, beyond what all transports are
+// tested for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

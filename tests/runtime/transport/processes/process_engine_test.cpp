@@ -1,4 +1,4 @@
-// What an engine does of itself, over transports that hang or bring what the test says.
+// Tests what an engine does by itself, over transports that hang or bring what the test says.
 #include "runtime/transport/processes/process_engine.h"
 
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 namespace ptdp {
 namespace {
 
-/// One of two processes; telling the other of an abort hangs until release().
+/// The engine of one of two processes. Telling the other of an abort hangs until release().
 class HangingEngine final : public ProcessEngine {
  public:
   HangingEngine() {
@@ -45,7 +45,7 @@ TEST(ProcessEngine, AbortsThoughItsTransportHangs) {
   engine.release();
 }
 
-/// The first of four processes; what the others send comes when the test says so.
+/// The engine of the first of four processes. What the others send comes when the test says so.
 class HandedEngine final : public ProcessEngine {
  public:
   HandedEngine() { set_place({.rank = 0, .size = 4}); }

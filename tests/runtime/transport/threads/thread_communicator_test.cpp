@@ -1,5 +1,5 @@
-// Messages between threads, one step at a time: several ends are driven by one thread, which a send
-// that waited for its receiver would stop.
+// Tests messages between threads, one step at a time. One thread drives several ends, so a send
+// that waited for its receiver would hang.
 #include "runtime/transport/threads/thread_communicator.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A world whose ends are all here.
+// A world of threads, with all its ends on this thread.
 struct Ends {
   explicit Ends(int size) : world(size, CollectiveAlgorithm::kRing) {
     for (int rank = 0; rank < size; ++rank) {
@@ -121,7 +121,7 @@ TEST(ThreadCommunicator, CountsWhatItSends) {
   EXPECT_EQ(ends[1].sent()[CollectiveKind::kSend], 0);
 }
 
-// What `call` throws.
+// Returns the message that `call` throws.
 template <class Call>
 std::string fault_of(const Call& call) {
   try {

@@ -1,4 +1,4 @@
-// Digests of RFC 4231, sections 4.2, 4.3, 4.4 and 4.7.
+// Compares keyed digests with the test cases of RFC 4231, sections 4.2, 4.3, 4.4 and 4.7.
 #include "runtime/transport/processes/tcp/keyed_digest.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Processes that join a meeting over TCP, and strangers that come to it.
+// Processes that join a meeting over TCP, and strangers that connect to it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@
 
 namespace ptdp {
 
-/// A process that joins in a thread of its own, and leaves at once; what it threw, or "".
+/// Joins a meeting in a thread, as a process that leaves at once. The future holds the message that
+/// joining threw; "" without one.
 inline std::future<std::string> joining(const TcpJobOptions& options) {
   return std::async(std::launch::async, [options]() -> std::string {
     try {
@@ -36,7 +37,7 @@ inline TcpJobOptions with_timeout(TcpJobOptions options, double seconds) {
   return options;
 }
 
-/// Connects as soon as somebody listens.
+/// Connects to the port as soon as somebody listens there.
 inline Descriptor connected_to(std::uint16_t port) {
   while (true) {
     PendingConnection pending(resolve("127.0.0.1", port).addresses.at(0));
@@ -52,7 +53,7 @@ inline void say(const Descriptor& socket, const std::string& text) {
             static_cast<ssize_t>(text.size()));
 }
 
-/// The hello of a process that is not this one.
+/// Returns the hello of a process that is not this one.
 inline TcpHello strange_hello(int rank, int size) {
   return {.rank = rank,
           .size = size,
@@ -62,14 +63,14 @@ inline TcpHello strange_hello(int rank, int size) {
           .self = {.host = "old", .machine = "m", .port = 1, .addresses = {}}};
 }
 
-/// A connection that said this.
+/// Returns a connection over which `text` was said.
 inline TcpConnection guest_with(const std::string& text, std::uint16_t port, PacketPool& pool) {
   TcpConnection guest(connected_to(port), pool);
   guest.send_text(text);
   return guest;
 }
 
-/// The next word from the other side; empty where it hung up.
+/// Returns the next word from the other side; empty if that side hung up.
 inline std::string next_word(TcpConnection& connection) {
   while (connection.is_open()) {
     if (std::optional<std::string> text = connection.receive_text(TcpConnection::kMost)) {

@@ -1,5 +1,5 @@
-// What processes say when they meet or call each other: it comes back whole, and nothing else is
-// taken.
+// Tests that what processes say when they meet or call each other is read whole, and that nothing
+// else is accepted.
 #include "runtime/transport/processes/tcp/tcp_hello.h"
 
 #include <gmock/gmock.h>

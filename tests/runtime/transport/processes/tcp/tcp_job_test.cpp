@@ -1,4 +1,5 @@
-// Processes that die, abort or never come, over TCP; strangers that connect to a job.
+// Tests of processes that die, abort or never come, over TCP, and of strangers that connect to a
+// job.
 #include "runtime/transport/processes/tcp/tcp_job.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +26,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A process of its own that joins, sends rank 0 a word and waits until it is killed. To be made
+/// A separate process that joins, sends rank 0 a word and waits until it is killed. It must be made
 /// before there are threads.
 class OtherProcess {
  public:
@@ -58,7 +59,7 @@ class OtherProcess {
   pid_t process_;
 };
 
-/// What `call` throws.
+/// Returns the message that `call` throws.
 template <class Call>
 std::string thrown_by(const Call& call) {
   try {

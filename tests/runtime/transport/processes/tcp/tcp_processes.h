@@ -1,4 +1,4 @@
-// Processes of a job over TCP, as threads of a test.
+// The processes of a job over TCP, as threads of a test.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace ptdp {
 
-/// A port that nobody listens at.
+/// Returns a port at which nobody listens.
 inline std::uint16_t free_port() {
   return listen_on(0).port;
 }
@@ -20,7 +20,7 @@ inline TcpJobOptions tcp_options(int rank, int size, std::uint16_t port) {
   return {.rank = rank, .size = size, .address = "127.0.0.1", .port = port, .job = "test"};
 }
 
-/// A job whose processes all join at once, by rank.
+/// Returns the processes of a job, by rank, which all join at once.
 inline std::vector<std::unique_ptr<JobProcess>> join_all(int size) {
   const std::uint16_t port = free_port();
   std::vector<std::unique_ptr<JobProcess>> processes(static_cast<std::size_t>(size));

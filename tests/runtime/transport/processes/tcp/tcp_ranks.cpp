@@ -1,5 +1,5 @@
-// The processes of a job over TCP as a test's ranks: as threads of the test, each with an engine of
-// its own.
+// Uses the processes of a job over TCP as a test's ranks: as threads of the test, each with an
+// engine of its own.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMostRanks = 4;
 
-/// Joins when a test first needs it, and ends with the tests.
+/// The job of the test program: it joins when a test first needs it, and ends with the tests.
 class Job : public testing::Environment {
  public:
   static Job& instance() {
@@ -52,7 +52,7 @@ class Job : public testing::Environment {
   std::vector<std::unique_ptr<JobProcess>> processes_;
 };
 
-/// gtest asks for them before its tests begin.
+/// Registers the job with gtest before its tests begin.
 const Job* const kJob = &Job::instance();
 
 }  // namespace

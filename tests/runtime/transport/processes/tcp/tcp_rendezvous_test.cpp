@@ -1,4 +1,4 @@
-// Meetings that fail, and strangers that come to them.
+// Tests of meetings that fail, and of strangers that connect to them.
 #include "runtime/transport/processes/tcp/tcp_rendezvous.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Who comes to a meeting and does not belong there ends nothing.
+// Tests that a stranger who connects to a meeting ends nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -73,7 +73,8 @@ TEST(Rendezvous, TurnsAwayASecondProcessOfOneRank) {
               AllOf(HasSubstr("within 1 s: rank 2; "), HasSubstr("two processes are rank 1")));
 }
 
-/// Rank 0 of two as a process of its own, until it is killed. To be made before there are threads.
+/// A separate process that is rank 0 of two until it is killed. It must be made before there are
+/// threads.
 class RankZero {
  public:
   RankZero(std::uint16_t port, int descriptors) : process_(::fork()) {
@@ -113,7 +114,8 @@ TEST(Rendezvous, TakesAProcessThatHungUpAndCameAgain) {
   EXPECT_EQ(next_word(again), kWelcome);
 }
 
-// As above, and the first connection is one whose end was not seen, as of a host that lost power.
+// The first connection is one whose end was not seen, as of a host that lost power. The process
+// comes again, and its last connection counts.
 TEST(Rendezvous, TakesTheLastConnectionOfAProcess) {
   const std::uint16_t port = free_port();
   const RankZero zero(port, 256);
@@ -232,7 +234,8 @@ TEST(Rendezvous, RefusesProcessesOfAnotherJobAndGoesOn) {
   EXPECT_EQ(zero.get(), "");
 }
 
-// One talks nonsense, one much of it, one says nothing, one hangs up, one goes after its hello.
+// Five strangers: one talks nonsense, one much of it, one says nothing, one hangs up, one goes
+// after its hello.
 TEST(Rendezvous, SurvivesStrangers) {
   const std::uint16_t port = free_port();
   auto zero = joining(tcp_options(0, 3, port));
@@ -261,7 +264,7 @@ TEST(Rendezvous, SurvivesStrangers) {
   EXPECT_EQ(joining(tcp_options(2, 3, port)).get(), "");
   EXPECT_EQ(one.get(), "");
   EXPECT_EQ(zero.get(), "");
-  // Both were hung up on.
+  // The meeting hung up on both strangers.
   char byte = 0;
   EXPECT_LE(::recv(browser.get(), &byte, 1, 0), 0);
   EXPECT_LE(::recv(greedy.get(), &byte, 1, 0), 0);

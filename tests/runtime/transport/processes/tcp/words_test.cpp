@@ -1,4 +1,4 @@
-// Fields of a line: taken one by one, and none that is not as expected.
+// Tests that the fields of a line are taken one by one, and that unexpected fields are refused.
 #include "runtime/transport/processes/tcp/words.h"
 
 #include <gtest/gtest.h>
