@@ -16,24 +16,37 @@ std::string shell_line(const MegatronArgument& argument) {
   return line;
 }
 
+/// Returns the attention of TransformerEngine. Its flash attention needs heads of one width and 16
+/// bits; "auto" finds one that runs.
+std::string attention_backend(const Plan& plan) {
+  const StackSpec& stack = plan.scenario.stack;
+  if (stack.attention == "unfused") {
+    return "unfused";
+  }
+  const bool has_flash =
+      !has_latent_attention(plan.scenario.job.model) &&
+      (stack.precision == Precision::kBf16 || stack.precision == Precision::kFp16);
+  return !has_flash ? "auto" : stack.attention == "cudnn" ? "fused" : "flash";
+}
+
 /// Returns the arguments of a run of 20 steps on made-up data, which users replace.
 std::vector<MegatronArgument> run_arguments(const Plan& plan) {
-  const bool is_flash = plan.scenario.stack.attention != "unfused";
   return {{"", "--train-iters", {"20"}},
           {"", "--lr", {"1.0e-4"}},
           {"", "--min-lr", {"1.0e-5"}},
           {"", "--lr-decay-style", {"cosine"}},
           {"", "--clip-grad", {"1.0"}},
           {"", "--weight-decay", {"0.1"}},
-          {"attention", "--attention-backend", {is_flash ? "flash" : "unfused"}},
+          {"attention", "--attention-backend", {attention_backend(plan)}},
           {"", "--eval-iters", {"0"}},
           {"", "--log-interval", {"1"}},
           {"", "--log-throughput"}};
 }
 
 std::vector<std::pair<std::string, std::string>> environment(const Plan& plan) {
+  // No NVTE_*_ATTN: --attention-backend sets them, and refuses others.
   std::vector<std::pair<std::string, std::string>> variables = {
-      {"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}, {"NVTE_FUSED_ATTN", "1"}};
+      {"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}};
   const ParallelConfig& config = plan.config;
   if (config.zero_stage > 1) {
     // Megatron-FSDP's collectives and products are launched side by side: 1 is refused.
@@ -92,11 +105,24 @@ Export megatron_export(const Plan& plan) {
         "Megatron-LM derives the data-parallel size from the number of processes: no flag says "
         "it.");
   }
-  if (plan.scenario.stack.cuda_graphs != CudaGraphs::kNone) {
+  const StackSpec& stack = plan.scenario.stack;
+  if (plan.config.vpp > 1 && plan.config.pp == 2 &&
+      stack.pipeline_overlap == PipelineOverlap::kNever) {
+    result.differences.emplace_back(
+        "The plan's messages between stages wait for compute; interleaving over two ranks needs "
+        "them to overlap.");
+  }
+  if (stack.precision == Precision::kBf16 && stack.gradient_bytes != 4.0 &&
+      !has_bf16_gradients(stack)) {
+    result.differences.push_back(
+        fmt::format("The plan holds {} bytes of gradient per parameter; Megatron-LM holds 4.",
+                    stack.gradient_bytes));
+  }
+  if (stack.cuda_graphs != CudaGraphs::kNone) {
     result.differences.push_back(
         "The plan counts CUDA graphs, which are not switched on here: add --cuda-graph-impl.");
   }
-  if (plan.scenario.stack.expert_dispatch == ExpertDispatch::kHierarchical) {
+  if (stack.expert_dispatch == ExpertDispatch::kHierarchical) {
     result.differences.push_back(
         "The plan counts a hierarchical dispatch of tokens; alltoall is what starts without "
         "DeepEP. "

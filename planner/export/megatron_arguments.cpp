@@ -58,7 +58,9 @@ void add_attention(const TransformerConfig& model, Arguments& arguments) {
       arguments.add("key-value heads", "--num-query-groups", model.num_query_groups);
     }
   }
-  arguments.add_if(model.qk_layernorm, "norms of queries and keys", "--qk-layernorm");
+  // Latent attention always norms its latents; Megatron-Core does so with this flag only.
+  arguments.add_if(model.qk_layernorm || has_latent_attention(model), "norms of queries and keys",
+                   "--qk-layernorm");
   if (has_window(model)) {
     // The window counts the tokens before a token; ours counts the token itself, too.
     arguments.add("window", "--window-size", fmt::format("({},0)", model.window_size - 1));
@@ -86,6 +88,8 @@ void add_experts(const Plan& plan, Arguments& arguments) {
                   model.moe_shared_expert_intermediate_size);
     arguments.add_if(model.moe_shared_expert_gate, "shared experts", "--moe-shared-expert-gate");
   }
+  arguments.add_if(model.moe_router_topk == 1 && !model.moe_router_enable_expert_bias, "router",
+                   "--moe-router-pre-softmax");
   if (model.moe_router_enable_expert_bias) {
     arguments.add("router", "--moe-router-score-function", "sigmoid");
     arguments.add("router", "--moe-router-enable-expert-bias");
@@ -210,15 +214,25 @@ void add_sharding(const Plan& plan, Arguments& arguments) {
 void add_precision(const StackSpec& stack, const ParallelConfig& config, Arguments& arguments) {
   arguments.add_if(stack.precision == Precision::kBf16, "precision", "--bf16");
   arguments.add_if(stack.precision == Precision::kFp16, "precision", "--fp16");
+  arguments.add_if(stack.precision == Precision::kBf16 && has_bf16_gradients(stack),
+                   "gradients in 2 bytes", "--grad-reduce-in-bf16");
   if (const Fp8Recipe* recipe = fp8_recipe(stack)) {
     arguments.add("8 bits", "--fp8-format", recipe->scaling == Fp8Scaling::kMx ? "e4m3" : "hybrid");
     arguments.add("8 bits", "--fp8-recipe", fp8_recipe_name(recipe->scaling));
-    arguments.add_if(recipe->gathers_weights && config.zero_stage > 0, "8 bits",
+    // MX weights are gathered in 16 bits, into the buffer of gradients, and held in 8.
+    const bool is_mx = recipe->scaling == Fp8Scaling::kMx && recipe->has_only_fp8_weights;
+    arguments.add_if((recipe->gathers_weights || is_mx) && config.zero_stage > 0, "8 bits",
                      "--fp8-param-gather");
+    arguments.add_if(is_mx && config.zero_stage == 1, "8 bits",
+                     "--reuse-grad-buf-for-mxfp8-param-ag");
   }
 }
 
 }  // namespace
+
+bool has_bf16_gradients(const StackSpec& stack) {
+  return stack.gradient_bytes == 2.0 && stack.reduced_gradient_bytes == 2.0;
+}
 
 std::string python_list(const std::vector<int>& values) {
   std::string text;
@@ -271,6 +285,9 @@ std::vector<MegatronArgument> megatron_model_arguments(const Plan& plan) {
   arguments.add_if(model.gated_linear_unit, "gated MLP", "--swiglu");
   arguments.add_if(!model.gated_linear_unit && model.activation_func == Activation::kSquaredRelu,
                    "activation", "--squared-relu");
+  arguments.add_if(!model.gated_linear_unit && model.add_bias_linear &&
+                       model.activation_func == Activation::kSquaredRelu,
+                   "activation", "--no-bias-gelu-fusion");
   arguments.add_if(!model.add_bias_linear, "biases", "--disable-bias-linear");
   arguments.add_if(!model.add_bias_linear && model.add_qkv_bias, "biases", "--add-qkv-bias");
   arguments.add_if(model.untied_embeddings, "logits of their own",
@@ -308,95 +325,18 @@ std::vector<MegatronArgument> megatron_plan_arguments(const Plan& plan) {
                        stack.tp_comm_overlap == TpCommOverlap::kUserBuffers && config.tp > 1,
                    "collectives within products", "--tp-comm-overlap");
   add_sharding(plan, arguments);
-  arguments.add_if(config.rank_order == RankOrder::kTpCpEpPpDp, "order of ranks",
-                   "--use-tp-pp-dp-mapping");
+  if (config.rank_order == RankOrder::kTpCpEpPpDp) {
+    arguments.add("order of ranks", "--use-tp-pp-dp-mapping");
+    if (!has_experts(plan.scenario.job.model) && config.cp > 1) {
+      // In this order Megatron-Core demands equal data-parallel sizes of experts and the rest, also
+      // of models without experts, whose expert grid takes tp but not cp (parallel_state.py).
+      arguments.add("order of ranks", "--expert-tensor-parallel-size", config.tp * config.cp);
+    }
+  }
   add_precision(stack, config, arguments);
   arguments.add_if(hides_dispatch(plan.scenario, config), "experts' messages behind compute",
                    "--overlap-moe-expert-parallel-comm");
   return arguments.take();
-}
-
-std::vector<ExportRefusal> megatron_model_refusals(const Plan& plan) {
-  const TransformerConfig& model = plan.scenario.job.model;
-  std::vector<ExportRefusal> refusals;
-  const auto refuse = [&](bool is_so, std::string field, std::string found, std::string instead) {
-    if (is_so) {
-      refusals.push_back({std::move(field), std::move(found), std::move(instead)});
-    }
-  };
-  const bool is_known = model.gated_linear_unit || model.activation_func == Activation::kTanhGelu ||
-                        model.activation_func == Activation::kGelu ||
-                        model.activation_func == Activation::kSquaredRelu;
-  refuse(!is_known, "activation_func",
-         std::string(name_of(model.activation_func, NamedValues<Activation>(kActivationNames))),
-         "gelu, relu2 or a gated MLP");
-  refuse(!model.add_bias_linear && (model.add_projection_bias || model.add_mlp_bias),
-         "add_projection_bias or add_mlp_bias", "true", "biases everywhere, of QKV only, or none");
-  refuse(model.scale_attn_by_inverse_layer_idx, "scale_attn_by_inverse_layer_idx", "true", "false");
-  refuse(!model.scale_attn_weights, "scale_attn_weights", "false", "true");
-  const DropoutRates dropout = dropout_rates(model);
-  refuse(dropout.embedding != dropout.hidden, "dropout_rates.embedding",
-         fmt::format("{}", dropout.embedding),
-         fmt::format("the rate of hidden layers, {}", dropout.hidden));
-  return refusals;
-}
-
-std::vector<ExportRefusal> megatron_plan_refusals(const Plan& plan) {
-  const ParallelConfig& config = plan.config;
-  const TransformerConfig& model = plan.scenario.job.model;
-  const StackSpec& stack = plan.scenario.stack;
-  std::vector<ExportRefusal> refusals;
-  const auto refuse = [&](bool is_so, std::string field, std::string found, std::string instead) {
-    if (is_so) {
-      refusals.push_back({std::move(field), std::move(found), std::move(instead)});
-    }
-  };
-  refuse(
-      config.schedule != ScheduleKind::kOneFOneB && config.schedule != ScheduleKind::kInterleaved,
-      "schedule", spelled(config.schedule), "1f1b or interleaved");
-  refuse(stack.precision == Precision::kFp64, "precision", "fp64", "bf16, fp16 or fp32");
-  refuse(fp8_recipe(stack) != nullptr && stack.precision == Precision::kFp16, "precision",
-         "fp16 with linear layers in 8 bits", "bf16 with them");
-  const std::vector<int>& layers = plan.schedule.layers_per_stage;
-  const int fewest = *std::ranges::min_element(layers);
-  if (repeats(config.recompute) == Repeats::kLayer && config.recomputes_by_layers()) {
-    refuse(config.recompute_method == RecomputeMethod::kEvery, "recompute_method", "every",
-           "block or uniform");
-    refuse(config.recompute_num_layers > fewest, "recompute_num_layers",
-           std::to_string(config.recompute_num_layers),
-           fmt::format("at most the {} layers of the smallest virtual stage", fewest));
-  }
-  refuse(repeats(config.recompute) == Repeats::kModules &&
-             config.recompute_modules.has(RecomputeModule::kEverySecondProduct),
-         "recompute_modules", "op",
-         "core_attn, moe_act, layernorm, mla_up_proj, mlp, moe or "
-         "shared_experts");
-  refuse(config.zero_stage > 1 && config.pp > 1, "zero_stage", std::to_string(config.zero_stage),
-         "0 or 1 with a pipeline");
-  refuse(config.zero_stage > 1 && config.dp_replicate > 1, "dp_replicate",
-         std::to_string(config.dp_replicate), "1 with Megatron-FSDP");
-  refuse(config.zero_stage == 3 && !config.reshard_after_forward, "reshard_after_forward", "false",
-         "true");
-  refuse(config.zero_stage == 0 && config.dp_replicate > 1, "dp_replicate",
-         std::to_string(config.dp_replicate), "1 without ZeRO");
-  refuse(config.zero_stage > 1 && config.rank_order == RankOrder::kTpCpEpPpDp, "rank_order",
-         spelled(config.rank_order), "tp-cp-ep-dp-pp with Megatron-FSDP");
-  refuse(offloads_activations(config.offload) &&
-             (config.pp > 1 || repeats(config.recompute) != Repeats::kNothing),
-         "offload", spelled(config.offload), "no activations with a pipeline or recomputation");
-  refuse(config.vpp > 1 && plan.schedule.microbatch_group_size < config.pp,
-         "schedule.microbatch_group_size", std::to_string(plan.schedule.microbatch_group_size),
-         fmt::format("at least pp, {}", config.pp));
-  refuse(has_experts(model) && config.tp > 1 && !config.sequence_parallel, "sequence_parallel",
-         "false", "true with experts and tp > 1");
-  const std::int64_t world = config.world_size();
-  const std::int64_t expert_ranks = std::int64_t{1} * config.etp * config.ep * config.pp;
-  refuse(has_experts(model) && world % expert_ranks != 0, "ep and etp",
-         fmt::format("{} and {}", config.ep, config.etp),
-         fmt::format("etp*ep*pp dividing the {} GPUs", world));
-  refuse(config.cp > 1 && model.seq_length % (2 * config.cp) != 0, "cp", std::to_string(config.cp),
-         fmt::format("2*cp dividing the sequence of {}", model.seq_length));
-  return refusals;
 }
 
 }  // namespace ptdp

@@ -26,8 +26,8 @@ struct MegatronArgument {
 [[nodiscard]] std::vector<ExportRefusal> megatron_model_refusals(const Plan& plan);
 /// Returns what of the plan's configuration Megatron-Core cannot run. It includes what its parser
 /// accepts although training fails or differs: more recomputed layers than a chunk has, groups of
-/// microbatches below pp, experts that do not divide the ranks, experts and tensor parallelism
-/// without sequence parallelism (moe_layer.py).
+/// microbatches that interleaving refuses (schedules.py), experts that do not divide the ranks,
+/// experts and tensor parallelism without sequence parallelism (moe_layer.py).
 [[nodiscard]] std::vector<ExportRefusal> megatron_plan_refusals(const Plan& plan);
 
 /// Returns a pipeline layout string, such as "Et*7|(t*9|)*2t*7L": E is the embedding, t a layer, m
@@ -35,6 +35,9 @@ struct MegatronArgument {
 [[nodiscard]] std::string megatron_layout(const Plan& plan);
 /// Returns whether stages differ in their layers, so that only a layout string says them.
 [[nodiscard]] bool needs_megatron_layout(const Plan& plan);
+
+/// Returns whether gradients are held and reduced in 2 bytes, as --grad-reduce-in-bf16 does.
+[[nodiscard]] bool has_bf16_gradients(const StackSpec& stack);
 
 /// Returns a list per layer as Python that Megatron-LM evaluates: "([0]*3+[1]*58)".
 [[nodiscard]] std::string python_list(const std::vector<int>& values);
