@@ -1,0 +1,98 @@
+"""tools/check-exports: random plans, exported, through the frameworks' own parsers. --help shows the
+rest."""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from environment import PACKAGES, Missing, make_environment
+from plans import Lottery, NoProgram
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+DONE, BAD_USAGE, FAULTS = 0, 2, 6
+HERE = pathlib.Path(__file__).resolve().parent
+# Exporters whose framework's parser is called by a file here: megatron-bridge by megatron_bridge.py.
+FRAMEWORKS = [name for name in PACKAGES if (HERE / (name.replace("-", "_") + ".py")).exists()]
+
+
+def tell(text):
+    print(f"check-exports: {text}", flush=True)
+
+
+def parse(words):
+    parser = argparse.ArgumentParser(
+        prog="check-exports", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Makes random plans with ptdp-plan, exports them, and reads the files with the\n"
+                    f"frameworks' own parsers: {' '.join(FRAMEWORKS)}.\n"
+                    "Demanded of each: what we write is accepted, and says what the plan says.\n"
+                    "Skipped where there is no Python 3.12 (PTDP_PYTHON names another one).",
+        epilog="exit status: 0 all right, or skipped; 6 a parser disagrees; 2 bad usage")
+    parser.add_argument("build", nargs="?", type=pathlib.Path, default=ROOT / "build/release",
+                        help="the build to try (default: build/release)")
+    parser.add_argument("--framework", action="append", choices=FRAMEWORKS, metavar="NAME",
+                        help="only this one; can be given several times")
+    parser.add_argument("--plans", type=int, default=100, help="how many to draw (default: 100)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--environment", type=pathlib.Path, metavar="DIR",
+                        help="a virtual environment that has the packages")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR",
+                        help="leave plans and exports here")
+    return parser.parse_args(words)
+
+
+def check(framework, python, plans):
+    """Starts the framework's parser on every plan that it can run; returns the faults."""
+    start = time.monotonic()
+    done = subprocess.run([python, "-B", HERE / "parsers.py", framework,
+                           plans], stdout=subprocess.PIPE, text=True, check=False,
+                          env=os.environ | {"PYTHONWARNINGS": "ignore"})
+    results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"plan"')]
+    faults = [result for result in results if result["fault"]]
+    tell(f"{framework}: {len(results) - len(faults)} of {len(results)} exports right "
+         f"({time.monotonic() - start:.0f} s)")
+    if done.returncode != 0:
+        tell(f"{framework}: the process ended with status {done.returncode}")
+    for fault in faults:
+        tell(f"{framework}: {fault['plan']}: {fault['fault']}")
+    return len(faults) + (done.returncode != 0) + (not results)
+
+
+def main(words):
+    arguments = parse(words)
+    chosen = arguments.framework or FRAMEWORKS
+    try:
+        python = make_environment(ROOT, arguments.environment, chosen, tell)
+    except Missing as reason:
+        tell(f"skipped: {reason}")
+        return DONE
+    directory = arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="check-exports-"))
+    try:
+        lottery = Lottery(ROOT, arguments.build.resolve(), arguments.seed)
+        lottery.write_parameters(directory)
+        start = time.monotonic()
+        refusals = collections.Counter()
+        for number in range(arguments.plans):
+            refusals.update(lottery.draw(directory / f"{number:04}"))
+        tell(f"{arguments.plans} plans of {lottery.num_asked} searches "
+             f"({time.monotonic() - start:.0f} s)")
+        for refusal, count in sorted(refusals.items()):
+            tell(f"refused {count} times: {refusal}")
+        faults = sum(check(name, python, directory) for name in chosen)
+        return FAULTS if faults else DONE
+    except NoProgram as missing:
+        tell(str(missing))
+        return BAD_USAGE
+    finally:
+        if not arguments.keep:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
