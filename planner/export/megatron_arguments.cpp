@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include "cost_model/inputs/config_fields.h"
-#include "cost_model/inputs/rank_grid.h"
-#include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/layer/expert_layer.h"
 
 namespace ptdp {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "cost_model/inputs/config_fields.h"
-#include "cost_model/inputs/rank_sizes.h"
+#include "cost_model/inputs/rank_grid.h"
 #include "cost_model/layer/expert_layer.h"
 #include "planner/export/megatron_arguments.h"
 
@@ -114,6 +114,8 @@ std::vector<ExportRefusal> megatron_plan_refusals(const Plan& plan) {
          "false", "true with experts and tp > 1");
   refuse(has_experts(model) && model.add_bias_linear && config.etp > 1, "etp",
          std::to_string(config.etp), "1 with biases in experts");
+  refuse(has_experts(model) && !places_experts(config), "rank_order", spelled(config.rank_order),
+         "tp-cp-ep-dp-pp where experts have other numbers of replicas than the rest");
   const std::int64_t world = config.world_size();
   const std::int64_t expert_ranks = std::int64_t{1} * config.etp * config.ep * config.pp;
   refuse(has_experts(model) && world % expert_ranks != 0, "ep and etp",

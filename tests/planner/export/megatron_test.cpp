@@ -264,6 +264,11 @@ TEST(MegatronRefusals, NameWhatAPipelineCannotRun) {
       {"sequence_parallel", [](Plan& p) { p.config.sequence_parallel = false; }},
       {"offload", [](Plan& p) { p.config.offload = Offload::kActivations; }},
       {"ep and etp", [](Plan& p) { p.config.etp = 5; }},
+      {"rank_order",
+       [](Plan& p) {
+         p.config.etp = 2;
+         p.config.rank_order = RankOrder::kTpCpEpPpDp;
+       }},
       {"etp",
        [](Plan& p) {
          p.config.etp = 2;
