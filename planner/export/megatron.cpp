@@ -1,6 +1,7 @@
 // Megatron-LM: arguments of pretrain_gpt.py and a script that starts it.
 #include <fmt/format.h>
 
+#include "cost_model/iteration/step_builder.h"
 #include "planner/export/launch_script.h"
 #include "planner/export/megatron_arguments.h"
 
@@ -16,19 +17,6 @@ std::string shell_line(const MegatronArgument& argument) {
   return line;
 }
 
-/// Returns the attention of TransformerEngine. Its flash attention needs heads of one width and 16
-/// bits; "auto" finds one that runs.
-std::string attention_backend(const Plan& plan) {
-  const StackSpec& stack = plan.scenario.stack;
-  if (stack.attention == "unfused") {
-    return "unfused";
-  }
-  const bool has_flash =
-      !has_latent_attention(plan.scenario.job.model) &&
-      (stack.precision == Precision::kBf16 || stack.precision == Precision::kFp16);
-  return !has_flash ? "auto" : stack.attention == "cudnn" ? "fused" : "flash";
-}
-
 /// Returns the arguments of a run of 20 steps on made-up data, which users replace.
 std::vector<MegatronArgument> run_arguments(const Plan& plan) {
   return {{"", "--train-iters", {"20"}},
@@ -37,26 +25,10 @@ std::vector<MegatronArgument> run_arguments(const Plan& plan) {
           {"", "--lr-decay-style", {"cosine"}},
           {"", "--clip-grad", {"1.0"}},
           {"", "--weight-decay", {"0.1"}},
-          {"attention", "--attention-backend", {attention_backend(plan)}},
+          {"attention", "--attention-backend", {megatron_attention_backend(plan)}},
           {"", "--eval-iters", {"0"}},
           {"", "--log-interval", {"1"}},
           {"", "--log-throughput"}};
-}
-
-std::vector<std::pair<std::string, std::string>> environment(const Plan& plan) {
-  // No NVTE_*_ATTN: --attention-backend sets them, and refuses others.
-  std::vector<std::pair<std::string, std::string>> variables = {
-      {"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}};
-  const ParallelConfig& config = plan.config;
-  if (config.zero_stage > 1) {
-    // Megatron-FSDP's collectives and products are launched side by side: 1 is refused.
-    variables.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "8");
-  } else if (has_blackwell(plan)) {
-    variables.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "32");
-  } else if (config.tp > 1 || config.cp > 1) {
-    variables.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
-  }
-  return variables;
 }
 
 }  // namespace
@@ -69,6 +41,46 @@ std::vector<ExportRefusal> megatron_refusals(const Plan& plan) {
   return refusals;
 }
 
+std::vector<std::string> megatron_differences(const Plan& plan) {
+  std::vector<std::string> differences;
+  const TransformerConfig& model = plan.scenario.job.model;
+  const StackSpec& stack = plan.scenario.stack;
+  if (model.vocab_size % (128 * plan.config.tp) != 0) {
+    differences.push_back(fmt::format(
+        "Megatron pads the vocabulary of {} to a multiple of 128 times tp; so does the plan.",
+        model.vocab_size));
+  }
+  if (plan.config.dp > 1 || plan.config.cp > 1) {
+    differences.emplace_back(
+        "Megatron derives the data-parallel size from the number of processes: no flag says it.");
+  }
+  if (plan.config.pp > 1 && megatron_overlaps_messages(plan) !=
+                                (message_mode(stack, plan.config) == MessageMode::kOverlapped)) {
+    differences.emplace_back(
+        megatron_overlaps_messages(plan)
+            ? "The plan counts messages between pipeline ranks that wait for compute; interleaving "
+              "over two ranks overlaps them."
+            : "The plan counts messages between pipeline ranks beside compute; 1f1b waits for "
+              "them.");
+  }
+  if (stack.precision == Precision::kBf16 && stack.gradient_bytes != 4.0 &&
+      !has_bf16_gradients(stack)) {
+    differences.push_back(
+        fmt::format("The plan holds {} bytes of gradient per parameter; Megatron-LM holds 4.",
+                    stack.gradient_bytes));
+  }
+  if (stack.cuda_graphs != CudaGraphs::kNone) {
+    differences.emplace_back(
+        "The plan counts CUDA graphs, which are not switched on here: see cuda_graph_impl.");
+  }
+  if (stack.expert_dispatch == ExpertDispatch::kHierarchical) {
+    differences.emplace_back(
+        "The plan counts a hierarchical dispatch of tokens; alltoall is what starts without "
+        "DeepEP. With it: dispatcher type flex, with the flex dispatcher's backend deepep.");
+  }
+  return differences;
+}
+
 Export megatron_export(const Plan& plan) {
   Export result;
   LaunchScript script{
@@ -78,7 +90,7 @@ Export megatron_export(const Plan& plan) {
                     {"DATA_ARGS", "--mock-data --tokenizer-type NullTokenizer",
                      "or --data-path PREFIX --tokenizer-model FILE"},
                     {"CHECKPOINT_ARGS", "", "e.g. --save DIR --load DIR --save-interval 100"}},
-      .environment = environment(plan),
+      .environment = megatron_environment(plan),
       .lines = {"\"$MEGATRON_DIR/pretrain_gpt.py\""}};
   std::string arguments_text;
   for (const auto& list :
@@ -94,40 +106,7 @@ Export megatron_export(const Plan& plan) {
   }
   script.lines.emplace_back("$DATA_ARGS $CHECKPOINT_ARGS");
   result.files = {{"launch.sh", launch_script(plan, script)}, {"arguments.txt", arguments_text}};
-  const TransformerConfig& model = plan.scenario.job.model;
-  if (model.vocab_size % (128 * plan.config.tp) != 0) {
-    result.differences.push_back(fmt::format(
-        "Megatron-LM pads the vocabulary of {} to a multiple of 128 times tp; so does the plan.",
-        model.vocab_size));
-  }
-  if (plan.config.dp > 1 || plan.config.cp > 1) {
-    result.differences.push_back(
-        "Megatron-LM derives the data-parallel size from the number of processes: no flag says "
-        "it.");
-  }
-  const StackSpec& stack = plan.scenario.stack;
-  if (plan.config.vpp > 1 && plan.config.pp == 2 &&
-      stack.pipeline_overlap == PipelineOverlap::kNever) {
-    result.differences.emplace_back(
-        "The plan's messages between stages wait for compute; interleaving over two ranks needs "
-        "them to overlap.");
-  }
-  if (stack.precision == Precision::kBf16 && stack.gradient_bytes != 4.0 &&
-      !has_bf16_gradients(stack)) {
-    result.differences.push_back(
-        fmt::format("The plan holds {} bytes of gradient per parameter; Megatron-LM holds 4.",
-                    stack.gradient_bytes));
-  }
-  if (stack.cuda_graphs != CudaGraphs::kNone) {
-    result.differences.push_back(
-        "The plan counts CUDA graphs, which are not switched on here: add --cuda-graph-impl.");
-  }
-  if (stack.expert_dispatch == ExpertDispatch::kHierarchical) {
-    result.differences.push_back(
-        "The plan counts a hierarchical dispatch of tokens; alltoall is what starts without "
-        "DeepEP. "
-        "With it: --moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep.");
-  }
+  result.differences = megatron_differences(plan);
   result.checks = {
       fmt::format("The log's first lines say `data-parallel size: {}`.", plan.config.dp),
       fmt::format("`elapsed time per iteration (ms)` settles near {:.0f} after a few iterations.",

@@ -134,7 +134,6 @@ std::string_view fp8_recipe_name(Fp8Scaling scaling) {
 
 void add_schedule(const Plan& plan, Arguments& arguments) {
   const ParallelConfig& config = plan.config;
-  const StackSpec& stack = plan.scenario.stack;
   if (needs_megatron_layout(plan)) {
     arguments.add("layers per stage", "--pipeline-model-parallel-layout", megatron_layout(plan));
   } else if (config.vpp > 1) {
@@ -145,9 +144,8 @@ void add_schedule(const Plan& plan, Arguments& arguments) {
       arguments.add("group of microbatches", "--microbatch-group-size-per-virtual-pipeline-stage",
                     plan.schedule.microbatch_group_size);
     }
-    // Interleaving over two ranks needs the overlap: two messages between them are under way.
-    arguments.add_if(stack.pipeline_overlap == PipelineOverlap::kNever && config.pp > 2,
-                     "messages wait for compute", "--no-overlap-p2p-communication");
+    arguments.add_if(!megatron_overlaps_messages(plan), "messages wait for compute",
+                     "--no-overlap-p2p-communication");
   }
 }
 
@@ -242,6 +240,37 @@ std::string python_list(const std::vector<int>& values) {
     i = end;
   }
   return "(" + text + ")";
+}
+
+std::string megatron_attention_backend(const Plan& plan) {
+  const StackSpec& stack = plan.scenario.stack;
+  if (stack.attention == "unfused") {
+    return "unfused";
+  }
+  const bool has_flash =
+      !has_latent_attention(plan.scenario.job.model) &&
+      (stack.precision == Precision::kBf16 || stack.precision == Precision::kFp16);
+  return !has_flash ? "auto" : stack.attention == "cudnn" ? "fused" : "flash";
+}
+
+bool megatron_overlaps_messages(const Plan& plan) {
+  return plan.config.vpp > 1 && (plan.config.pp == 2 || plan.scenario.stack.pipeline_overlap >=
+                                                            PipelineOverlap::kInterleaved);
+}
+
+std::vector<std::pair<std::string, std::string>> megatron_environment(const Plan& plan) {
+  std::vector<std::pair<std::string, std::string>> variables = {
+      {"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}};
+  const ParallelConfig& config = plan.config;
+  if (config.zero_stage > 1) {
+    // Megatron-FSDP's collectives and products are launched side by side: 1 is refused.
+    variables.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "8");
+  } else if (has_blackwell(plan)) {
+    variables.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+  } else if (config.tp > 1 || config.cp > 1) {
+    variables.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  }
+  return variables;
 }
 
 bool needs_megatron_layout(const Plan& plan) {

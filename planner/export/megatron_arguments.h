@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/export/exporter.h"
@@ -21,6 +22,20 @@ struct MegatronArgument {
 /// Returns degrees, batch, schedule, recomputation, sharding, precision, overlap and offloading as
 /// arguments. Source: as megatron_model_arguments().
 [[nodiscard]] std::vector<MegatronArgument> megatron_plan_arguments(const Plan& plan);
+
+/// Returns Megatron-Core's name of the plan's attention kernel: "unfused", "fused" for cuDNN,
+/// "flash", or "auto" for latent attention, whose heads of two widths not every kernel takes.
+[[nodiscard]] std::string megatron_attention_backend(const Plan& plan);
+/// Returns whether messages between pipeline ranks run beside compute in Megatron-Core. It does so
+/// in interleaved schedules only, and over two ranks always: two messages are under way there.
+[[nodiscard]] bool megatron_overlaps_messages(const Plan& plan);
+/// Returns environment variables of every process, with their values. NVTE_FLASH_ATTN and its like
+/// are not among them: Megatron-Core sets them by its attention backend, and refuses others.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> megatron_environment(
+    const Plan& plan);
+
+/// Returns sentences that say what Megatron-Core does differently from what the plan costs.
+[[nodiscard]] std::vector<std::string> megatron_differences(const Plan& plan);
 
 /// Returns what of the plan's model no Megatron flag expresses.
 [[nodiscard]] std::vector<ExportRefusal> megatron_model_refusals(const Plan& plan);

@@ -114,7 +114,11 @@ std::vector<ExportRefusal> megatron_plan_refusals(const Plan& plan) {
          "false", "true with experts and tp > 1");
   refuse(has_experts(model) && model.add_bias_linear && config.etp > 1, "etp",
          std::to_string(config.etp), "1 with biases in experts");
-  refuse(has_experts(model) && !places_experts(config), "rank_order", spelled(config.rank_order),
+  // Megatron-Core makes groups of experts in dense models, too, with etp = tp and ep = 1.
+  const int expert_group = has_experts(model) ? config.etp * config.ep : config.tp;
+  refuse(config.rank_order == RankOrder::kTpCpEpPpDp && config.pp > 1 &&
+             expert_group != config.tp * config.cp,
+         "rank_order", spelled(config.rank_order),
          "tp-cp-ep-dp-pp where experts have other numbers of replicas than the rest");
   const std::int64_t world = config.world_size();
   const std::int64_t expert_ranks = std::int64_t{1} * config.etp * config.ep * config.pp;
