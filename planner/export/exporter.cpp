@@ -81,6 +81,28 @@ std::vector<ExportRefusal> node_refusals(const Plan& plan) {
                        use.gpus_per_node)}};
 }
 
+bool is_for_cores(const Plan& plan) {
+  return plan.scenario.cluster.gpu.num_multiprocessors == 1;
+}
+
+std::vector<std::string> run_differences(const Plan& plan) {
+  std::vector<std::string> differences = {
+      "ptdp-run trains models like GPT-2. It refuses what it does not execute by name, before "
+      "anything starts."};
+  if (plan.gpus > plan.config.world_size()) {
+    differences.push_back(
+        fmt::format("The plan leaves {} of the {} GPUs idle: they are not asked for.",
+                    plan.gpus - plan.config.world_size(), plan.gpus));
+  }
+  return differences;
+}
+
+std::vector<std::string> run_checks(const Plan& plan) {
+  return {"`ptdp-run plan.json --shrink` tries every order and message on one machine.",
+          fmt::format("`iteration time` of the report is near {}, `peak memory` below {}.",
+                      duration(plan.predicted.iteration_time.value), bytes(plan.memory.peak()))};
+}
+
 bool has_blackwell(const Plan& plan) {
   const ClusterSpec& cluster = plan.scenario.cluster;
   return cluster.gpu.fp8_mx || (cluster.nccl && cluster.nccl->compute_capability >= 100);

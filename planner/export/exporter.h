@@ -54,6 +54,12 @@ struct Exporter {
 
 [[nodiscard]] std::vector<ExportRefusal> megatron_refusals(const Plan& plan);
 [[nodiscard]] Export megatron_export(const Plan& plan);
+[[nodiscard]] std::vector<ExportRefusal> megatron_bridge_refusals(const Plan& plan);
+[[nodiscard]] Export megatron_bridge_export(const Plan& plan);
+[[nodiscard]] std::vector<ExportRefusal> slurm_refusals(const Plan& plan);
+[[nodiscard]] Export slurm_export(const Plan& plan);
+[[nodiscard]] std::vector<ExportRefusal> kubernetes_refusals(const Plan& plan);
+[[nodiscard]] Export kubernetes_export(const Plan& plan);
 [[nodiscard]] std::vector<ExportRefusal> rank_map_refusals(const Plan& plan);
 [[nodiscard]] Export rank_map_export(const Plan& plan);
 [[nodiscard]] std::vector<ExportRefusal> schedule_csv_refusals(const Plan& plan);
@@ -62,6 +68,11 @@ struct Exporter {
 /// All exporters, in the order in which they are shown.
 inline constexpr std::array kExporters = {
     Exporter{"megatron", "Megatron-LM, megatron-core 0.19", megatron_refusals, megatron_export},
+    Exporter{"megatron-bridge", "Megatron-Bridge 0.6", megatron_bridge_refusals,
+             megatron_bridge_export},
+    Exporter{"slurm", "Slurm, with ptdp-run", slurm_refusals, slurm_export},
+    Exporter{"kubernetes", "Kubeflow's PyTorchJob v1, with ptdp-run", kubernetes_refusals,
+             kubernetes_export},
     Exporter{"rank-map", "the members of every group, rank by rank", rank_map_refusals,
              rank_map_export},
     Exporter{"schedule-csv", "orders of torch.distributed.pipelining", schedule_csv_refusals,
@@ -86,6 +97,12 @@ struct NodesInUse {
 /// Returns a refusal where the plan's GPUs do not fill the last node; else nothing. Every exporter
 /// that writes a launch script begins with it.
 [[nodiscard]] std::vector<ExportRefusal> node_refusals(const Plan& plan);
+
+/// Returns whether the plan's "GPUs" are cores of hosts, as ptdp-run tells them apart.
+[[nodiscard]] bool is_for_cores(const Plan& plan);
+/// Returns what to say of an export that starts ptdp-run: what differs, and what to check first.
+[[nodiscard]] std::vector<std::string> run_differences(const Plan& plan);
+[[nodiscard]] std::vector<std::string> run_checks(const Plan& plan);
 
 /// Returns whether the plan's GPUs are Blackwell or newer, by their matrix units' MX scales.
 [[nodiscard]] bool has_blackwell(const Plan& plan);
