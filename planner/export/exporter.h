@@ -60,6 +60,12 @@ struct Exporter {
 [[nodiscard]] Export slurm_export(const Plan& plan);
 [[nodiscard]] std::vector<ExportRefusal> kubernetes_refusals(const Plan& plan);
 [[nodiscard]] Export kubernetes_export(const Plan& plan);
+[[nodiscard]] std::vector<ExportRefusal> nanotron_refusals(const Plan& plan);
+[[nodiscard]] Export nanotron_export(const Plan& plan);
+[[nodiscard]] std::vector<ExportRefusal> deepspeed_refusals(const Plan& plan);
+[[nodiscard]] Export deepspeed_export(const Plan& plan);
+[[nodiscard]] std::vector<ExportRefusal> accelerate_refusals(const Plan& plan);
+[[nodiscard]] Export accelerate_export(const Plan& plan);
 [[nodiscard]] std::vector<ExportRefusal> rank_map_refusals(const Plan& plan);
 [[nodiscard]] Export rank_map_export(const Plan& plan);
 [[nodiscard]] std::vector<ExportRefusal> schedule_csv_refusals(const Plan& plan);
@@ -73,6 +79,11 @@ inline constexpr std::array kExporters = {
     Exporter{"slurm", "Slurm, with ptdp-run", slurm_refusals, slurm_export},
     Exporter{"kubernetes", "Kubeflow's PyTorchJob v1, with ptdp-run", kubernetes_refusals,
              kubernetes_export},
+    Exporter{"nanotron", "nanotron 0.4", nanotron_refusals, nanotron_export},
+    Exporter{"deepspeed", "DeepSpeed 0.19 and Megatron-DeepSpeed 4efb479d", deepspeed_refusals,
+             deepspeed_export},
+    Exporter{"accelerate", "Accelerate 1.15 with transformers 5.12", accelerate_refusals,
+             accelerate_export},
     Exporter{"rank-map", "the members of every group, rank by rank", rank_map_refusals,
              rank_map_export},
     Exporter{"schedule-csv", "orders of torch.distributed.pipelining", schedule_csv_refusals,
