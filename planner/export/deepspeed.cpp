@@ -11,35 +11,6 @@
 #include "planner/formatting.h"
 
 namespace ptdp {
-namespace {
-
-std::string ds_config(const Plan& plan) {
-  const ParallelConfig& config = plan.config;
-  const StackSpec& stack = plan.scenario.stack;
-  std::string text = fmt::format(
-      "{{\n  \"train_batch_size\": {},\n  \"train_micro_batch_size_per_gpu\": {},\n"
-      "  \"gradient_accumulation_steps\": {},\n  \"gradient_clipping\": 1.0,\n"
-      "  \"steps_per_print\": 1,\n",
-      plan.scenario.job.global_batch_size, config.micro_batch_size,
-      num_microbatches(plan.scenario.job.global_batch_size, config));
-  if (stack.precision == Precision::kBf16) {
-    text += "  \"bf16\": {\"enabled\": true},\n";
-    text += "  \"data_types\": {\"grad_accum_dtype\": \"fp32\"},\n";
-  } else if (stack.precision == Precision::kFp16) {
-    text += "  \"fp16\": {\"enabled\": true},\n";
-  }
-  text += fmt::format("  \"zero_optimization\": {{\n    \"stage\": {}", deepspeed_stage(plan));
-  if (deepspeed_stage(plan) > 0) {
-    text += fmt::format(",\n    \"overlap_comm\": {},\n    \"contiguous_gradients\": true",
-                        overlaps_reduction(stack, config.pp));
-  }
-  if (offloads_optimizer(config.offload)) {
-    text += ",\n    \"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true}";
-  }
-  return text + "\n  }\n}\n";
-}
-
-}  // namespace
 
 std::vector<ExportRefusal> deepspeed_refusals(const Plan& plan) {
   const TransformerConfig& model = plan.scenario.job.model;
@@ -142,7 +113,7 @@ Export deepspeed_export(const Plan& plan) {
   script.lines.emplace_back("$DATA_ARGS $CHECKPOINT_ARGS");
   result.expressed.push_back({"ZeRO, its overlap and offloading", "zero_optimization"});
   result.expressed.push_back({"batch of a replica", "gradient_accumulation_steps"});
-  result.files = {{"ds_config.json", ds_config(plan)},
+  result.files = {{"ds_config.json", deepspeed_json(plan)},
                   {"arguments.txt", arguments_text},
                   {"pretrain.py", std::string(kDeepspeedPretrain)},
                   {"launch.sh", launch_script(plan, script)}};

@@ -114,4 +114,30 @@ std::vector<MegatronArgument> deepspeed_arguments(const Plan& plan) {
   return arguments.take();
 }
 
+std::string deepspeed_json(const Plan& plan) {
+  const ParallelConfig& config = plan.config;
+  const StackSpec& stack = plan.scenario.stack;
+  std::string text = fmt::format(
+      "{{\n  \"train_batch_size\": {},\n  \"train_micro_batch_size_per_gpu\": {},\n"
+      "  \"gradient_accumulation_steps\": {},\n  \"gradient_clipping\": 1.0,\n"
+      "  \"steps_per_print\": 1,\n",
+      plan.scenario.job.global_batch_size, config.micro_batch_size,
+      num_microbatches(plan.scenario.job.global_batch_size, config));
+  if (stack.precision == Precision::kBf16) {
+    text += "  \"bf16\": {\"enabled\": true},\n";
+    text += "  \"data_types\": {\"grad_accum_dtype\": \"fp32\"},\n";
+  } else if (stack.precision == Precision::kFp16) {
+    text += "  \"fp16\": {\"enabled\": true},\n";
+  }
+  text += fmt::format("  \"zero_optimization\": {{\n    \"stage\": {}", deepspeed_stage(plan));
+  if (deepspeed_stage(plan) > 0) {
+    text += fmt::format(",\n    \"overlap_comm\": {},\n    \"contiguous_gradients\": true",
+                        overlaps_reduction(stack, config.pp));
+  }
+  if (offloads_optimizer(config.offload)) {
+    text += ",\n    \"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true}";
+  }
+  return text + "\n  }\n}\n";
+}
+
 }  // namespace ptdp
