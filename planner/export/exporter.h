@@ -70,6 +70,10 @@ struct Exporter {
 [[nodiscard]] Export rank_map_export(const Plan& plan);
 [[nodiscard]] std::vector<ExportRefusal> schedule_csv_refusals(const Plan& plan);
 [[nodiscard]] Export schedule_csv_export(const Plan& plan);
+[[nodiscard]] std::vector<ExportRefusal> torchtitan_refusals(const Plan& plan);
+[[nodiscard]] Export torchtitan_export(const Plan& plan);
+[[nodiscard]] std::vector<ExportRefusal> torchtitan_toml_refusals(const Plan& plan);
+[[nodiscard]] Export torchtitan_toml_export(const Plan& plan);
 
 /// All exporters, in the order in which they are shown.
 inline constexpr std::array kExporters = {
@@ -88,6 +92,9 @@ inline constexpr std::array kExporters = {
              rank_map_export},
     Exporter{"schedule-csv", "orders of torch.distributed.pipelining", schedule_csv_refusals,
              schedule_csv_export},
+    Exporter{"torchtitan", "torchtitan 0.3.0", torchtitan_refusals, torchtitan_export},
+    Exporter{"torchtitan-toml", "torchtitan 0.2.2", torchtitan_toml_refusals,
+             torchtitan_toml_export},
 };
 
 /// Returns what a message says of refusals: "schedule zb-h1: Megatron-LM runs 1f1b or ...; ...".
