@@ -28,26 +28,6 @@ class Settings {
   std::vector<TorchtitanSetting> list_;
 };
 
-/// Returns the schedule of torch that lays stages on ranks as the plan's schedule does.
-std::string_view schedule_name(const ParallelConfig& config) {
-  switch (config.schedule) {
-    case ScheduleKind::kGPipe:
-      return "GPipe";
-    case ScheduleKind::kInterleaved:
-      return "Interleaved1F1B";
-    case ScheduleKind::kLoopedBfs:
-      return config.vpp > 1 ? "LoopedBFS" : "1F1B";
-    case ScheduleKind::kZbV:
-    case ScheduleKind::kVHalf:
-    case ScheduleKind::kVMin:
-      return "ZBVZeroBubble";
-    case ScheduleKind::kDualPipeV:
-      return "DualPipeV";
-    default:
-      return "1F1B";
-  }
-}
-
 /// Returns the modules of each virtual stage, as models of a release name them.
 StageModules stage_modules(const Plan& plan, TorchtitanRelease release) {
   StageModules stages;
@@ -72,7 +52,8 @@ void add_pipeline(const Plan& plan, TorchtitanRelease release, Settings& setting
   if (config.pp == 1) {
     return;
   }
-  settings.add_text("schedule", "parallelism.pipeline_parallel_schedule", schedule_name(config));
+  settings.add_text("schedule", "parallelism.pipeline_parallel_schedule",
+                    torchtitan_schedule(config));
   if (needs_schedule_csv(plan)) {
     settings.add_text("schedule", "parallelism.pipeline_parallel_schedule_csv", "schedule.csv");
   }
@@ -105,28 +86,6 @@ void add_sharding(const ParallelConfig& config, Settings& settings) {
 }
 
 }  // namespace
-
-bool needs_schedule_csv(const Plan& plan) {
-  const ParallelConfig& config = plan.config;
-  const std::int64_t microbatches = plan.schedule.num_microbatches;
-  switch (config.schedule) {
-    case ScheduleKind::kOneFOneB:  // torch's own refuses fewer microbatches than stages
-      return config.pp > 1 && microbatches < config.pp;
-    case ScheduleKind::kInterleaved:
-      return plan.schedule.microbatch_group_size !=
-             default_microbatch_group_size(config.pp, static_cast<int>(microbatches));
-    case ScheduleKind::kLoopedBfs:  // torchtitan refuses it with one stage per rank
-      return config.pp > 1 && config.vpp == 1;
-    case ScheduleKind::kZbH1:
-    case ScheduleKind::kZbH2:
-    case ScheduleKind::kZbAuto:
-    case ScheduleKind::kVHalf:
-    case ScheduleKind::kVMin:
-      return config.pp > 1;
-    default:
-      return false;
-  }
-}
 
 bool is_compiled(const Plan& plan) {
   return plan.scenario.stack.fused_element_wise && !traits_of(plan.config.schedule).splits_backward;

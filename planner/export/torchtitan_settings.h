@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -45,6 +46,8 @@ struct TorchtitanSetting {
 /// Returns what to look at first in a run.
 [[nodiscard]] std::vector<std::string> torchtitan_checks(const Plan& plan);
 
+/// Returns the schedule of torch that lays stages on ranks as a configuration's schedule does.
+[[nodiscard]] std::string_view torchtitan_schedule(const ParallelConfig& config);
 /// Returns whether torch has no schedule of its own with the plan's orders, so that it reads them
 /// from schedule.csv.
 [[nodiscard]] bool needs_schedule_csv(const Plan& plan);

@@ -75,10 +75,11 @@ def _check_stages(parallelism, num_layers, pipeline):
                            PipelineScheduleSingle)
     stages = parallelism.module_fqns_per_model_part
     if stages is None:
-        per_stage = parallelism.pipeline_parallel_layers_per_stage
-        count = -(-num_layers // per_stage)
-        stages = generate(count, num_layers, parallelism.pipeline_parallel_first_stage_less_layers,
-                          parallelism.pipeline_parallel_last_stage_less_layers)
+        first = parallelism.pipeline_parallel_first_stage_less_layers
+        last = parallelism.pipeline_parallel_last_stage_less_layers
+        # As torchtitan counts stages: rounded up, and with what both ends are spared.
+        count = -(-(num_layers + first + last) // parallelism.pipeline_parallel_layers_per_stage)
+        stages = generate(count, num_layers, first, last)
     layers = [name for stage in stages for name in stage if name.startswith("layers.")]
     if layers != [f"layers.{layer}" for layer in range(num_layers)]:
         raise ValueError(f"stages do not hold all layers in order: {layers}")
@@ -115,7 +116,6 @@ def _check_command_line(directory):
     if inputs["input"].shape != (2, config.training.seq_len) or labels.shape != inputs[
             "input"].shape:
         raise ValueError(f"mock data have the shape {inputs['input'].shape}")
-    return config
 
 
 def _check_toml(directory):
@@ -136,13 +136,16 @@ def _check_toml(directory):
     model.update_from_config(config)
     _check_stages(parallelism, model.n_layers, pipeline_parallel)
     _check_batch(config.training, parallelism)
-    return config
 
 
-def check(directory):
+def check(directory) -> None:
     """Raises where the installed torchtitan refuses the export in a directory."""
     directory = pathlib.Path(directory).resolve()
     with _inside(directory):
-        if (directory / "plan.toml").exists():
-            return _check_toml(directory)
-        return _check_command_line(directory)
+        try:
+            if (directory / "plan.toml").exists():
+                _check_toml(directory)
+            else:
+                _check_command_line(directory)
+        except SystemExit as error:  # the parser printed why
+            raise ValueError("torchtitan's parser refuses the export") from error
