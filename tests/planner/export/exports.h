@@ -11,6 +11,11 @@
 
 namespace ptdp {
 
+/// Returns the plan of a configuration for the GPUs that it uses.
+inline Plan plan_of(const Scenario& scenario, const ParallelConfig& config) {
+  return make_plan({scenario, config}, config.world_size(), 0.0, {});
+}
+
 /// Returns a plan of llama-3-8b on H100 GPUs with a batch of 128 sequences.
 inline Plan llama_plan(const std::string& stack, const ParallelConfig& config) {
   const Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", stack, 128);

@@ -1,0 +1,144 @@
+// DeepSpeed: ds_config.json, and Megatron-DeepSpeed's arguments for the model and its split.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cost_model/inputs/config_fields.h"
+#include "planner/export/launch_script.h"
+#include "planner/export/trainers/deepspeed_arguments.h"
+#include "planner/export/trainers/mock_programs.h"
+#include "planner/export/trainers/model_support.h"
+#include "planner/formatting.h"
+
+namespace ptdp {
+
+std::vector<ExportRefusal> deepspeed_refusals(const Plan& plan) {
+  const TransformerConfig& model = plan.scenario.job.model;
+  const ParallelConfig& config = plan.config;
+  const StackSpec& stack = plan.scenario.stack;
+  std::vector<ExportRefusal> refusals = node_refusals(plan);
+  const auto refuse = [&](bool is_so, std::string field, std::string found, std::string instead) {
+    if (is_so) {
+      refusals.push_back({std::move(field), std::move(found), std::move(instead)});
+    }
+  };
+  const auto number = [](std::int64_t value) { return std::to_string(value); };
+  const bool is_ulysses = stack.context_parallel_kind == ContextParallel::kAllToAll;
+  refuse(config.cp > 1 && !is_ulysses, "cp", number(config.cp),
+         "1, or a stack whose context parallelism is all-to-all");
+  refuse(config.cp > 1 && (config.tp > 1 || config.pp > 1), "cp", number(config.cp),
+         "1 with tensor or pipeline parallelism");
+  refuse(config.cp > 1 && is_ulysses && model.num_query_groups % config.cp != 0, "cp",
+         number(config.cp),
+         fmt::format("a divisor of the {} key-value heads", model.num_query_groups));
+  refuse(config.ep > 1, "ep", number(config.ep), "1");
+  refuse(config.vpp > 1, "vpp", number(config.vpp), "1");
+  refuse(config.schedule != ScheduleKind::kOneFOneB, "schedule", spelled(config.schedule), "1f1b");
+  refuse(repeats(config.recompute) == Repeats::kModules &&
+             config.recompute_modules != kCoreAttentionAlone,
+         "recompute_modules", spelled(config.recompute_modules), "core_attn");
+  refuse(repeats(config.recompute) == Repeats::kModules &&
+             (stack.attention != "unfused" || config.cp > 1),
+         "recompute", spelled(config.recompute),
+         "none or full: flash attention and all-to-all context parallelism run no core again");
+  const bool is_uniform = config.recompute_method == RecomputeMethod::kUniform;
+  const bool is_block = config.recompute_method == RecomputeMethod::kBlock;
+  refuse(config.recomputes_by_layers() && !is_uniform && (!is_block || config.pp > 1),
+         "recompute_method", spelled(config.recompute_method),
+         config.pp > 1 ? "uniform with a pipeline" : "uniform or block");
+  refuse(
+      config.recomputes_by_layers() && config.recompute_num_layers > model.num_layers / config.pp,
+      "recompute_num_layers", number(config.recompute_num_layers),
+      fmt::format("at most the {} layers of a rank", model.num_layers / config.pp));
+  refuse(config.zero_stage > 1 && config.pp > 1, "zero_stage", number(config.zero_stage),
+         "0 or 1 with a pipeline");
+  refuse(deepspeed_stage(plan) == 0 && stack.precision == Precision::kBf16, "zero_stage", "0",
+         "1 or more: without ZeRO DeepSpeed adds bf16 gradients up in bf16");
+  refuse(config.dp_replicate > 1, "dp_replicate", number(config.dp_replicate), "1");
+  refuse(config.zero_stage == 3 && !config.reshard_after_forward, "reshard_after_forward", "false",
+         "true");
+  refuse(config.rank_order != RankOrder::kTpCpEpDpPp && config.pp > 1 && config.dp > 1,
+         "rank_order", spelled(config.rank_order), "tp-cp-ep-dp-pp");
+  refuse(offloads_activations(config.offload), "offload", spelled(config.offload),
+         "none or optimizer: checkpoints of whole layers alone go to the host");
+  refuse(offloads_optimizer(config.offload) && deepspeed_stage(plan) == 0, "offload",
+         spelled(config.offload), "none without ZeRO");
+  refuse(stack.precision == Precision::kFp64 || fp8_recipe(stack) != nullptr, "precision",
+         fp8_recipe(stack) != nullptr ? "8 bits" : "fp64", "bf16, fp16 or fp32");
+  refuse(stack.precision == Precision::kFp32 && stack.attention != "unfused", "attention",
+         stack.attention, "unfused in fp32");
+  const std::vector<int>& layers = plan.schedule.layers_per_stage;
+  refuse(std::ranges::any_of(layers, [&](int count) { return count != layers.front(); }),
+         "layers_per_stage", spelled(layers), "equally many layers on all pipeline ranks");
+  const DropoutRates dropout = dropout_rates(model);
+  refuse(dropout.embedding != dropout.hidden, "dropout_rates.embedding",
+         fmt::format("{}", dropout.embedding),
+         fmt::format("the rate of hidden layers, {}", dropout.hidden));
+  for (ExportRefusal& refusal : model_refusals(plan, {.layer_norm = true,
+                                                     .learned_positions = true,
+                                                     .plain_mlp = true,
+                                                     .all_biases = true,
+                                                     .wide_heads = true,
+                                                     .dropout = true})) {
+    refusals.push_back(std::move(refusal));
+  }
+  return refusals;
+}
+
+Export deepspeed_export(const Plan& plan) {
+  const ParallelConfig& config = plan.config;
+  LaunchScript script{
+      .title = fmt::format("{} on {} GPUs with Megatron-DeepSpeed: {}",
+                           plan.scenario.job.model_name, config.world_size(), to_string(config)),
+      .variables = {{"MEGATRON_DEEPSPEED_DIR", ".", "a checkout of Megatron-DeepSpeed"},
+                    {"DATA_ARGS", "--tokenizer-type NullTokenizer",
+                     "or --data-path PREFIX --tokenizer-type HFTokenizer --tokenizer-model NAME"},
+                    {"CHECKPOINT_ARGS", "", "e.g. --save DIR --load DIR --save-interval 100"}},
+      .environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}},
+      .lines = {"pretrain.py \"$MEGATRON_DEEPSPEED_DIR\"",
+                "--deepspeed --deepspeed_config ds_config.json"}};
+  Export result;
+  std::string arguments_text;
+  for (const MegatronArgument& argument : deepspeed_arguments(plan)) {
+    std::string line = argument.flag;
+    for (const std::string& value : argument.values) {
+      line += " " + shell_word(value);
+    }
+    script.lines.push_back(line);
+    arguments_text += line + "\n";
+    if (!argument.part.empty()) {
+      result.expressed.push_back({argument.part, line});
+    }
+  }
+  script.lines.emplace_back("$DATA_ARGS $CHECKPOINT_ARGS");
+  result.expressed.push_back({"ZeRO, its overlap and offloading", "zero_optimization"});
+  result.expressed.push_back({"batch of a replica", "gradient_accumulation_steps"});
+  result.files = {{"ds_config.json", deepspeed_json(plan)},
+                  {"arguments.txt", arguments_text},
+                  {"pretrain.py", std::string(kDeepspeedPretrain)},
+                  {"launch.sh", launch_script(plan, script)}};
+  result.differences = uncovered_parts(plan);
+  if (config.dp > 1 && config.pp > 1 && overlaps_reduction(plan.scenario.stack, config.pp)) {
+    result.differences.emplace_back(
+        "The plan hides the reduction of gradients behind the last backward pass; DeepSpeed's "
+        "pipeline reduces after it.");
+  }
+  if (deepspeed_stage(plan) != config.zero_stage) {
+    result.differences.emplace_back(
+        "The plan shards nothing; stage 1 of ZeRO, with one rank to shard over, does the same with "
+        "gradients in fp32.");
+  }
+  result.differences.emplace_back(
+      "--vocab-size leaves out the end of a document, which NullTokenizer adds; other tokenizers "
+      "bring their own size.");
+  result.checks = {
+      "Start the script within this directory; it writes its made-up corpus there, for all nodes.",
+      fmt::format("The log's first lines say `data-parallel-size: {}`.", config.dp),
+      fmt::format("`elapsed time per iteration (ms)` settles near {:.0f} after a few iterations.",
+                  1e3 * plan.predicted.iteration_time.value.value()),
+      fmt::format("`MaxMemAllocated` is near {} on the heaviest pipeline rank, {}.",
+                  bytes(plan.memory.peak()), plan.memory.heaviest_rank)};
+  return result;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,102 @@
+// nanotron 0.4: config.yaml, and a script that starts its trainer.
+#include <fmt/format.h>
+
+#include "cost_model/inputs/config_fields.h"
+#include "planner/export/exporter.h"
+#include "planner/export/launch_script.h"
+#include "planner/export/trainers/mock_programs.h"
+#include "planner/export/trainers/model_support.h"
+#include "planner/export/trainers/nanotron_config.h"
+#include "planner/formatting.h"
+
+namespace ptdp {
+
+std::vector<ExportRefusal> nanotron_refusals(const Plan& plan) {
+  const TransformerConfig& model = plan.scenario.job.model;
+  const ParallelConfig& config = plan.config;
+  const StackSpec& stack = plan.scenario.stack;
+  std::vector<ExportRefusal> refusals = node_refusals(plan);
+  const auto refuse = [&](bool is_so, std::string field, std::string found, std::string instead) {
+    if (is_so) {
+      refusals.push_back({std::move(field), std::move(found), std::move(instead)});
+    }
+  };
+  const auto number = [](std::int64_t value) { return std::to_string(value); };
+  refuse(config.cp > 1, "cp", number(config.cp), "1 in nanotron 0.4");
+  refuse(config.ep > 1, "ep", number(config.ep), "1");
+  refuse(config.vpp > 1, "vpp", number(config.vpp), "1");
+  refuse(config.schedule != ScheduleKind::kOneFOneB && config.schedule != ScheduleKind::kGPipe,
+         "schedule", spelled(config.schedule), "1f1b or gpipe");
+  refuse(repeats(config.recompute) != Repeats::kNothing, "recompute", spelled(config.recompute),
+         "none in nanotron 0.4");
+  refuse(config.zero_stage > 1, "zero_stage", number(config.zero_stage), "0 or 1");
+  refuse(config.dp_replicate > 1, "dp_replicate", number(config.dp_replicate), "1");
+  refuse(config.rank_order != RankOrder::kTpCpEpDpPp && config.pp > 1 && config.dp > 1,
+         "rank_order", spelled(config.rank_order), "tp-cp-ep-dp-pp");
+  refuse(config.offload != Offload::kNone, "offload", spelled(config.offload), "none");
+  const std::int64_t microbatches = num_microbatches(plan.scenario.job.global_batch_size, config);
+  refuse(config.schedule == ScheduleKind::kOneFOneB && microbatches < config.pp - 1,
+         "global_batch_size", number(plan.scenario.job.global_batch_size),
+         fmt::format("at least {} microbatches, pp - 1", config.pp - 1));
+  refuse(stack.precision != Precision::kBf16 || fp8_recipe(stack) != nullptr, "precision",
+         fp8_recipe(stack) != nullptr ? "8 bits" : std::string(name_of(stack.precision)), "bf16");
+  refuse(stack.attention == "unfused", "attention", "unfused", "flash attention");
+  refuse(model.num_query_groups % config.tp != 0, "tp", number(config.tp),
+         fmt::format("a divisor of the {} key-value heads", model.num_query_groups));
+  for (ExportRefusal& refusal : model_refusals(plan, {})) {
+    refusals.push_back(std::move(refusal));
+  }
+  if (refusals.empty() && plan.schedule.layers_per_stage != nanotron_layers(plan)) {
+    refuse(true, "layers_per_stage", spelled(plan.schedule.layers_per_stage),
+           fmt::format("{}, nanotron's own balance", spelled(nanotron_layers(plan))));
+  }
+  return refusals;
+}
+
+Export nanotron_export(const Plan& plan) {
+  const ParallelConfig& config = plan.config;
+  const StackSpec& stack = plan.scenario.stack;
+  LaunchScript script{
+      .title = fmt::format("{} on {} GPUs with nanotron: {}", plan.scenario.job.model_name,
+                           config.world_size(), to_string(config)),
+      .variables = {{"CONFIG", "config.yaml", "set data.dataset there"}},
+      .environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}},
+      .lines = {"run_train.py", "--config-file \"$CONFIG\""}};
+  Export result;
+  result.files = {{"config.yaml", nanotron_yaml(plan)},
+                  {"run_train.py", std::string(kNanotronTrain)},
+                  {"launch.sh", launch_script(plan, script)}};
+  result.expressed = {
+      {"data, pipeline and tensor parallel", "parallelism.dp, .pp, .tp"},
+      {"schedule", "parallelism.pp_engine"},
+      {"sequence parallel", "parallelism.tp_mode: REDUCE_SCATTER"},
+      {"collectives behind products", "parallelism.tp_linear_async_communication"},
+      {"microbatch and batch",
+       "tokens.micro_batch_size, tokens.batch_accumulation_per_replica, parallelism.dp"},
+      {"ZeRO", "optimizer.zero_stage"},
+      {"layers per stage", "nanotron's own balance, which is the plan's"},
+      {"model", "model.model_config"}};
+  result.differences = uncovered_parts(plan);
+  if (config.dp > 1 && overlaps_reduction(stack, config.pp) && config.zero_stage > 0) {
+    result.differences.emplace_back(
+        "The plan hides the reduction of gradients; nanotron 0.4 with ZeRO-1 and fp32 gradients "
+        "reduces after the last backward pass.");
+  }
+  if (config.dp > 1 && !overlaps_reduction(stack, config.pp) && config.zero_stage == 0) {
+    result.differences.emplace_back(
+        "The plan reduces gradients after the last backward pass; nanotron does it behind that "
+        "pass.");
+  }
+  result.differences.emplace_back(
+      "The base of rotary positions is 10000: nanotron 0.4 has no key.");
+  result.checks = {
+      "The wheel of nanotron 0.4 needs flash-attn, and its modules import one another in a circle: "
+      "run_train.py breaks it.",
+      fmt::format("`time_per_iteration_ms` settles near {:.0f} after a few iterations.",
+                  1e3 * plan.predicted.iteration_time.value.value()),
+      fmt::format("`Peak allocated` is near {} on the heaviest pipeline rank, {}.",
+                  bytes(plan.memory.peak()), plan.memory.heaviest_rank)};
+  return result;
+}
+
+}  // namespace ptdp
