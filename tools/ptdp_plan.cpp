@@ -16,7 +16,9 @@
 #include "planner/answer/plans_document.h"
 #include "planner/answer/strategies.h"
 #include "planner/answer_format.h"
+#include "planner/explain/named_config.h"
 #include "tools/plan/export_command.h"
+#include "tools/plan/given_command.h"
 #include "tools/plan/list_profiles.h"
 #include "tools/plan/partition_command.h"
 #include "tools/plan/plan_request.h"
@@ -44,6 +46,7 @@ constexpr const char* kUsage =
     "  ptdp-plan --gpus 64 --model gpt3-175b --stack megatron-lm-2022 -o plan.json\n"
     "  ptdp-plan --gpus 512 --model Llama-3.1-70B/config.json --cluster dgx-h100\n"
     "  ptdp-plan --gpus 3072 --model 1T --explain tp=4,pp=128\n"
+    "  ptdp-plan --gpus 3072 --model 1T --config tp=8,pp=64,b=1,recompute=full\n"
     "  ptdp-plan --gpus 1536 --model gpt3-175b --compare-strategies\n"
     "\n"
     "GLOSSARY.md explains the terms.\n"
@@ -82,6 +85,9 @@ po::options_description flag_descriptions() {
          "measured runs to correct predictions by: none, shipped, or a file or directory of "
          "ptdp-calibrate (default: shipped)");
   option("explain", text(), "why not this configuration: tp=8,pp=64,...");
+  option("config", text(),
+         "cost exactly this configuration, and say what the best plan would gain: tp=8,pp=64,... "
+         "(keys of --explain; those left out have their usual values)");
   option("compare-strategies",
          "side by side, each at its best: tensor, pipeline and data parallelism (PTD-P), ZeRO-3, "
          "ZeRO-3 with tensor parallelism, FSDP; also what the stack does not run");
@@ -210,7 +216,7 @@ void check_output(const CommandLine& line, const Scenario& scenario,
 }
 
 int run_search(const CommandLine& line) {
-  const PlanRequest request = read_request(line);
+  PlanRequest request = read_request(line);
   SearchOptions options = read_options(line, request.gpus);
   const RunBudget budget = read_budget(line);
   const CalibrationSource calibration = read_calibration(line);
@@ -223,6 +229,15 @@ int run_search(const CommandLine& line) {
   check_output(line, request.scenario, calibration);
   SearchWatch watch(kProgram, read_time_limit(line));
   watch.watch(options);
+  if (const auto named = line.text("config")) {
+    refuse_flags_of_searches(line, "--config");
+    const GivenRequest given{named_config(parse_partial_config(*named, "--config"),
+                                          request.scenario, request.gpus, "--config")};
+    request.best_command = "ptdp-plan " +
+                           line.quoted_arguments_without({"config", "output", "threads"}) +
+                           " -o plan.json";
+    return run_given(line, request, options, calibration, given, watch);
+  }
   if (const auto explained = line.text("explain")) {
     refuse_flags_of_plans(line, "--explain");
     if (line.has("compare-strategies")) {
@@ -257,7 +272,7 @@ int run_search(const CommandLine& line) {
   const std::string next =
       output.has_value()
           ? "ptdp-plan show " + *output
-          : "ptdp-plan " + line.quoted_arguments_without("threads") + " -o plan.json";
+          : "ptdp-plan " + line.quoted_arguments_without({"threads"}) + " -o plan.json";
   print(in_format(format, result, budget, request.assumptions, next));
   return SearchWatch::status();
 }

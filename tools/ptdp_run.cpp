@@ -135,7 +135,7 @@ struct Job {
 std::vector<SharedInput> shared_inputs(const CommandLine& line, const Job& job) {
   const PreparedRun& run = *job.prepared;
   std::vector<SharedInput> inputs = {
-      {"the command line", line.quoted_arguments_without("transport")},
+      {"the command line", line.quoted_arguments_without({"transport"})},
       {"the plan", read_file(line.words().front())},
       {"the device", run.device.is_gpu() ? "cuda" : "cpu"},
       {"what tensors travel over", run.uses_nccl ? "nccl" : "the processes' own"},

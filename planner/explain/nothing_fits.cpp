@@ -137,6 +137,12 @@ std::string contradiction(const SearchOptions& options) {
   return "";
 }
 
+/// Returns how much memory is missing: "12 bytes (0.00 GiB) short".
+std::string short_by(Bytes missing) {
+  return fmt::format("{:.0f} bytes ({:.2f} GiB) short", std::ceil(missing.value()),
+                     missing.value() / kGibi);
+}
+
 /// Returns a text with the nearest values that do not violate the constraint.
 std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
                              const SearchOptions& options, const SearchResult& result) {
@@ -218,9 +224,8 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
     case Constraint::kMemoryFirstStage:
     case Constraint::kMemoryLastStage:
     case Constraint::kMemoryMiddleStage:
-      return fmt::format(
-          "{} comes closest, {:.0f} bytes ({:.2f} GiB) short", to_string(result.shortfall->config),
-          std::ceil(result.shortfall->missing.value()), result.shortfall->missing.value() / kGibi);
+      return to_string(result.shortfall->config) + " comes closest, " +
+             short_by(result.shortfall->missing);
   }
   return "";
 }
@@ -249,6 +254,19 @@ std::string why_nothing_fits(const Scenario& scenario, const SearchOptions& opti
                     nearest_feasible(constraint, scenario, options, result));
   }
   return text;
+}
+
+std::string why_not(const Scenario& scenario, const ParallelConfig& config, Constraint constraint,
+                    const std::optional<MemoryShortfall>& shortfall) {
+  const std::string what(text_of(constraint).description);
+  if (shortfall) {
+    return what + "; " + short_by(shortfall->missing);
+  }
+  SearchOptions options{.gpus = config.world_size()};
+  options.space.dp = IntegerRanges(config.dp);
+  options.space.micro_batch_size = IntegerRanges(config.micro_batch_size);
+  options.space.cp = IntegerRanges(config.cp);
+  return what + "; " + nearest_feasible(constraint, scenario, options, SearchResult{});
 }
 
 std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario, SearchOptions options) {

@@ -15,6 +15,12 @@ namespace ptdp {
 [[nodiscard]] std::string why_nothing_fits(const Scenario& scenario, const SearchOptions& options,
                                            const SearchResult& result);
 
+/// Returns why one configuration cannot run: what it violates, and the nearest values that would
+/// do. `shortfall` is for constraints on memory.
+[[nodiscard]] std::string why_not(const Scenario& scenario, const ParallelConfig& config,
+                                  Constraint constraint,
+                                  const std::optional<MemoryShortfall>& shortfall);
+
 /// A number of GPUs that would do, and the best configuration on them.
 struct LargerCluster {
   std::int64_t gpus = 0;

@@ -353,7 +353,7 @@ int run(int argc, const char* const* argv, JobProcess* process) {
     if (!answer) {
       request = parse_benchmark(line);
     }
-    return {{"the command line", line.quoted_arguments_without("transport")}};
+    return {{"the command line", line.quoted_arguments_without({"transport"})}};
   });
   if (answer) {
     if (process == nullptr || process->rank() == 0) {

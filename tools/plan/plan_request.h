@@ -18,6 +18,7 @@ struct PlanRequest {
   Scenario scenario;
   std::int64_t gpus = 0;
   std::vector<std::string> assumptions;
+  std::string best_command;  ///< Command for the best plan, beside a configuration that is given.
 };
 
 /// Returns the stack that --stack names, or the cluster's default stack without that flag. Throws

@@ -88,13 +88,21 @@ std::string shell_quoted(const std::string& argument) {
   return result + "'";
 }
 
-std::string CommandLine::quoted_arguments_without(const std::string& flag) const {
+std::string CommandLine::quoted_arguments_without(const std::vector<std::string>& flags) const {
   std::string text;
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
-    if (arguments_[i] == "--" + flag) {
+    const std::string& argument = arguments_[i];
+    const auto is_spelled = [&](const std::string& flag) {
+      return argument == "--" + flag || (flag == "output" && argument == "-o");
+    };
+    const auto is_with_value = [&](const std::string& flag) {
+      return argument.starts_with("--" + flag + "=") ||
+             (flag == "output" && argument.starts_with("-o"));
+    };
+    if (std::ranges::any_of(flags, is_spelled)) {
       ++i;  // the flag's value
-    } else if (!arguments_[i].starts_with("--" + flag + "=")) {
-      text += (text.empty() ? "" : " ") + shell_quoted(arguments_[i]);
+    } else if (std::ranges::none_of(flags, is_with_value)) {
+      text += (text.empty() ? "" : " ") + shell_quoted(argument);
     }
   }
   return text;

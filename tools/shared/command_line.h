@@ -24,8 +24,9 @@ class CommandLine {
   CommandLine(int argc, const char* const* argv,
               const boost::program_options::options_description& flags);
 
-  /// Returns the whole command line without one flag and its value, quoted for a shell.
-  [[nodiscard]] std::string quoted_arguments_without(const std::string& flag) const;
+  /// Returns the whole command line without some flags and their values, quoted for a shell. A
+  /// flag "output" stands for -o, too.
+  [[nodiscard]] std::string quoted_arguments_without(const std::vector<std::string>& flags) const;
   /// The arguments that are not flags, in order.
   [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
   /// Throws Error, naming the first word too many, when there are more than `most` words.

@@ -1,0 +1,160 @@
+// Costs one configuration, and prints it as text and as JSON beside the best one of a search.
+#include "planner/answer/given_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cost_model/text/object_writer.h"
+#include "planner/answer/planning.h"
+#include "planner/answer/planning_output.h"
+#include "planner/explain/nothing_fits.h"
+#include "planner/formatting.h"
+#include "planner/search/derived_search.h"
+
+namespace ptdp {
+namespace {
+
+/// Returns the scenario as plans are checked: any schedule and any split of the layers may be
+/// costed, to say what it would bring.
+Scenario with_what_if(const Scenario& scenario) {
+  Scenario changed = with_every_schedule(scenario);
+  changed.stack.can_run.uneven_layers = true;
+  return changed;
+}
+
+/// Returns a candidate of the configuration, with the plan's memory.
+Candidate candidate_of(const GivenConfig& given) {
+  return {.config = given.config,
+          .time = given.plan->predicted.iteration_time.value / given.calibration.factor,
+          .memory = given.plan->memory.peak()};
+}
+
+/// Returns how much worse the configuration is than the best, as a fraction; nullopt if one of them
+/// cannot run.
+std::optional<double> loss_of(const GivenConfig& given) {
+  if (!can_run(given) || given.search.best.empty()) {
+    return std::nullopt;
+  }
+  return loss(candidate_of(given), given.search.best.front(), given.options.objective);
+}
+
+/// Returns the memory of every stage, eight to a line.
+std::string memory_by_stage(const Plan& plan) {
+  constexpr std::size_t columns = 8;
+  const std::vector<MemoryBreakdown>& stages = plan.memory.stages;
+  std::string text = "\nMemory by stage [GiB]";
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    if (stage % columns == 0) {
+      const std::size_t last = std::min(stage + columns, stages.size());
+      text += fmt::format("\n  {:<8}", last - stage > 1 ? fmt::format("{}-{}", stage + 1, last)
+                                                        : std::to_string(last));
+    }
+    text += fmt::format(" {:>7.2f}", stages[stage].total().value() / kGibi);
+  }
+  return stages.size() > 1 ? text + "\n" : "";
+}
+
+std::string titled(std::string_view title, const std::vector<std::string>& items) {
+  std::string text = items.empty() ? "" : fmt::format("\n{}\n", title);
+  for (const std::string& item : items) {
+    text += "  " + item + "\n";
+  }
+  return text;
+}
+
+/// Returns what the best plan of the search would gain, in a sentence.
+std::string gain(const GivenConfig& given, const std::string& best_command) {
+  if (given.search.best.empty()) {
+    return "The search finds nothing that fits.\n";
+  }
+  const Candidate& best = given.search.best.front();
+  const std::optional<double> lost = loss_of(given);
+  if (lost && best.config == given.config) {
+    return "This is the best plan of the search.\n";
+  }
+  const bool is_cost = given.options.objective == Objective::kCost;
+  const double change = lost ? 1.0 / (1.0 + *lost) - 1.0 : 0.0;
+  return fmt::format("The best plan of the search{}: {}{}, {}, {:.1f} GiB\n  {}\n",
+                     !lost ? ""
+                           : fmt::format(" {} {:.1f} % {}", is_cost ? "costs" : "takes",
+                                         100.0 * std::abs(change), change < 0.0 ? "less" : "more"),
+                     to_string(best.config), stack_remark(given.scenario.stack, best.config),
+                     duration(best.time * given.calibration.factor), best.memory.value() / kGibi,
+                     best_command);
+}
+
+}  // namespace
+
+GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& options,
+                              const ParallelConfig& config, const CalibrationSource& calibration) {
+  check(scenario);
+  GivenConfig given{.scenario = scenario, .options = options, .config = config};
+  given.options.num_best = 1;
+  given.options.wants_front = false;
+  given.calibration = calibration.fit(scenario, options.gpus);
+  const Scenario judged = with_what_if(scenario);
+  std::optional<Constraint> violation = find_shape_violation({judged, config});
+  std::optional<MemoryShortfall> shortfall;
+  if (!violation) {
+    const PlannedJob job(given.scenario, given.config);
+    given.plan = make_plan(job, options.gpus, options.memory_headroom,
+                           given.calibration.at(run_point(scenario.job.model, config)));
+    const Bytes capacity = usable_memory(scenario.cluster.gpu, options.memory_headroom);
+    violation = find_memory_violation({judged, config}, capacity);
+    if (violation) {
+      shortfall = {config, given.plan->memory.peak() - capacity};
+    }
+  }
+  given.violation = violation ? why_not(scenario, config, *violation, shortfall) : "";
+  given.search = search(scenario, given.options);
+  add_derived_plans(scenario, given.options, given.search);
+  return given;
+}
+
+bool can_run(const GivenConfig& given) {
+  return given.violation.empty();
+}
+
+std::string to_text(const GivenConfig& given, const ReadingNotes& reading, const RunBudget& budget,
+                    const std::vector<std::string>& assumptions, const std::string& best_command) {
+  std::string text;
+  if (!can_run(given)) {
+    text = fmt::format("{} cannot run.\n  {}\n{}", to_string(given.config), given.violation,
+                       given.plan ? "\nIf it had the memory:\n" : "");
+  }
+  if (given.plan) {
+    text += to_text(*given.plan, budget) + memory_by_stage(*given.plan);
+  }
+  return text + titled("Read", reading.notes) + titled("Flags not known", reading.unknown_flags) +
+         titled("Assumed", assumptions) + "\n" + gain(given, best_command) +
+         unproven_remark(given.search, given.options, given.calibration.factor);
+}
+
+std::string to_json(const GivenConfig& given, const ReadingNotes& reading) {
+  ObjectWriter json;
+  json.text("schema", "ptdp.given/1");
+  json.text("tool_version", PTDP_VERSION);
+  json.child("inputs", inputs_json(given.scenario, given.options));
+  json.object("config", given.config);
+  json.count("gpus_used", given.config.world_size());
+  json.flag("fits", can_run(given));
+  json.text("violation", given.violation);
+  if (given.plan) {
+    json.object("predicted", given.plan->predicted);
+    json.object("memory", given.plan->memory);
+  }
+  json.texts("notes", reading.notes);
+  json.texts("unknown_flags", reading.unknown_flags);
+  json.child("candidates", candidates_json(given.search, given.calibration.factor));
+  if (!given.search.best.empty()) {
+    json.child("best", candidate_json(given.search.best.front(), given.calibration.factor));
+  }
+  if (const auto lost = loss_of(given)) {
+    json.number("loss", *lost);
+  }
+  return json.dump();
+}
+
+}  // namespace ptdp

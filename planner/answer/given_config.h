@@ -1,0 +1,53 @@
+// The answer to "what does exactly this configuration cost, and what would the best plan gain".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/accuracy/calibration_file.h"
+#include "planner/answer_format.h"
+#include "planner/plan/plan.h"
+#include "planner/search/search.h"
+
+namespace ptdp {
+
+/// One configuration, costed as it is.
+struct GivenConfig {
+  Scenario scenario;
+  SearchOptions options;
+  ParallelConfig config;
+  std::string violation;  ///< Why it cannot run, with the nearest values that would do; else empty.
+  /// Its prediction and memory. A configuration that is only out of memory has them, too; nullopt
+  /// where numbers do not go together.
+  std::optional<Plan> plan;
+  SearchResult search;  ///< What the search finds for the same job on the same GPUs.
+  CalibrationFit calibration;
+};
+
+/// Where a configuration was read from, for the answer.
+struct ReadingNotes {
+  std::vector<std::string> notes;          ///< What the reader assumed, derived or left out.
+  std::vector<std::string> unknown_flags;  ///< Flags that it does not know, as they are spelled.
+};
+
+/// Costs a configuration, and searches as `options` say for the best one. A schedule, or a split of
+/// the layers, that the stack does not run is costed, too. Throws Error for a scenario that cannot
+/// be costed.
+[[nodiscard]] GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& options,
+                                            const ParallelConfig& config,
+                                            const CalibrationSource& calibration);
+
+/// Returns whether the configuration can run.
+[[nodiscard]] bool can_run(const GivenConfig& given);
+
+/// Returns the answer as text for people. `assumptions` has one line each; `best_command` is what
+/// to type for the best plan.
+[[nodiscard]] std::string to_text(const GivenConfig& given, const ReadingNotes& reading,
+                                  const RunBudget& budget,
+                                  const std::vector<std::string>& assumptions,
+                                  const std::string& best_command);
+/// Returns the answer as `ptdp.given/1`, described in FORMATS.md; equal answers give equal bytes.
+[[nodiscard]] std::string to_json(const GivenConfig& given, const ReadingNotes& reading);
+
+}  // namespace ptdp

@@ -1,0 +1,106 @@
+// Tests of `ptdp-plan --config`: exactly one configuration, and what the best plan would gain.
+#include <gmock/gmock.h>
+
+#include "tests/support/commands.h"
+
+namespace ptdp {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const std::vector<std::string> kJob = {"--gpus", "64", "--model", "7.5B"};
+
+std::vector<std::string> with(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = kJob;
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// The oracle is the search: the plan of its best configuration, named, has the same bytes.
+TEST(GivenConfig, IsCostedAsTheSearchCostsIt) {
+  const TemporaryDirectory directory;
+  const auto best = directory.path() / "best.json";
+  const auto given = directory.path() / "given.json";
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{},
+        {"--stack", "megatron-core-2024", "--cluster", "dgx-h100"},
+        {"--pp", "4", "--vpp", "3", "--recompute", "full"}}) {
+    std::vector<std::string> searched = with(flags);
+    searched.insert(searched.end(), {"-o", best.string()});
+    ASSERT_TRUE(succeeds(run_plan(searched)));
+    const json config = json::parse(content_of(best))["config"];
+    std::string named;
+    for (const auto& [key, value] : config.items()) {
+      if (key != "layers_per_stage" && key != "recompute_method") {
+        named += (named.empty() ? "" : ",") + key + "=" +
+                 (value.is_boolean()  ? (value.get<bool>() ? "on" : "off")
+                  : value.is_string() ? value.get<std::string>()
+                                      : value.dump());
+      }
+    }
+    std::vector<std::string> arguments = with(flags);
+    arguments.insert(arguments.end(), {"--config", named, "-o", given.string()});
+    const ProgramRun run = run_plan(arguments);
+    EXPECT_TRUE(succeeds(run)) << named;
+    EXPECT_EQ(content_of(given), content_of(best)) << named;
+    EXPECT_THAT(run.output, HasSubstr("This is the best plan of the search."));
+  }
+}
+
+TEST(GivenConfig, SaysWhatTheBestPlanGains) {
+  const ProgramRun run = run_plan(with({"--config", "tp=8,recompute=full"}));
+  EXPECT_TRUE(succeeds(run));
+  EXPECT_THAT(run.output, HasSubstr("with tp=8 pp=1 dp=8 b=1 1f1b recompute=full"));
+  EXPECT_THAT(run.output, HasSubstr("% less: tp="));
+  EXPECT_THAT(run.output, HasSubstr("ptdp-plan --gpus 64 --model 7.5B -o plan.json"));
+  const ProgramRun as_json =
+      run_plan(with({"--config", "tp=8,recompute=full", "--format", "json"}));
+  const json document = json::parse(as_json.output);
+  EXPECT_EQ(document["schema"], "ptdp.given/1");
+  EXPECT_TRUE(document["fits"]);
+  EXPECT_NEAR(document["loss"].get<double>(),
+              document["predicted"]["iteration_time_s"].get<double>() /
+                      document["best"]["iteration_time_s"].get<double>() -
+                  1.0,
+              1e-9);
+}
+
+TEST(GivenConfig, ThatCannotRunSaysWhyWithStatusThree) {
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "plan.json";
+  struct Row {
+    const char* config;
+    const char* why;
+  };
+  for (const Row& row : {Row{"tp=3", "attention heads not divisible by tp; tp can be 1, 2, 4"},
+                         Row{"pp=5", "layers not divisible by pp; pp can be"},
+                         Row{"dp=48", "batch not divisible by dp * micro_batch_size"},
+                         Row{"zero_stage=3", "not run by this stack; stack megatron-lm-2021 runs"},
+                         Row{"tp=1,b=8", "out of memory on the first stage; "}}) {
+    const ProgramRun run = run_plan(with({"--config", row.config, "-o", file.string()}));
+    EXPECT_EQ(run.status, kNothingFits) << row.config;
+    EXPECT_THAT(run.output, HasSubstr("cannot run")) << row.config;
+    EXPECT_THAT(run.output, HasSubstr(row.why)) << row.config;
+    EXPECT_THAT(run.output, HasSubstr("The best plan of the search")) << row.config;
+    EXPECT_FALSE(std::filesystem::exists(file)) << row.config;
+    const ProgramRun as_json = run_plan(with({"--config", row.config, "--format", "json"}));
+    EXPECT_EQ(as_json.status, kNothingFits);
+    EXPECT_FALSE(json::parse(as_json.output)["fits"]) << row.config;
+  }
+  const ProgramRun too_many = run_plan(with({"--config", "tp=64,pp=2"}));
+  EXPECT_EQ(too_many.status, kNothingFits);
+  EXPECT_THAT(too_many.errors, HasSubstr("needs 128 GPUs; there are 64"));
+}
+
+TEST(GivenConfig, RefusesFlagsOfSearches) {
+  EXPECT_TRUE(is_refused(run_plan(with({"--config", "tp=8", "--top", "3"})), {"--top"}));
+  EXPECT_TRUE(is_refused(run_plan(with({"--config", "tp=8", "--explain", "tp=4"})), {"--explain"}));
+  EXPECT_TRUE(is_refused(run_plan(with({"--config", "tp=8", "--compare-strategies"})),
+                         {"--compare-strategies"}));
+  EXPECT_TRUE(is_refused(run_plan(with({"--config", "tp=8", "--format", "csv"})), {"csv"}));
+  EXPECT_TRUE(is_refused(run_plan(with({"--config", "tpp=8"})), {"--config: tpp: unknown key"}));
+}
+
+}  // namespace
+}  // namespace ptdp

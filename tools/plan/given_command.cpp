@@ -1,0 +1,37 @@
+#include "tools/plan/given_command.h"
+
+#include "cost_model/error.h"
+#include "planner/answer/planning.h"
+
+namespace ptdp {
+
+void refuse_flags_of_searches(const CommandLine& line, const std::string& by) {
+  for (const char* flag : {"top", "explain", "compare-strategies"}) {
+    if (line.has(flag)) {
+      throw Error(std::string("--") + flag + ": not used by " + by);
+    }
+  }
+  if (line.text("format").value_or("") == "csv") {
+    throw Error("--format: expected table or json for " + by + ", got csv");
+  }
+}
+
+int run_given(const CommandLine& line, const PlanRequest& request, const SearchOptions& options,
+              const CalibrationSource& calibration, const GivenRequest& given, SearchWatch& watch) {
+  const RunBudget budget = read_budget(line);
+  const auto format = line.choice_or_first<AnswerFormat>("format", kTableFormats);
+  const GivenConfig answer =
+      cost_given_config(request.scenario, options, given.config, calibration);
+  watch.clear();
+  const auto output = line.text("output");
+  if (output && can_run(answer)) {
+    write_plan(*output, *answer.plan);
+  }
+  print(format == AnswerFormat::kJson
+            ? to_json(answer, given.reading)
+            : to_text(answer, given.reading, budget, request.assumptions, request.best_command));
+  const int stopped = SearchWatch::status();
+  return stopped != 0 || can_run(answer) ? stopped : static_cast<int>(ExitStatus::kNothingFits);
+}
+
+}  // namespace ptdp
