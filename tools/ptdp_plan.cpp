@@ -7,6 +7,7 @@
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/text/did_you_mean.h"
+#include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
 #include "planner/accuracy/costed_runs.h"
@@ -17,6 +18,7 @@
 #include "planner/answer/strategies.h"
 #include "planner/answer_format.h"
 #include "planner/explain/named_config.h"
+#include "planner/import/megatron.h"
 #include "tools/plan/export_command.h"
 #include "tools/plan/given_command.h"
 #include "tools/plan/list_profiles.h"
@@ -47,6 +49,7 @@ constexpr const char* kUsage =
     "  ptdp-plan --gpus 512 --model Llama-3.1-70B/config.json --cluster dgx-h100\n"
     "  ptdp-plan --gpus 3072 --model 1T --explain tp=4,pp=128\n"
     "  ptdp-plan --gpus 3072 --model 1T --config tp=8,pp=64,b=1,recompute=full\n"
+    "  ptdp-plan --from launch.sh --cluster dgx-h100\n"
     "  ptdp-plan --gpus 1536 --model gpt3-175b --compare-strategies\n"
     "\n"
     "GLOSSARY.md explains the terms.\n"
@@ -88,6 +91,10 @@ po::options_description flag_descriptions() {
   option("config", text(),
          "cost exactly this configuration, and say what the best plan would gain: tp=8,pp=64,... "
          "(keys of --explain; those left out have their usual values)");
+  option(
+      "from", text(),
+      "cost exactly what a file of Megatron-LM runs: a launch script, its arguments, or the list "
+      "of arguments in a log; --cluster, --gpus and --model say what it leaves out");
   option("compare-strategies",
          "side by side, each at its best: tensor, pipeline and data parallelism (PTD-P), ZeRO-3, "
          "ZeRO-3 with tensor parallelism, FSDP; also what the stack does not run");
@@ -201,8 +208,13 @@ int run_comparison(const StrategyComparison& comparison,
 /// Throws Error, before the search, if the plan would overwrite a file that it is made from.
 void check_output(const CommandLine& line, const Scenario& scenario,
                   const CalibrationSource& calibration) {
-  std::vector<NamedFile> inputs = {
-      {"--model", profile_file(ProfileKind::kModel, *line.text("model"))}};
+  std::vector<NamedFile> inputs;
+  if (const auto model = line.text("model")) {
+    inputs.push_back({"--model", profile_file(ProfileKind::kModel, *model)});
+  }
+  if (const auto from = line.text("from")) {
+    inputs.push_back({"--from", *from});
+  }
   if (const auto cluster = line.text("cluster")) {
     inputs.push_back({"--cluster", profile_file(ProfileKind::kCluster, *cluster)});
   }
@@ -215,8 +227,32 @@ void check_output(const CommandLine& line, const Scenario& scenario,
   check_output_files(inputs, files_of_flags(line, {"output"}));
 }
 
+/// Returns the configuration of --config, else that of --from, with what was read beside it.
+GivenRequest given_request(const CommandLine& line, const PlanRequest& request,
+                           const std::optional<ImportedRun>& from) {
+  GivenRequest given;
+  if (from) {
+    given = {from->config, from->reading};
+  }
+  if (const auto named = line.text("config")) {
+    given.config = named_config(parse_partial_config(*named, "--config"), request.scenario,
+                                request.gpus, "--config");
+  }
+  return given;
+}
+
+/// Returns the command for the best plan, or its start where the plan's configuration ends it.
+std::string best_command(const CommandLine& line) {
+  return "ptdp-plan " + line.quoted_arguments_without({"config", "output", "threads"}) +
+         (line.has("from") ? " --config" : " -o plan.json");
+}
+
 int run_search(const CommandLine& line) {
-  PlanRequest request = read_request(line);
+  std::optional<ImportedRun> from;
+  if (const auto file = line.text("from")) {
+    from = read_megatron(read_file(*file), line.count("gpus", 1, kMostGpus), *file);
+  }
+  PlanRequest request = read_request(line, from ? &*from : nullptr);
   SearchOptions options = read_options(line, request.gpus);
   const RunBudget budget = read_budget(line);
   const CalibrationSource calibration = read_calibration(line);
@@ -229,14 +265,11 @@ int run_search(const CommandLine& line) {
   check_output(line, request.scenario, calibration);
   SearchWatch watch(kProgram, read_time_limit(line));
   watch.watch(options);
-  if (const auto named = line.text("config")) {
-    refuse_flags_of_searches(line, "--config");
-    const GivenRequest given{named_config(parse_partial_config(*named, "--config"),
-                                          request.scenario, request.gpus, "--config")};
-    request.best_command = "ptdp-plan " +
-                           line.quoted_arguments_without({"config", "output", "threads"}) +
-                           " -o plan.json";
-    return run_given(line, request, options, calibration, given, watch);
+  if (from || line.has("config")) {
+    refuse_flags_of_searches(line, from ? "--from" : "--config");
+    request.best_command = best_command(line);
+    return run_given(line, request, options, calibration, given_request(line, request, from),
+                     watch);
   }
   if (const auto explained = line.text("explain")) {
     refuse_flags_of_plans(line, "--explain");

@@ -65,7 +65,7 @@ std::string titled(std::string_view title, const std::vector<std::string>& items
 }
 
 /// Returns what the best plan of the search would gain, in a sentence.
-std::string gain(const GivenConfig& given, const std::string& best_command) {
+std::string gain(const GivenConfig& given, std::string best_command) {
   if (given.search.best.empty()) {
     return "The search finds nothing that fits.\n";
   }
@@ -73,6 +73,9 @@ std::string gain(const GivenConfig& given, const std::string& best_command) {
   const std::optional<double> lost = loss_of(given);
   if (lost && best.config == given.config) {
     return "This is the best plan of the search.\n";
+  }
+  if (best_command.ends_with("--config")) {
+    best_command += fmt::format(" '{}' -o plan.json", to_string(best.config));
   }
   const bool is_cost = given.options.objective == Objective::kCost;
   const double change = lost ? 1.0 / (1.0 + *lost) - 1.0 : 0.0;

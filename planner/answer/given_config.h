@@ -7,6 +7,7 @@
 
 #include "planner/accuracy/calibration_file.h"
 #include "planner/answer_format.h"
+#include "planner/import/imported_run.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
 
@@ -25,12 +26,6 @@ struct GivenConfig {
   CalibrationFit calibration;
 };
 
-/// Where a configuration was read from, for the answer.
-struct ReadingNotes {
-  std::vector<std::string> notes;          ///< What the reader assumed, derived or left out.
-  std::vector<std::string> unknown_flags;  ///< Flags that it does not know, as they are spelled.
-};
-
 /// Costs a configuration, and searches as `options` say for the best one. A schedule, or a split of
 /// the layers, that the stack does not run is costed, too. Throws Error for a scenario that cannot
 /// be costed.
@@ -42,7 +37,7 @@ struct ReadingNotes {
 [[nodiscard]] bool can_run(const GivenConfig& given);
 
 /// Returns the answer as text for people. `assumptions` has one line each; `best_command` is what
-/// to type for the best plan.
+/// to type for the best plan; where it ends in "--config", the plan's configuration is added.
 [[nodiscard]] std::string to_text(const GivenConfig& given, const ReadingNotes& reading,
                                   const RunBudget& budget,
                                   const std::vector<std::string>& assumptions,

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
@@ -30,7 +32,7 @@ std::string required(const CommandLine& line, const std::string& flag) {
 }
 
 std::int64_t read_batch_size(const CommandLine& line, const ModelProfile& model,
-                             PlanRequest& request) {
+                             const ImportedRun* from, PlanRequest& request) {
   const auto global = line.count("global-batch-size", 1, kLargestBatch);
   const auto per_gpu = line.count("batch-per-gpu", 1, kLargestBatch);
   if (global.has_value() && per_gpu.has_value()) {
@@ -45,6 +47,9 @@ std::int64_t read_batch_size(const CommandLine& line, const ModelProfile& model,
   }
   if (global.has_value()) {
     return *global;
+  }
+  if (from != nullptr) {
+    return from->global_batch_size;
   }
   if (model.global_batch_size > 0) {
     request.assumptions.push_back(
@@ -70,8 +75,33 @@ std::string length_assumption(const ModelProfile& model) {
                            length, model.longest_sequence);
 }
 
-/// Returns the stack as --precision asks: at another precision, or with 8-bit linear layers.
-StackSpec at_chosen_precision(const StackSpec& stack, const CommandLine& line) {
+/// Returns the model that --model names, else the one that was read from a file.
+ModelProfile find_model_of(const CommandLine& line, const ImportedRun* from) {
+  if (from == nullptr || line.has("model")) {
+    return find_model(required(line, "model"));
+  }
+  const std::string file = *line.text("from");
+  if (!from->model) {
+    throw Error(file + ": does not say the whole model, without " + from->missing +
+                "; expected --model too");
+  }
+  ModelProfile model;
+  model.name = std::filesystem::path(file).filename().string();
+  std::ranges::replace_if(
+      model.name,
+      [](unsigned char c) {
+        return std::isalnum(c) == 0 &&
+               std::string_view("._+-").find(static_cast<char>(c)) == std::string_view::npos;
+      },
+      '-');
+  model.config = *from->model;
+  return model;
+}
+
+/// Returns the stack as --precision asks, or else `usual` if that is not empty: at another
+/// precision, or with 8-bit linear layers.
+StackSpec at_chosen_precision(const StackSpec& stack, const CommandLine& line,
+                              const std::string& usual) {
   std::vector<NamedValue<std::optional<Precision>>> names;
   for (const auto& [precision, name] : kPrecisionNames) {
     names.push_back({precision, name});
@@ -80,11 +110,12 @@ StackSpec at_chosen_precision(const StackSpec& stack, const CommandLine& line) {
   for (const auto& [scaling, name] : kFp8ScalingNames) {
     names.push_back({std::nullopt, name});
   }
-  const auto chosen = line.choice<std::optional<Precision>>("precision", names);
-  if (!chosen.has_value()) {
+  const std::string text = line.text("precision").value_or(usual);
+  if (text.empty()) {
     return stack;
   }
-  return *chosen ? at_precision(stack, **chosen) : with_fp8(stack, *line.text("precision"));
+  const auto chosen = choose<std::optional<Precision>>(text, names, "--precision");
+  return chosen ? at_precision(stack, *chosen) : with_fp8(stack, text);
 }
 
 }  // namespace
@@ -100,14 +131,19 @@ StackSpec find_stack_of(const CommandLine& line, const ClusterSpec& cluster) {
   }
 }
 
-PlanRequest read_request(const CommandLine& line) {
+PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   PlanRequest request;
-  (void)required(line, "gpus");
-  request.gpus = *line.count("gpus", 1, kMostGpus);
-  ModelProfile model = find_model(required(line, "model"));
+  if (from == nullptr) {
+    (void)required(line, "gpus");
+  }
+  request.gpus = from == nullptr ? *line.count("gpus", 1, kMostGpus) : from->gpus;
+  ModelProfile model = find_model_of(line, from);
+  const bool has_length = from != nullptr && from->model;
   if (const auto length = line.count("seq-length", 1, kLongestSequence)) {
     model.config.seq_length = static_cast<int>(*length);
     (void)parameter_count(model.config);
+  } else if (has_length) {
+    model.config.seq_length = from->model->seq_length;
   } else {
     request.assumptions.push_back(length_assumption(model));
   }
@@ -122,13 +158,17 @@ PlanRequest read_request(const CommandLine& line) {
                                               request.scenario.cluster.default_stack,
                                               request.scenario.cluster.name));
   }
-  request.scenario.stack = at_chosen_precision(find_stack_of(line, request.scenario.cluster), line);
+  request.scenario.stack = at_chosen_precision(find_stack_of(line, request.scenario.cluster), line,
+                                               from == nullptr ? "" : from->precision);
+  if (from != nullptr) {
+    request.scenario.stack = with_changes(request.scenario.stack, from->stack);
+  }
   if (const auto overlap = overlap_choice(line)) {
     request.scenario.stack = with_overlap(request.scenario.stack, *overlap);
   }
   request.scenario.job = {.model_name = model.name,
                           .model = model.config,
-                          .global_batch_size = read_batch_size(line, model, request)};
+                          .global_batch_size = read_batch_size(line, model, from, request)};
   if (const std::int64_t most = request.scenario.cluster.max_gpus();
       most > 0 && request.gpus > most) {
     throw Error(fmt::format("--gpus: expected at most the {} of cluster {}, got {}",

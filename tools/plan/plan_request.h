@@ -8,6 +8,7 @@
 #include "cost_model/inputs/scenario.h"
 #include "planner/answer/planning.h"
 #include "planner/answer/planning_output.h"
+#include "planner/import/imported_run.h"
 #include "planner/search/search.h"
 #include "tools/shared/command_line.h"
 
@@ -25,9 +26,10 @@ struct PlanRequest {
 /// Error for an unknown stack.
 [[nodiscard]] StackSpec find_stack_of(const CommandLine& line, const ClusterSpec& cluster);
 
-/// Reads the model, cluster, stack, batch and number of GPUs from the flags. Throws Error, naming
-/// the flag or file, when one is missing, not of its kind, or contradicts another.
-[[nodiscard]] PlanRequest read_request(const CommandLine& line);
+/// Reads the model, cluster, stack, batch and number of GPUs from the flags; what they leave out is
+/// that of `from`, if it is not null. Throws Error, naming the flag or file, when one is missing,
+/// not of its kind, or contradicts another.
+[[nodiscard]] PlanRequest read_request(const CommandLine& line, const ImportedRun* from = nullptr);
 /// Reads the search options from the flags. Throws Error, naming the flag, for a bad value.
 [[nodiscard]] SearchOptions read_options(const CommandLine& line, std::int64_t gpus);
 /// Reads --tokens and --price. Throws Error for a bad value, and for --price without --tokens.

@@ -1,0 +1,47 @@
+// Flags of a program with their values, as argparse reads them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ptdp {
+
+/// Flags that begin with two dashes. The last one of a name counts. What is asked for is
+/// remembered, so that the rest can be listed.
+class FlagList {
+ public:
+  /// Reads "--name value ..." and "--name=value". `place` begins the messages of errors.
+  FlagList(const std::vector<std::string>& words, std::string place);
+
+  [[nodiscard]] bool has(std::string_view flag) const;
+  /// Returns the values; nullopt without the flag. Throws Error if one of them is not known without
+  /// running the script.
+  [[nodiscard]] std::optional<std::vector<std::string>> values(std::string_view flag) const;
+  /// Returns the single value; nullopt without the flag. Throws Error for none or several.
+  [[nodiscard]] std::optional<std::string> text(std::string_view flag) const;
+  /// Returns a whole number, as Python spells it: "4096", "4_096". Throws Error for anything but a
+  /// number from `low` to 2^31 - 1.
+  [[nodiscard]] std::optional<int> count(std::string_view flag, int low = 1) const;
+  [[nodiscard]] std::optional<double> number(std::string_view flag) const;
+
+  /// Throws Error that says what is wrong with a flag's value.
+  [[noreturn]] void refuse(std::string_view flag, const std::string& why) const;
+
+  /// Returns the flags that nobody asked for, in the order of their names.
+  [[nodiscard]] std::vector<std::string> unread() const;
+
+ private:
+  std::string place_;
+  std::map<std::string, std::vector<std::string>, std::less<>> flags_;
+  mutable std::set<std::string, std::less<>> read_;
+};
+
+/// Returns whether a word is a flag, and no negative number.
+[[nodiscard]] bool is_flag(std::string_view word);
+
+}  // namespace ptdp

@@ -1,0 +1,26 @@
+#include "planner/import/imported_run.h"
+
+namespace ptdp {
+
+StackSpec with_changes(StackSpec stack, const StackChanges& changes) {
+  if (changes.reductions) {
+    stack.data_parallel_overlap =
+        *changes.reductions ? DataParallelOverlap::kAlways : DataParallelOverlap::kNever;
+  }
+  stack.parameter_gather_overlap = changes.gathers.value_or(stack.parameter_gather_overlap);
+  if (changes.within_products) {
+    stack.tp_comm_overlap =
+        *changes.within_products ? TpCommOverlap::kUserBuffers : TpCommOverlap::kNone;
+  }
+  if (changes.pipeline && !*changes.pipeline) {
+    stack.pipeline_overlap = PipelineOverlap::kNever;
+  } else if (changes.pipeline && stack.pipeline_overlap == PipelineOverlap::kNever) {
+    stack.pipeline_overlap = PipelineOverlap::kInterleaved;
+  }
+  stack.expert_overlap = changes.experts.value_or(stack.expert_overlap);
+  stack.expert_dispatch = changes.dispatch.value_or(stack.expert_dispatch);
+  stack.context_parallel_kind = changes.context.value_or(stack.context_parallel_kind);
+  return stack;
+}
+
+}  // namespace ptdp

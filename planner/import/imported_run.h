@@ -1,0 +1,47 @@
+// A training run as another framework's files say it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost_model/inputs/parallel_config.h"
+#include "cost_model/inputs/stack_spec.h"
+#include "cost_model/inputs/transformer_config.h"
+
+namespace ptdp {
+
+/// What files say about a stack's overlap and dispatch; nullopt where they say nothing.
+struct StackChanges {
+  std::optional<bool> reductions = {};       ///< Whether reductions run behind backward passes.
+  std::optional<bool> gathers = {};          ///< Whether ZeRO's gathers run behind forward passes.
+  std::optional<bool> within_products = {};  ///< Whether collectives run within products.
+  std::optional<bool> pipeline = {};         ///< Whether interleaved messages run beside compute.
+  std::optional<bool> experts = {};          ///< Whether tokens travel behind another microbatch.
+  std::optional<ExpertDispatch> dispatch = {};
+  std::optional<ContextParallel> context = {};
+};
+/// Returns the stack with the changes.
+[[nodiscard]] StackSpec with_changes(StackSpec stack, const StackChanges& changes);
+
+/// What a reader found besides values, for people.
+struct ReadingNotes {
+  std::vector<std::string> notes;          ///< What it assumed, derived or left out.
+  std::vector<std::string> unknown_flags;  ///< Flags that it does not know, as they are spelled.
+};
+
+/// A run that a file describes.
+struct ImportedRun {
+  std::string framework;                   ///< With its version: "Megatron-LM".
+  std::optional<TransformerConfig> model;  ///< Resolved; nullopt where the file does not say all.
+  std::string missing;                     ///< What of the model the file does not say.
+  std::int64_t global_batch_size = 0;
+  std::int64_t gpus = 0;
+  ParallelConfig config;
+  std::string precision;  ///< As --precision takes it: "bf16", "fp8-delayed".
+  StackChanges stack;
+  ReadingNotes reading;
+};
+
+}  // namespace ptdp

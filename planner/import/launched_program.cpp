@@ -1,0 +1,332 @@
+#include "planner/import/launched_program.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <map>
+#include <optional>
+
+#include "cost_model/error.h"
+#include "planner/import/flag_list.h"
+#include "planner/import/shell_script.h"
+
+namespace ptdp {
+namespace {
+
+using Settings = std::map<std::string, std::int64_t, std::less<>>;
+
+constexpr int kFewestDumped = 10;  // a printed list has hundreds
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) {
+      line.remove_suffix(1);
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) {
+    text.remove_suffix(1);
+  }
+  return text;
+}
+
+std::optional<std::int64_t> whole(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_whole = error == std::errc() && end == text.data() + text.size() && number > 0;
+  return is_whole ? std::optional(number) : std::nullopt;
+}
+
+/// Returns the words of "['core_attn', 'mlp']", or the value itself.
+std::vector<std::string> listed(std::string_view value) {
+  if (!value.starts_with('[') || !value.ends_with(']')) {
+    return {std::string(value)};
+  }
+  std::vector<std::string> words(1);
+  for (const char c : value.substr(1, value.size() - 2)) {
+    if (c == ',') {
+      words.emplace_back();
+    } else if (c != '\'' && c != '"' && c != ' ') {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
+/// Returns the flags of a list that Megatron-LM prints, "  name ..... value"; nullopt if the text
+/// is none. Values that flags switch off (add_bias_linear False) become those flags.
+std::optional<LaunchedProgram> dumped(std::string_view text) {
+  const std::map<std::string, std::string, std::less<>> switched_off = {
+      {"add_bias_linear", "--disable-bias-linear"},
+      {"add_position_embedding", "--no-position-embedding"},
+      {"overlap_p2p_comm", "--no-overlap-p2p-communication"}};
+  LaunchedProgram result{.is_dump = true};
+  int count = 0;
+  bool has_chunks = false;
+  for (const std::string_view line : lines_of(text)) {
+    const std::size_t dots = line.find(" ...");
+    if (dots == std::string_view::npos) {
+      continue;
+    }
+    std::string_view name = trimmed(line.substr(0, dots));
+    name = name.substr(name.find_last_of(" :>") + 1);
+    const std::size_t behind = line.find_first_not_of('.', dots + 1);
+    if (name.empty() || behind == std::string_view::npos || line[behind] != ' ') {
+      continue;
+    }
+    const std::string_view value = trimmed(line.substr(behind));
+    ++count;
+    std::string flag = "--" + std::string(name);
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    if (name == "world_size") {
+      result.gpus = whole(value).value_or(0);
+    } else if (name == "virtual_pipeline_model_parallel_size" && value != "None" && !has_chunks) {
+      result.words.insert(result.words.end(),
+                          {"--num-virtual-stages-per-pipeline-rank", std::string(value)});
+    } else if (value == "False") {
+      if (const auto off = switched_off.find(name); off != switched_off.end()) {
+        result.words.push_back(off->second);
+      }
+    } else if (value == "True") {
+      result.words.push_back(flag);
+    } else if (value != "None") {
+      has_chunks = has_chunks || name == "num_virtual_stages_per_pipeline_rank";
+      result.words.push_back(flag);
+      for (const std::string& word : listed(value)) {
+        result.words.push_back(word);
+      }
+    }
+  }
+  return count >= kFewestDumped ? std::optional(result) : std::nullopt;
+}
+
+/// Returns the text as one command line, if it is a list of arguments alone.
+std::optional<std::string> as_arguments(std::string_view text) {
+  std::string command = "program.py";
+  bool is_first = true;
+  for (const std::string_view line : lines_of(text)) {
+    std::string_view words = trimmed(line);
+    if (words.empty() || words.starts_with('#')) {
+      continue;
+    }
+    if (is_first && !is_flag(words)) {
+      return std::nullopt;
+    }
+    is_first = false;
+    if (words.ends_with('\\')) {
+      words.remove_suffix(1);
+    }
+    command += " " + std::string(words);
+  }
+  return is_first ? std::nullopt : std::optional(command);
+}
+
+/// Returns the settings of #SBATCH lines.
+Settings batch_settings(std::string_view text) {
+  Settings settings;
+  for (const std::string_view line : lines_of(text)) {
+    if (!line.starts_with("#SBATCH")) {
+      continue;
+    }
+    std::string_view rest = trimmed(line.substr(7));
+    rest = trimmed(rest.substr(0, rest.find(" #")));
+    const std::size_t end = rest.find_first_of("= ");
+    std::string name(rest.substr(0, end));
+    std::string_view value =
+        end == std::string_view::npos ? std::string_view() : trimmed(rest.substr(end + 1));
+    name = name == "-N" ? "--nodes" : name == "-n" ? "--ntasks" : name;
+    if (name == "--gres" || name == "--gpus-per-node" || name == "-G" || name == "--gpus") {
+      value = value.substr(value.rfind(':') + 1);  // gpu:a100:8
+      name = name == "--gres" ? "--gpus-per-node" : name == "-G" ? "--gpus" : name;
+    }
+    if (const auto number = whole(value)) {
+      settings[name] = *number;
+    }
+  }
+  return settings;
+}
+
+/// Returns the settings of a launcher's words, with names as torchrun and srun spell them.
+Settings launcher_settings(const std::vector<std::string>& words) {
+  const std::map<std::string, std::string, std::less<>> names = {
+      {"--nnodes", "nnodes"},
+      {"--num_nodes", "nnodes"},
+      {"--num-nodes", "nnodes"},
+      {"--nproc-per-node", "per node"},
+      {"--nproc_per_node", "per node"},
+      {"--num_gpus", "per node"},
+      {"--num-gpus", "per node"},
+      {"--nodes", "nodes"},
+      {"-N", "nodes"},
+      {"--ntasks-per-node", "tasks per node"},
+      {"--ntasks", "tasks"},
+      {"-n", "tasks"},
+      {"-np", "tasks"}};
+  Settings settings;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t equals = words[i].find('=');
+    const auto name = names.find(std::string_view(words[i]).substr(0, equals));
+    if (name == names.end()) {
+      continue;
+    }
+    const std::string value = equals != std::string::npos ? words[i].substr(equals + 1)
+                              : i + 1 < words.size()      ? words[i + 1]
+                                                          : "";
+    if (const auto number = whole(value)) {
+      settings[name->second] = *number;
+    }
+  }
+  return settings;
+}
+
+std::int64_t setting(const Settings& settings, std::string_view name) {
+  const auto found = settings.find(name);
+  return found == settings.end() || found->second > (std::int64_t{1} << 31) ? 0 : found->second;
+}
+
+/// Returns the number of processes; 0 if neither launcher nor script says it.
+std::int64_t count_gpus(const std::vector<std::string>& launcher, std::string_view text,
+                        const ShellVariables& variables) {
+  const Settings started = launcher_settings(launcher);
+  const Settings batch = batch_settings(text);
+  const std::int64_t batch_nodes = setting(batch, "--nodes");
+  if (const std::int64_t per_node = setting(started, "per node")) {
+    const std::int64_t nodes = setting(started, "nnodes");
+    return per_node * std::max<std::int64_t>(nodes > 0 ? nodes : batch_nodes, 1);
+  }
+  if (const std::int64_t tasks = setting(started, "tasks"); tasks > 0) {
+    return tasks;
+  }
+  if (const std::int64_t per_node = setting(started, "tasks per node");
+      per_node > 1 && setting(started, "nodes") > 0) {
+    return per_node * setting(started, "nodes");
+  }
+  if (batch_nodes > 0 && setting(batch, "--gpus-per-node") > 0) {
+    return batch_nodes * setting(batch, "--gpus-per-node");
+  }
+  if (setting(batch, "--gpus") > 0) {
+    return setting(batch, "--gpus");
+  }
+  if (batch_nodes > 0 && setting(batch, "--ntasks-per-node") > 1) {
+    return batch_nodes * setting(batch, "--ntasks-per-node");
+  }
+  const auto size = variables.values.find("WORLD_SIZE");
+  return size == variables.values.end() || size->second.empty()
+             ? 0
+             : whole(size->second.front()).value_or(0);
+}
+
+/// Returns where the program's own arguments begin: behind the last "NAME.py", or "-m NAME", before
+/// the first known flag.
+std::size_t begin_of_arguments(const std::vector<std::string>& words, std::size_t first_known) {
+  for (std::size_t i = first_known; i > 0; --i) {
+    if (words[i - 1].ends_with(".py") || (i > 1 && words[i - 2] == "-m")) {
+      return i;
+    }
+  }
+  return first_known;
+}
+
+class Finder {
+ public:
+  Finder(const std::vector<std::string_view>& known, std::string_view text)
+      : known_(known), text_(text) {}
+
+  std::optional<LaunchedProgram> find(const ShellScript& script) {
+    std::size_t most = 1;  // one flag may be anybody's
+    std::optional<LaunchedProgram> best;
+    int best_line = 0;
+    int other_line = 0;
+    for (const ShellCommand& command : script.commands) {
+      std::size_t first_known = command.words.size();
+      std::size_t count = 0;
+      for (std::size_t i = command.words.size(); i > 0; --i) {
+        if (is_known(command.words[i - 1])) {
+          ++count;
+          first_known = i - 1;
+        }
+      }
+      if (count < 2) {
+        continue;
+      }
+      const auto begin = command.words.begin() + static_cast<std::ptrdiff_t>(begin_of_arguments(
+                                                     command.words, first_known));
+      std::vector<std::string> words(begin, command.words.end());
+      if (best && words != best->words) {
+        other_line = count > most ? best_line : command.line;
+      }
+      if (count > most) {
+        most = count;
+        best_line = command.line;
+        best = LaunchedProgram{
+            .words = std::move(words),
+            .gpus = count_gpus({command.words.begin(), begin}, text_, script.variables)};
+      }
+    }
+    if (best) {
+      best->notes = script.notes;
+      if (other_line > 0) {
+        best->notes.push_back("line " + std::to_string(other_line) +
+                              " starts something else; line " + std::to_string(best_line) +
+                              " is read");
+      }
+    }
+    return best;
+  }
+
+ private:
+  [[nodiscard]] bool is_known(const std::string& word) const {
+    return is_flag(word) && std::ranges::find(known_, std::string_view(word).substr(
+                                                          0, word.find('='))) != known_.end();
+  }
+
+  const std::vector<std::string_view>& known_;
+  std::string_view text_;
+};
+
+}  // namespace
+
+LaunchedProgram find_program(std::string_view text, const std::vector<std::string_view>& known,
+                             const std::string& place) {
+  if (auto program = dumped(text)) {
+    return *program;
+  }
+  Finder finder(known, text);
+  if (const auto command = as_arguments(text)) {
+    if (auto program = finder.find(follow_script(*command))) {
+      return *program;
+    }
+  }
+  const ShellScript script = follow_script(text);
+  if (auto program = finder.find(script)) {
+    return *program;
+  }
+  // A script that writes another one, or words that are a command of their own: ssh HOST "...".
+  std::vector<std::string> inner = script.documents;
+  for (const ShellCommand& command : script.commands) {
+    for (const std::string& word : command.words) {
+      if (word.find(" --") != std::string::npos) {
+        inner.push_back(word);
+      }
+    }
+  }
+  for (const std::string& within : inner) {
+    if (auto program = finder.find(follow_script(within, script.variables))) {
+      return *program;
+    }
+  }
+  throw Error(place + ": no command with arguments of a framework that ptdp knows was found");
+}
+
+}  // namespace ptdp

@@ -1,0 +1,31 @@
+// The arguments of a training program, found in a launch script or in a list of arguments.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ptdp {
+
+/// A program as a file starts it.
+struct LaunchedProgram {
+  std::vector<std::string> words;  ///< Its arguments.
+  std::int64_t gpus = 0;  ///< Processes that the launcher starts; 0: the file does not say.
+  bool is_dump = false;   ///< Whether the words are a log's list of all arguments.
+  std::vector<std::string> notes;
+};
+
+/// Finds the command of a script with most flags among `known`. The file is one of:
+///
+///   - a bash script (planner/import/shell_script.h), here-documents included;
+///   - arguments alone, on any number of lines;
+///   - the list that Megatron-LM prints at the start: "  num_layers ...... 24".
+///
+/// Nothing is run. The number of GPUs follows from torchrun, srun, mpirun or deepspeed, else from
+/// #SBATCH lines, else from WORLD_SIZE. Throws Error, naming `place`, if there is no such command.
+[[nodiscard]] LaunchedProgram find_program(std::string_view text,
+                                           const std::vector<std::string_view>& known,
+                                           const std::string& place);
+
+}  // namespace ptdp

@@ -1,0 +1,271 @@
+// Arguments of Megatron-LM as a configuration, a batch and a precision.
+#include "planner/import/megatron.h"
+
+#include <algorithm>
+
+#include "cost_model/error.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/plural.h"
+#include "planner/import/launched_program.h"
+#include "planner/import/megatron_values.h"
+
+namespace ptdp {
+namespace {
+
+/// Flags by which a command of Megatron-LM is known.
+const std::vector<std::string_view>& telling_flags() {
+  static const std::vector<std::string_view> flags = {"--num-layers",
+                                                      "--hidden-size",
+                                                      "--num-attention-heads",
+                                                      "--seq-length",
+                                                      "--encoder-seq-length",
+                                                      "--tensor-model-parallel-size",
+                                                      "--micro-batch-size",
+                                                      "--pipeline-model-parallel-size",
+                                                      "--global-batch-size",
+                                                      "--context-parallel-size",
+                                                      "--ffn-hidden-size",
+                                                      "--expert-model-parallel-size",
+                                                      "--sequence-parallel",
+                                                      "--use-distributed-optimizer",
+                                                      "--bf16",
+                                                      "--swiglu",
+                                                      "--num-experts",
+                                                      "--recompute-granularity",
+                                                      "--train-iters",
+                                                      "--train-samples"};
+  return flags;
+}
+
+void read_degrees(const FlagList& flags, const TransformerConfig& model, ImportedRun& run) {
+  ParallelConfig& config = run.config;
+  const auto old_tp = flags.count("--model-parallel-size");
+  config.tp = flags.count("--tensor-model-parallel-size").value_or(old_tp.value_or(1));
+  config.pp = flags.count("--pipeline-model-parallel-size").value_or(1);
+  config.cp = flags.count("--context-parallel-size").value_or(1);
+  const int ep = flags.count("--expert-model-parallel-size").value_or(1);
+  const auto etp = flags.count("--expert-tensor-parallel-size");
+  if (has_experts(model)) {
+    config.ep = ep;
+    config.etp = etp.value_or(config.tp);
+  }
+  const bool is_meant = flags.has("--sequence-parallel");
+  config.sequence_parallel = is_meant && config.tp > 1;
+  if (is_meant && config.tp == 1) {
+    run.reading.notes.emplace_back("--sequence-parallel means nothing with tp 1");
+  }
+  if (flags.has("--use-tp-pp-dp-mapping")) {
+    config.rank_order = RankOrder::kTpCpEpPpDp;
+  }
+  const MegatronSplit split = megatron_split(flags, model.num_layers, config.pp);
+  config.vpp = split.vpp;
+  config.layers_per_stage = split.layers_per_stage;
+  config.schedule = config.vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::kOneFOneB;
+  const auto group = flags.count("--microbatch-group-size-per-virtual-pipeline-stage");
+  if (group && *group != config.pp) {
+    run.reading.notes.push_back("a group of " + std::to_string(*group) +
+                                " microbatches is costed as one of pp");
+  }
+}
+
+void read_recomputation(const FlagList& flags, const TransformerConfig& model,
+                        ParallelConfig& config) {
+  const bool is_old_full =
+      flags.has("--checkpoint-activations") || flags.has("--activations-checkpoint-method");
+  const bool is_selective = flags.has("--recompute-activations");
+  const std::string kind = flags.text("--recompute-granularity")
+                               .value_or(is_old_full    ? "full"
+                                         : is_selective ? "selective"
+                                                        : "none");
+  const auto modules = flags.values("--recompute-modules");
+  const std::string method = flags.text("--recompute-method").value_or("uniform");
+  const int layers = flags.count("--recompute-num-layers").value_or(1);
+  if (kind == "selective") {
+    config.recompute = Recompute::kSelective;
+    std::string names;
+    for (const std::string& module : modules.value_or(std::vector<std::string>{"core_attn"})) {
+      names += (names.empty() ? "" : "+") + module;
+    }
+    config.recompute_modules = parse_recompute_modules(names, "--recompute-modules");
+  } else if (kind == "full") {
+    config.recompute = Recompute::kFull;
+    const int stage = std::max(model.num_layers / std::max(config.pp * config.vpp, 1), 1);
+    const int largest = config.layers_per_stage.empty()
+                            ? stage
+                            : *std::ranges::max_element(config.layers_per_stage);
+    if (method == "block" && layers <= largest) {
+      config.recompute_num_layers = layers;
+    } else if (method == "uniform" && layers > 1) {
+      config.recompute_method = RecomputeMethod::kUniform;
+      config.recompute_num_layers = layers;
+    } else if (method != "block" && method != "uniform") {
+      flags.refuse("--recompute-method", "expected block or uniform, got " + in_quotes(method));
+    }
+  } else if (kind != "none") {
+    flags.refuse("--recompute-granularity", "expected selective or full, got " + in_quotes(kind));
+  }
+}
+
+void read_sharding(const FlagList& flags, ImportedRun& run) {
+  ParallelConfig& config = run.config;
+  const std::string strategy =
+      flags.text("--data-parallel-sharding-strategy").value_or("optim_grads_params");
+  const int instances = flags.count("--num-distributed-optimizer-instances").value_or(1);
+  config.zero_stage = flags.has("--use-distributed-optimizer") ? 1 : 0;
+  if (flags.has("--use-torch-fsdp2")) {
+    config.zero_stage = 3;
+    config.reshard_after_forward = !flags.has("--torch-fsdp2-no-reshard-after-forward");
+  }
+  const bool is_fsdp = flags.has("--use-megatron-fsdp") || flags.has("--use-custom-fsdp");
+  if (is_fsdp) {
+    config.zero_stage = strategy == "no_shard"      ? 0
+                        : strategy == "optim"       ? 1
+                        : strategy == "optim_grads" ? 2
+                                                    : 3;
+  }
+  config.dp_replicate = config.zero_stage > 0 ? instances : 1;
+  run.stack.reductions = flags.has("--overlap-grad-reduce");
+  const bool gathers = flags.has("--overlap-param-gather");
+  if (config.zero_stage > 0) {
+    run.stack.gathers = gathers;
+  }
+}
+
+void read_offload(const FlagList& flags, const TransformerConfig& model, ParallelConfig& config) {
+  const bool optimizer = flags.has("--optimizer-cpu-offload");
+  (void)flags.has("--optimizer-offload-fraction");
+  (void)flags.has("--use-precision-aware-optimizer");
+  (void)flags.has("--cpu-offloading");
+  const int layers = flags.count("--cpu-offloading-num-layers", 0).value_or(0);
+  config.offload = optimizer && layers > 0 ? Offload::kBoth
+                   : optimizer             ? Offload::kOptimizer
+                   : layers > 0            ? Offload::kActivations
+                                           : Offload::kNone;
+  config.offload_num_layers = layers == model.num_layers - 1 ? 0 : layers;
+}
+
+void read_stack(const FlagList& flags, const TransformerConfig& model, ImportedRun& run) {
+  const ParallelConfig& config = run.config;
+  const bool within_products = flags.has("--tp-comm-overlap");
+  if (config.sequence_parallel) {
+    run.stack.within_products = within_products;
+  }
+  const bool waits = flags.has("--no-overlap-p2p-communication");
+  if (config.vpp > 1 && config.pp > 2) {
+    run.stack.pipeline = !waits;
+  }
+  const auto ways = flags.values("--cp-comm-type");
+  if (config.cp > 1) {
+    const std::string way = ways && !ways->empty() ? ways->front() : "p2p";
+    run.stack.context = way == "all_gather" ? ContextParallel::kAllGather
+                        : way == "a2a"      ? ContextParallel::kAllToAll
+                                            : ContextParallel::kRing;
+    if (way == "a2a+p2p") {
+      run.reading.notes.emplace_back("--cp-comm-type a2a+p2p is costed as p2p");
+    }
+  }
+  const std::string dispatcher = flags.text("--moe-token-dispatcher-type").value_or("allgather");
+  const bool hides = flags.has("--overlap-moe-expert-parallel-comm");
+  if (has_experts(model)) {
+    run.stack.dispatch = dispatcher == "alltoall" ? ExpertDispatch::kAllToAll
+                         : dispatcher == "flex"   ? ExpertDispatch::kHierarchical
+                                                  : ExpertDispatch::kAllGather;
+    run.stack.experts = hides;
+  }
+}
+
+std::string read_precision(const FlagList& flags) {
+  const std::string recipe = flags.text("--fp8-recipe").value_or("delayed");
+  const bool is_fp8 =
+      flags.has("--fp8-format") || flags.has("--fp8-hybrid") || flags.has("--fp8-e4m3");
+  const bool is_bf16 = flags.has("--bf16");
+  const bool is_fp16 = flags.has("--fp16");
+  if (!is_fp8) {
+    return is_bf16 ? "bf16" : is_fp16 ? "fp16" : "fp32";
+  }
+  if (recipe != "delayed" && recipe != "tensorwise" && recipe != "blockwise" && recipe != "mxfp8") {
+    flags.refuse("--fp8-recipe",
+                 "expected delayed, tensorwise, blockwise or mxfp8, got " + in_quotes(recipe));
+  }
+  return recipe == "delayed"      ? "fp8-delayed"
+         : recipe == "tensorwise" ? "fp8-current"
+         : recipe == "blockwise"  ? "fp8-block"
+                                  : "fp8-mx";
+}
+
+/// Sets the number of GPUs, dp and the batch.
+void read_batch(const FlagList& flags, std::int64_t gpus, const std::string& place,
+                ImportedRun& run) {
+  ParallelConfig& config = run.config;
+  if (gpus == 0) {
+    throw Error(place + ": does not say how many GPUs there are; expected --gpus too");
+  }
+  run.gpus = gpus;
+  config.dp = 1;
+  const std::int64_t replica = config.world_size();
+  if (gpus % replica != 0) {
+    throw Error(place + ": " + plural(gpus, "GPU") + " are no multiple of tp*pp*cp, " +
+                std::to_string(replica) + "; --gpus gives another number");
+  }
+  config.dp = static_cast<int>(gpus / replica);
+  run.reading.notes.push_back("dp " + std::to_string(config.dp) + ": " + plural(gpus, "GPU") +
+                              " over tp*pp*cp, " + std::to_string(replica));
+  const auto old_size = flags.count("--batch-size");
+  const auto size = flags.count("--micro-batch-size");
+  if (!size && !old_size) {
+    throw Error(place + ": --micro-batch-size is missing");
+  }
+  config.micro_batch_size = size ? *size : *old_size;
+  const auto batch = flags.count("--global-batch-size");
+  run.global_batch_size = batch ? *batch : std::int64_t{1} * config.micro_batch_size * config.dp;
+  if (!batch) {
+    run.reading.notes.push_back("batch " + std::to_string(run.global_batch_size) +
+                                ": one microbatch of each replica");
+  }
+  if (flags.has("--rampup-batch-size")) {
+    run.reading.notes.emplace_back(
+        "--rampup-batch-size: the full batch is costed; megatron-core since 0.18 ignores the flag");
+  }
+}
+
+void list_the_rest(const FlagList& flags, bool is_dump, ReadingNotes& reading) {
+  std::string left;
+  for (const std::string& flag : flags.unread()) {
+    if (is_of_the_stack(flag)) {
+      left += (left.empty() ? "" : ", ") + flag;
+    } else if (!is_without_effect(flag) && !is_dump) {
+      reading.unknown_flags.push_back(flag);
+    }
+  }
+  if (is_dump) {
+    reading.notes.emplace_back(
+        "a log lists every argument; those that are not read are not listed here");
+  } else if (!left.empty()) {
+    reading.notes.push_back("as the stack has it, whatever the file says: " + left);
+  }
+}
+
+}  // namespace
+
+ImportedRun read_megatron(std::string_view text, std::optional<std::int64_t> gpus,
+                          const std::string& place) {
+  const LaunchedProgram program = find_program(text, telling_flags(), place);
+  const FlagList flags(program.words, place);
+  ImportedRun run{.framework = "Megatron-LM"};
+  run.reading.notes = program.notes;
+  const TransformerConfig model = megatron_model(flags, run.reading, run.missing);
+  if (run.missing.empty()) {
+    run.model = resolved(model, place);
+  }
+  read_degrees(flags, model, run);
+  read_recomputation(flags, model, run.config);
+  read_sharding(flags, run);
+  read_offload(flags, model, run.config);
+  read_stack(flags, model, run);
+  run.precision = read_precision(flags);
+  read_batch(flags, gpus.value_or(program.gpus), place, run);
+  list_the_rest(flags, program.is_dump, run.reading);
+  return run;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,212 @@
+// The model's shape in arguments of Megatron-LM.
+#include <algorithm>
+
+#include "cost_model/text/in_quotes.h"
+#include "planner/import/megatron.h"
+#include "planner/import/megatron_values.h"
+
+namespace ptdp {
+namespace {
+
+constexpr int kVocabularyOfGpt2 = 50257;
+constexpr int kVocabularyOfLlama2 = 32000;
+
+void read_positions(const FlagList& flags, TransformerConfig& model) {
+  const std::string type = flags.text("--position-embedding-type").value_or("learned_absolute");
+  const bool has_none = flags.has("--no-position-embedding");
+  if (flags.has("--use-rotary-position-embeddings") || type == "rope" || type == "yarn") {
+    model.position_embedding = PositionEmbedding::kRope;
+  } else if (has_none || type == "none") {
+    model.position_embedding = PositionEmbedding::kNone;
+  } else if (type != "learned_absolute") {
+    flags.refuse("--position-embedding-type",
+                 "expected learned_absolute, rope, yarn or none, got " + in_quotes(type));
+  }
+}
+
+void read_attention(const FlagList& flags, TransformerConfig& model) {
+  const auto groups = flags.count("--num-query-groups");
+  const auto width = flags.count("--kv-channels");
+  const auto q_rank = flags.count("--q-lora-rank");
+  const int kv_rank = flags.count("--kv-lora-rank").value_or(32);
+  const int head = flags.count("--qk-head-dim").value_or(128);
+  const int rotary = flags.count("--qk-pos-emb-head-dim").value_or(64);
+  const int value = flags.count("--v-head-dim").value_or(128);
+  if (flags.has("--multi-latent-attention")) {
+    model.q_lora_rank = q_rank.value_or(0);
+    model.kv_lora_rank = kv_rank;
+    model.qk_head_dim = head;
+    model.qk_pos_emb_head_dim = rotary;
+    model.v_head_dim = value;
+  } else {
+    model.kv_channels = width.value_or(0);
+    // Without the switch, the number of groups means nothing.
+    model.num_query_groups = flags.has("--group-query-attention") ? groups.value_or(1) : 0;
+  }
+  model.qk_layernorm = flags.has("--qk-layernorm");
+}
+
+/// Reads the window: "(4095,0)" is 4095 tokens before each, and none behind it.
+void read_window(const FlagList& flags, TransformerConfig& model) {
+  const auto skipped = flags.text("--window-attn-skip-freq");
+  const auto window = flags.values("--window-size");
+  if (!window) {
+    return;
+  }
+  std::string text;
+  for (const std::string& word : *window) {
+    text += word;
+  }
+  std::replace(text.begin(), text.end(), '(', '[');
+  std::replace(text.begin(), text.end(), ')', ']');
+  const auto sides = python_numbers(text.starts_with('[') ? text : "[" + text + "]");
+  if (!sides || sides->size() != 2) {
+    flags.refuse("--window-size", "expected (LEFT,0), got " + in_quotes(text));
+  }
+  model.window_size = sides->front() + 1;
+  if (!skipped) {
+    return;
+  }
+  const auto pattern = python_numbers(*skipped);
+  if (!pattern || !std::ranges::is_sorted(*pattern)) {
+    flags.refuse("--window-attn-skip-freq",
+                 "expected a list of zeros, then ones, got " + in_quotes(*skipped));
+  }
+  model.first_window_layer = static_cast<int>(std::ranges::count(*pattern, 0));
+}
+
+/// Reads which layers have experts: every N-th, or a list with 1 for each that has.
+void read_expert_layers(const FlagList& flags, TransformerConfig& model) {
+  const auto text = flags.text("--moe-layer-freq");
+  if (!text) {
+    return;
+  }
+  const auto pattern = python_numbers(*text);
+  if (!pattern) {
+    model.moe_layer_freq = *flags.count("--moe-layer-freq");
+    return;
+  }
+  const auto first = std::ranges::find(*pattern, 1);
+  const auto second = first == pattern->end() ? first : std::find(first + 1, pattern->end(), 1);
+  model.first_dense_layers = static_cast<int>(first - pattern->begin());
+  model.moe_layer_freq = second == pattern->end()
+                             ? std::max(model.num_layers - model.first_dense_layers, 1)
+                             : static_cast<int>(second - first);
+  bool is_regular = pattern->size() == static_cast<std::size_t>(model.num_layers);
+  for (int layer = 0; is_regular && layer < model.num_layers; ++layer) {
+    const bool has = layer >= model.first_dense_layers &&
+                     (layer - model.first_dense_layers) % model.moe_layer_freq == 0;
+    is_regular = (*pattern)[static_cast<std::size_t>(layer)] == (has ? 1 : 0);
+  }
+  if (!is_regular) {
+    flags.refuse("--moe-layer-freq", "expected experts in every n-th of " +
+                                         std::to_string(model.num_layers) + " layers, got " +
+                                         in_quotes(*text));
+  }
+}
+
+void read_experts(const FlagList& flags, TransformerConfig& model) {
+  const auto experts = flags.count("--num-experts");
+  const int topk = flags.count("--moe-router-topk").value_or(2);
+  const int width = flags.count("--moe-ffn-hidden-size").value_or(0);
+  const auto shared = flags.count("--moe-shared-expert-intermediate-size", 0);
+  const bool has_gate = flags.has("--moe-shared-expert-gate");
+  const bool has_bias = flags.has("--moe-router-enable-expert-bias");
+  const auto groups = flags.count("--moe-router-num-groups");
+  const auto group_topk = flags.count("--moe-router-group-topk");
+  const auto capacity = flags.number("--moe-expert-capacity-factor");
+  (void)flags.has("--moe-pad-expert-input-to-capacity");
+  if (!experts) {
+    (void)flags.has("--moe-layer-freq");
+    return;
+  }
+  model.num_experts = *experts;
+  model.moe_router_topk = topk;
+  model.moe_ffn_hidden_size = width;
+  model.moe_shared_expert_intermediate_size = shared.value_or(0);
+  model.moe_shared_expert_gate = has_gate;
+  model.moe_router_enable_expert_bias = has_bias;
+  model.moe_router_num_groups = groups.value_or(0);
+  model.moe_router_group_topk = group_topk.value_or(0);
+  model.moe_expert_capacity_factor = capacity.value_or(0.0);
+  read_expert_layers(flags, model);
+}
+
+/// Returns the tokens of the vocabulary; 0 if the flags do not say it.
+int read_vocabulary(const FlagList& flags, ReadingNotes& reading) {
+  const auto size = flags.count("--vocab-size");
+  const auto padded = flags.count("--padded-vocab-size");
+  const auto padded_to = flags.count("--pad-vocab-size-to");
+  if (size || padded || padded_to) {
+    return size ? *size : padded ? *padded : *padded_to;
+  }
+  const std::string tokenizer = flags.text("--tokenizer-type").value_or("");
+  const int usual = tokenizer == "GPT2BPETokenizer"  ? kVocabularyOfGpt2
+                    : tokenizer == "Llama2Tokenizer" ? kVocabularyOfLlama2
+                                                     : 0;
+  if (usual > 0) {
+    reading.notes.push_back("vocabulary " + std::to_string(usual) + ": usual with " + tokenizer);
+  }
+  return usual;
+}
+
+void read_dropout(const FlagList& flags, TransformerConfig& model) {
+  DropoutRates rates(kUsualDropout);
+  rates.attention = flags.number("--attention-dropout").value_or(kUsualDropout);
+  rates.hidden = flags.number("--hidden-dropout").value_or(kUsualDropout);
+  rates.embedding = rates.hidden;
+  const bool has_rates = rates != DropoutRates(0.0);
+  if (has_rates != has_dropout(model)) {
+    model.dropout = has_rates;  // otherwise positions say it
+  }
+  model.dropout_rates = has_rates ? rates : DropoutRates(kUsualDropout);
+}
+
+}  // namespace
+
+TransformerConfig megatron_model(const FlagList& flags, ReadingNotes& reading,
+                                 std::string& missing) {
+  TransformerConfig model;
+  const auto required = [&](const char* flag) {
+    const auto value = flags.count(flag);
+    missing += value ? "" : (missing.empty() ? "" : ", ") + std::string(flag);
+    return value.value_or(0);
+  };
+  model.num_layers = required("--num-layers");
+  model.hidden_size = required("--hidden-size");
+  model.num_attention_heads = required("--num-attention-heads");
+  const auto encoder_length = flags.count("--encoder-seq-length");
+  model.seq_length = encoder_length ? *encoder_length : required("--seq-length");
+  (void)flags.has("--seq-length");
+  model.vocab_size = read_vocabulary(flags, reading);
+  if (model.vocab_size == 0) {
+    missing += (missing.empty() ? "" : ", ") + std::string("--vocab-size");
+  }
+  model.gated_linear_unit = flags.has("--swiglu");
+  const int usual_width = model.gated_linear_unit
+                              ? static_cast<int>(std::int64_t{8} * model.hidden_size / 3 / 64 * 64)
+                              : 0;
+  model.ffn_hidden_size = flags.count("--ffn-hidden-size").value_or(usual_width);
+  if (flags.has("--squared-relu") && !model.gated_linear_unit) {
+    model.activation_func = Activation::kSquaredRelu;
+  }
+  read_attention(flags, model);
+  read_window(flags, model);
+  read_positions(flags, model);
+  const std::string norm = flags.text("--normalization").value_or("LayerNorm");
+  model.normalization = norm == "RMSNorm" ? Normalization::kRmsNorm : Normalization::kLayerNorm;
+  const auto old_epsilon = flags.number("--layernorm-epsilon");
+  const auto epsilon = flags.number("--norm-epsilon");
+  model.layernorm_epsilon = epsilon ? *epsilon : old_epsilon.value_or(1e-5);
+  model.init_method_std = flags.number("--init-method-std").value_or(0.02);
+  model.add_bias_linear = !flags.has("--disable-bias-linear");
+  const bool has_qkv_bias = flags.has("--add-qkv-bias");
+  model.add_qkv_bias = has_qkv_bias && !model.add_bias_linear;
+  model.untied_embeddings = flags.has("--untie-embeddings-and-output-weights");
+  model.mtp_num_layers = flags.count("--mtp-num-layers", 0).value_or(0);
+  read_dropout(flags, model);
+  read_experts(flags, model);
+  return model;
+}
+
+}  // namespace ptdp

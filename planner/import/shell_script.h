@@ -1,0 +1,36 @@
+// What a shell script would start, found without running anything.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/import/shell_expansion.h"
+
+namespace ptdp {
+
+/// A command that a script would run, with its words filled in.
+struct ShellCommand {
+  int line = 0;
+  std::vector<std::string> words;
+};
+
+/// What a script comes to.
+struct ShellScript {
+  std::vector<ShellCommand> commands;  ///< In the order in which they would run.
+  std::vector<std::string> documents;  ///< Texts of here-documents, filled in.
+  std::vector<std::string> notes;      ///< What was not followed, one sentence each.
+  ShellVariables variables;            ///< As they are at the end.
+};
+
+/// Follows a bash script: assignments, arrays, +=, defaults, arithmetic, `if`, `case` and calls of
+/// its functions. Nothing is run and no file is read:
+///
+///   - the output of a command is unknown, and so is a condition that needs it; it counts as false;
+///   - bodies of loops are left out;
+///   - the words of `bash -c` and `eval` are followed as a script.
+///
+/// `variables` are set at the start. Throws Error for a script that grows without end.
+[[nodiscard]] ShellScript follow_script(std::string_view text, ShellVariables variables = {});
+
+}  // namespace ptdp

@@ -1,0 +1,143 @@
+// Tests of reading runs of Megatron-LM. Expectations follow from its arguments.py, by hand.
+#include "planner/import/megatron.h"
+
+#include <gmock/gmock.h>
+
+#include "cost_model/error.h"
+#include "planner/import/megatron_values.h"
+
+namespace ptdp {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kPlain =
+    "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 "
+    "--vocab-size 50257 --micro-batch-size 2 --global-batch-size 64 ";
+
+ImportedRun run_of(const std::string& more, std::int64_t gpus = 32) {
+  return read_megatron(kPlain + more, gpus, "launch.sh");
+}
+
+std::string refusal_of(const std::string& more, std::int64_t gpus = 32) {
+  try {
+    return to_string(run_of(more, gpus).config);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(Megatron, HasItsDefaults) {
+  const ImportedRun run = run_of("");
+  EXPECT_EQ(run.config, (ParallelConfig{.dp = 32, .micro_batch_size = 2}));
+  EXPECT_EQ(run.global_batch_size, 64);
+  EXPECT_EQ(run.precision, "fp32");
+  ASSERT_TRUE(run.model);
+  EXPECT_EQ(run.model->ffn_hidden_size, 4096);
+  EXPECT_EQ(run.model->num_query_groups, 16);
+  EXPECT_EQ(run.model->kv_channels, 64);
+  EXPECT_TRUE(run.model->add_bias_linear);
+  EXPECT_FALSE(run.model->untied_embeddings);
+  EXPECT_EQ(run.model->position_embedding, PositionEmbedding::kLearned);
+  EXPECT_THAT(run.reading.unknown_flags, testing::IsEmpty());
+}
+
+TEST(Megatron, ReadsDegreesAndDerivesDp) {
+  const ImportedRun run = run_of(
+      "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 --sequence-parallel "
+      "--num-layers-per-virtual-pipeline-stage 3 --use-distributed-optimizer --bf16 "
+      "--recompute-granularity full --recompute-method block --recompute-num-layers 1");
+  EXPECT_EQ(run.config, (ParallelConfig{.tp = 2,
+                                        .pp = 4,
+                                        .dp = 4,
+                                        .vpp = 2,
+                                        .micro_batch_size = 2,
+                                        .schedule = ScheduleKind::kInterleaved,
+                                        .recompute = Recompute::kFull,
+                                        .recompute_num_layers = 1,
+                                        .sequence_parallel = true,
+                                        .zero_stage = 1}));
+  EXPECT_THAT(run.reading.notes, Contains("dp 4: 32 GPUs over tp*pp*cp, 8"));
+}
+
+TEST(Megatron, KnowsWhatMeansNothing) {
+  EXPECT_FALSE(run_of("--sequence-parallel").config.sequence_parallel);
+  EXPECT_EQ(run_of("--num-query-groups 4").model->num_query_groups, 16);
+  EXPECT_EQ(run_of("--num-query-groups 4 --group-query-attention").model->num_query_groups, 4);
+  EXPECT_EQ(run_of("--expert-model-parallel-size 4").config.ep, 1);
+}
+
+TEST(Megatron, SplitsExpertsAsTensorsUnlessTold) {
+  const std::string experts =
+      "--num-experts 8 --tensor-model-parallel-size 4 --expert-model-parallel-size 2 ";
+  EXPECT_EQ(run_of(experts).config.etp, 4);
+  EXPECT_EQ(run_of(experts + "--expert-tensor-parallel-size 1").config.etp, 1);
+  EXPECT_EQ(run_of(experts).stack.dispatch, ExpertDispatch::kAllGather);
+  const ImportedRun dense_first = run_of(experts + "--moe-layer-freq '([0]*3+[1]*21)'");
+  EXPECT_EQ(dense_first.model->first_dense_layers, 3);
+  EXPECT_EQ(dense_first.model->moe_layer_freq, 1);
+  EXPECT_EQ(run_of(experts + "--moe-layer-freq '([0,1]*12)'").model->moe_layer_freq, 2);
+}
+
+TEST(Megatron, ListsFlagsThatItDoesNotKnow) {
+  const ImportedRun run = run_of("--lr 1e-4 --save x --my-own-flag 3 --no-rope-fusion");
+  EXPECT_THAT(run.reading.unknown_flags, ElementsAre("--my-own-flag"));
+  EXPECT_THAT(run.reading.notes, Contains(HasSubstr("--no-rope-fusion")));
+}
+
+TEST(Megatron, AsksForWhatTheFileDoesNotSay) {
+  const ImportedRun run = read_megatron(
+      "--num-layers 2 --hidden-size 64 --micro-batch-size 1 --tokenizer-model x", 8, "a.sh");
+  EXPECT_FALSE(run.model);
+  EXPECT_EQ(run.missing, "--num-attention-heads, --seq-length, --vocab-size");
+}
+
+TEST(Megatron, RefusesWhatCannotBe) {
+  struct Row {
+    const char* arguments;
+    const char* message;
+  };
+  for (const Row& row :
+       {Row{"--tensor-model-parallel-size 5", "launch.sh: 32 GPUs are no multiple"},
+        Row{"--tensor-model-parallel-size x", "--tensor-model-parallel-size: expected a whole"},
+        Row{"--tensor-model-parallel-size $TP", "TP is not set in the script"},
+        Row{"--context-parallel-size $(cat x)", "needs the output of $(cat x)"},
+        Row{"--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Et|tL'",
+            "--pipeline-model-parallel-layout: expected a layout"},
+        Row{"--recompute-granularity some", "expected selective or full"},
+        Row{"--bf16 --fp8-format hybrid --fp8-recipe custom", "--fp8-recipe: expected delayed"}}) {
+    EXPECT_THAT(refusal_of(row.arguments), HasSubstr(row.message)) << row.arguments;
+  }
+  EXPECT_THAT(refusal_of("", 0), HasSubstr("expected --gpus too"));
+}
+
+// Source: Megatron-LM, pipeline_parallel_layer_layout.py; 32 layers.
+TEST(MegatronLayout, IsWrittenOut) {
+  EXPECT_THAT(*layers_of_layout("Et*7|(t*9|)*2t*7L"), ElementsAre(7, 9, 9, 7));
+  EXPECT_THAT(*layers_of_layout("E|tt|t m*1L"), ElementsAre(0, 2, 1));
+  EXPECT_FALSE(layers_of_layout("E(t"));
+  EXPECT_FALSE(layers_of_layout("Ex"));
+  EXPECT_FALSE(layers_of_layout("t*99999999"));
+}
+
+TEST(MegatronSplit, GivesFirstAndLastTheirLayers) {
+  const FlagList flags(
+      {"--decoder-first-pipeline-num-layers", "4", "--decoder-last-pipeline-num-layers", "6"}, "x");
+  EXPECT_THAT(megatron_split(flags, 24, 4).layers_per_stage, ElementsAre(4, 7, 7, 6));
+  const FlagList counted(
+      {"--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split"}, "x");
+  EXPECT_THAT(megatron_split(counted, 22, 4).layers_per_stage, ElementsAre(5, 6, 6, 5));
+}
+
+TEST(PythonNumbers, AreSumsAndProductsOfLists) {
+  EXPECT_THAT(*python_numbers("([0]*2+[1]*1)"), ElementsAre(0, 0, 1));
+  EXPECT_THAT(*python_numbers("[1, 0]*2"), ElementsAre(1, 0, 1, 0));
+  EXPECT_FALSE(python_numbers("3"));
+  EXPECT_FALSE(python_numbers("[1"));
+  EXPECT_FALSE(python_numbers("([1]*100000)*100000"));
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,129 @@
+// Tests of following shell scripts. Expected words are what bash 5 prints for them.
+#include "planner/import/shell_script.h"
+
+#include <gmock/gmock.h>
+
+#include "cost_model/error.h"
+
+namespace ptdp {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Returns the words of the last command of a script.
+std::vector<std::string> last_words(const std::string& script) {
+  const ShellScript followed = follow_script(script);
+  return followed.commands.empty() ? std::vector<std::string>{} : followed.commands.back().words;
+}
+
+struct Row {
+  const char* script;
+  std::vector<std::string> words;
+};
+
+TEST(ShellScript, FillsInWordsAsBashDoes) {
+  for (const Row& row : std::vector<Row>{
+           {"run a 'b c' \"d e\"", {"run", "a", "b c", "d e"}},
+           {"X='a b'; run $X \"$X\" '$X'", {"run", "a", "b", "a b", "$X"}},
+           {"run ${X:-4} ${X:--1} ${X-}", {"run", "4", "-1"}},
+           {": \"${X:=d}\"; run $X", {"run", "d"}},
+           {"X=1; X+=2; run $X", {"run", "12"}},
+           {"A=(--a 1 # --b 2\n --c); A+=(x); run \"${A[@]}\" ${#A[@]}",
+            {"run", "--a", "1", "--c", "x", "4"}},
+           {"A=(); run \"${A[@]}\" b", {"run", "b"}},
+           {"N=4 G=8; run $((N * G)) $(( N>2 ? 10/3 : 0 )) $((-2**2))", {"run", "32", "3", "4"}},
+           {"X=Llama-3; run ${X,,} ${X^^} ${X#*-} ${X%-*} ${X//a/_} ${X:0:2}",
+            {"run", "llama-3", "LLAMA-3", "3", "Llama", "Ll_m_-3", "Ll"}},
+           {"Y=X; X=5; run ${!Y}", {"run", "5"}},
+           {"run a \\\n  b # c\n", {"run", "a", "b"}},
+           {"export X=3 Y=$X; run $X $Y > log 2>&1", {"run", "3", "3"}},
+           {"if [ -z \"$X\" ]; then X=1; else X=2; fi; run $X", {"run", "1"}},
+           {"X=7; if [[ $X == 8 || $X -lt 5 ]]; then Y=a; elif [[ $X = 7* ]]; then Y=b; fi; run $Y",
+            {"run", "b"}},
+           {"S=7b; case $S in 1b) L=1;; 7b|8b) L=32;; *) L=0;; esac; run $L", {"run", "32"}},
+           {"f() { run \"$1\" $#; }; f 'a b' c", {"run", "a b", "2"}},
+           {"[ a = b ] && X=1; [ a = b ] || X=2; run $X", {"run", "2"}},
+           {"X=\"run --a 1\"; eval $X --b", {"eval", "run", "--a", "1", "--b"}},
+           {"run --data-path $D/x [0-9] 'a|b'",
+            {"run", "--data-path", unknown_value("$D") + "/x", "[0-9]", "a|b"}}}) {
+    EXPECT_EQ(last_words(row.script), row.words) << row.script;
+  }
+}
+
+TEST(ShellScript, RunsNothingAndSaysWhatItDoesNotKnow) {
+  const ShellScript followed = follow_script(
+      "N=$(nvidia-smi -L | wc -l)\n"
+      "if [ $N -gt 4 ]; then X=1; fi\n"
+      "for i in 1 2; do rm -rf /; done\n"
+      "source env.sh\n"
+      "run $N $EXTRA\n");
+  ASSERT_EQ(followed.commands.size(), 1U);
+  EXPECT_THAT(followed.commands[0].words,
+              ElementsAre("run", unknown_value("$(nvidia-smi -L | wc -l)")));
+  EXPECT_THAT(followed.notes, Contains(HasSubstr("line 2: a condition")));
+  EXPECT_THAT(followed.notes, Contains(HasSubstr("line 3: a loop")));
+  EXPECT_THAT(followed.notes, Contains(HasSubstr("env.sh")));
+  EXPECT_THAT(followed.notes, Contains(HasSubstr("line 5: EXTRA is not set")));
+}
+
+TEST(ShellScript, KeepsHereDocuments) {
+  const ShellScript followed =
+      follow_script("X=3\ncat <<EOF > a.sh\nrun $X\nEOF\ncat <<'END'\nrun $X\nEND\n");
+  EXPECT_THAT(followed.documents, ElementsAre("run 3\n", "run $X\n"));
+}
+
+TEST(ShellScript, FollowsWhatBashIsGiven) {
+  const ShellScript followed =
+      follow_script("bash -c 'exec torchrun --n=2 \"$@\"' torchrun a.py '--x y'");
+  ASSERT_EQ(followed.commands.size(), 2U);
+  EXPECT_THAT(followed.commands[0].words,
+              ElementsAre("exec", "torchrun", "--n=2", "a.py", "--x y"));
+}
+
+TEST(ShellScript, SurvivesWhatIsNoScript) {
+  for (const char* text : {"",
+                           "X=<Specify path>",
+                           "a \\",
+                           "'",
+                           "\"",
+                           "$(",
+                           "${",
+                           "`",
+                           "((",
+                           "if",
+                           "if then fi fi",
+                           "case x in",
+                           "esac",
+                           "}",
+                           ")",
+                           ";;",
+                           "A=(",
+                           "for",
+                           "<<",
+                           "<<EOF",
+                           "f()",
+                           "f() {",
+                           "[[ a",
+                           "[",
+                           "! ! !",
+                           "&& ||",
+                           "$((1/0))",
+                           "${X[",
+                           "${!",
+                           "${#",
+                           "\x01\x02"}) {
+    EXPECT_NO_THROW(static_cast<void>(follow_script(text))) << text;
+  }
+  std::string growing = "X=aaaaaaaaaaaaaaaa\n";
+  for (int i = 0; i < 60; ++i) {
+    growing += "X=$X$X\n";
+  }
+  EXPECT_THROW(static_cast<void>(follow_script(growing)), Error);
+  EXPECT_THROW(static_cast<void>(follow_script("f() { f; f; }; f")), Error);
+  EXPECT_NO_THROW(static_cast<void>(follow_script(std::string(100'000, '('))));
+}
+
+}  // namespace
+}  // namespace ptdp
