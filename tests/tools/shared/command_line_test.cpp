@@ -114,12 +114,12 @@ TEST(CommandLine, RefusesTheFirstWordTooManyAndFlagsThatWouldBeIgnored) {
 TEST(CommandLine, IsQuotedForAShellWithoutOneFlagAndItsValue) {
   const CommandLine line =
       some_line({"my plan.json", "--steps", "2", "--runs=it's", "--runs", "", "--quiet"});
-  EXPECT_EQ(line.quoted_arguments_without("overlap"),
+  EXPECT_EQ(line.quoted_arguments_without({"overlap"}),
             "'my plan.json' --steps 2 '--runs=it'\\''s' --runs '' --quiet");
-  EXPECT_EQ(line.quoted_arguments_without("steps"),
+  EXPECT_EQ(line.quoted_arguments_without({"steps"}),
             "'my plan.json' '--runs=it'\\''s' --runs '' --quiet");
-  EXPECT_EQ(line.quoted_arguments_without("runs"), "'my plan.json' --steps 2 --quiet");
-  EXPECT_EQ(some_line({"--steps=2", "--quiet"}).quoted_arguments_without("steps"), "--quiet");
+  EXPECT_EQ(line.quoted_arguments_without({"runs"}), "'my plan.json' --steps 2 --quiet");
+  EXPECT_EQ(some_line({"--steps=2", "--quiet"}).quoted_arguments_without({"steps"}), "--quiet");
 }
 
 TEST(OverlapChoice, IsWhatIsNamedOrNothingWithoutTheFlag) {
