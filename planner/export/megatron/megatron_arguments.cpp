@@ -31,6 +31,7 @@ class Arguments {
 template <class Predicate>
 std::vector<int> ones_where(const TransformerConfig& model, const Predicate& is_one) {
   std::vector<int> pattern;
+  pattern.reserve(static_cast<std::size_t>(model.num_layers));
   for (int layer = 0; layer < model.num_layers; ++layer) {
     pattern.push_back(is_one(layer) ? 1 : 0);
   }

@@ -348,7 +348,7 @@ std::string bridge_python_file(const Plan& plan) {
   }
   std::string environment;
   for (const auto& [name, value] : megatron_environment(plan)) {
-    environment += fmt::format("{}\"{}\": \"{}\"", environment.empty() ? "" : ", ", name, value);
+    environment += fmt::format(R"({}"{}": "{}")", environment.empty() ? "" : ", ", name, value);
   }
   const TransformerConfig& model = plan.scenario.job.model;
   return text + fmt::format(fmt::runtime(kTail),

@@ -12,13 +12,13 @@ namespace {
 /// A flavor of torchtitan 0.2.2 and its sizes.
 struct FlavorSizes {
   TorchtitanFlavor flavor;
-  int num_layers;
-  int hidden_size;
-  int num_attention_heads;
-  int num_query_groups;
-  int kv_channels;
-  int ffn_hidden_size;
-  int vocab_size;
+  int num_layers = 0;
+  int hidden_size = 0;
+  int num_attention_heads = 0;
+  int num_query_groups = 0;
+  int kv_channels = 0;
+  int ffn_hidden_size = 0;
+  int vocab_size = 0;
   bool untied_embeddings = true;
   int num_experts = 0;
   int moe_router_topk = 0;

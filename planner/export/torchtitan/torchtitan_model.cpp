@@ -61,9 +61,9 @@ bool is_deepseek_v3(const TransformerConfig& model) {
                             model.moe_router_group_topk,
                             model.first_dense_layers,
                             model.moe_layer_freq};
-  constexpr std::array kPublished = {61,  7168, 128, 18432, 129280, 1536, 512, 128, 64,
-                                     128, 256,  8,   2048,  2048,   8,    4,   3,   1};
-  return found == kPublished && model.moe_router_enable_expert_bias && model.untied_embeddings &&
+  constexpr std::array published = {61,  7168, 128, 18432, 129280, 1536, 512, 128, 64,
+                                    128, 256,  8,   2048,  2048,   8,    4,   3,   1};
+  return found == published && model.moe_router_enable_expert_bias && model.untied_embeddings &&
          !model.moe_shared_expert_gate;
 }
 

@@ -5,26 +5,12 @@
 
 #include "cost_model/inputs/config_fields.h"
 #include "cost_model/layer/expert_layer.h"
+#include "planner/export/refusals.h"
 #include "planner/export/torchtitan/torchtitan_settings.h"
 #include "planner/formatting.h"
 
 namespace ptdp {
 namespace {
-
-/// A list of refusals under construction.
-class Refusals {
- public:
-  template <class Value>
-  void add_if(bool is_so, std::string field, const Value& found, std::string instead) {
-    if (is_so) {
-      list_.push_back({std::move(field), fmt::format("{}", found), std::move(instead)});
-    }
-  }
-  [[nodiscard]] std::vector<ExportRefusal> take() { return std::move(list_); }
-
- private:
-  std::vector<ExportRefusal> list_;
-};
 
 void add_degrees(const Plan& plan, bool is_old, Refusals& refusals) {
   const ParallelConfig& config = plan.config;
@@ -67,7 +53,8 @@ void add_schedule(const Plan& plan, Refusals& refusals) {
   const std::vector<int>& layers = plan.schedule.layers_per_stage;
   // The first and the last stage have modules without layers, too.
   const bool has_empty_stage =
-      config.pp > 1 && std::ranges::count(layers, 0) > (layers.front() == 0) + (layers.back() == 0);
+      config.pp > 1 &&
+      std::ranges::count(layers, 0) > (layers.front() == 0 ? 1 : 0) + (layers.back() == 0 ? 1 : 0);
   refusals.add_if(has_empty_stage, "layers_per_stage", spelled(layers),
                   "at least a layer for each stage between the first and the last");
 }

@@ -10,8 +10,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-Plan job_plan(std::int64_t gpus, int dp) {
-  return make_plan({selene_2021("7.5B", 512), {.tp = 4, .dp = dp, .recompute = Recompute::kFull}},
+Plan job_plan(std::int64_t gpus, int dp, std::int64_t batch = 512) {
+  return make_plan({selene_2021("7.5B", batch), {.tp = 4, .dp = dp, .recompute = Recompute::kFull}},
                    gpus, 0.0, Calibration{});
 }
 
@@ -48,7 +48,7 @@ TEST(Slurm, PutsThePlanBesideTheJob) {
 }
 
 TEST(Slurm, RefusesANodeThatIsNotFull) {
-  const std::vector<ExportRefusal> refusals = slurm_refusals(job_plan(64, 3));
+  const std::vector<ExportRefusal> refusals = slurm_refusals(job_plan(64, 3, 510));
   ASSERT_EQ(refusals.size(), 1U);
   EXPECT_EQ(refusals[0].field, "GPUs");
   EXPECT_EQ(refusals[0].found, "12");
