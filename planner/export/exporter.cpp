@@ -5,6 +5,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/rank_grid.h"
+#include "planner/export/plain_text.h"
 #include "planner/formatting.h"
 
 namespace ptdp {
@@ -62,6 +63,10 @@ std::vector<ExportedFile> export_plan(const Plan& plan, const Exporter& exporter
   Export exported = exporter.write(plan);
   exported.files.push_back({"README.md", readme(plan, exporter, exported)});
   return exported.files;
+}
+
+std::string plain_number(double value) {
+  return fmt::format("{}", value);
 }
 
 NodesInUse nodes_in_use(const Plan& plan) {

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "planner/export/exporter.h"
+#include "planner/export/plain_text.h"
 
 namespace ptdp {
 
@@ -17,22 +17,18 @@ class Refusals {
   template <class Value>
   void add_if(bool is_refused, std::string field, const Value& found, std::string instead) {
     if (is_refused) {
-      list_.push_back({std::move(field), text_of(found), std::move(instead)});
+      list_.push_back({std::move(field), plain_text(found), std::move(instead)});
     }
   }
+  /// Adds all of `others`, in their order.
+  void add(const std::vector<ExportRefusal>& others) {
+    list_.insert(list_.end(), others.begin(), others.end());
+  }
+  [[nodiscard]] bool is_empty() const { return list_.empty(); }
   /// Returns the list, and leaves none here.
   [[nodiscard]] std::vector<ExportRefusal> take() { return std::move(list_); }
 
  private:
-  template <class Value>
-  static std::string text_of(const Value& value) {
-    if constexpr (std::is_integral_v<Value>) {
-      return std::to_string(value);
-    } else {
-      return std::string(value);
-    }
-  }
-
   std::vector<ExportRefusal> list_;
 };
 

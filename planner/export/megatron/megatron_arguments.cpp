@@ -9,24 +9,6 @@
 namespace ptdp {
 namespace {
 
-/// A list of arguments under construction.
-class Arguments {
- public:
-  template <class... Value>
-  void add(std::string part, std::string flag, const Value&... values) {
-    list_.push_back({std::move(part), std::move(flag), {fmt::format("{}", values)...}});
-  }
-  void add_if(bool is_meant, std::string part, std::string flag) {
-    if (is_meant) {
-      add(std::move(part), std::move(flag));
-    }
-  }
-  [[nodiscard]] std::vector<MegatronArgument> take() { return std::move(list_); }
-
- private:
-  std::vector<MegatronArgument> list_;
-};
-
 /// Returns 1 for each layer for which `is_one` holds, else 0.
 template <class Predicate>
 std::vector<int> ones_where(const TransformerConfig& model, const Predicate& is_one) {
@@ -38,7 +20,7 @@ std::vector<int> ones_where(const TransformerConfig& model, const Predicate& is_
   return pattern;
 }
 
-void add_attention(const TransformerConfig& model, Arguments& arguments) {
+void add_attention(const TransformerConfig& model, ArgumentList& arguments) {
   arguments.add("attention heads", "--num-attention-heads", model.num_attention_heads);
   if (has_latent_attention(model)) {
     arguments.add("latent attention", "--multi-latent-attention");
@@ -70,7 +52,7 @@ void add_attention(const TransformerConfig& model, Arguments& arguments) {
   }
 }
 
-void add_experts(const Plan& plan, Arguments& arguments) {
+void add_experts(const Plan& plan, ArgumentList& arguments) {
   const TransformerConfig& model = plan.scenario.job.model;
   if (!has_experts(model)) {
     return;
@@ -133,7 +115,7 @@ std::string_view fp8_recipe_name(Fp8Scaling scaling) {
   return "";
 }
 
-void add_schedule(const Plan& plan, Arguments& arguments) {
+void add_schedule(const Plan& plan, ArgumentList& arguments) {
   const ParallelConfig& config = plan.config;
   if (needs_megatron_layout(plan)) {
     arguments.add("layers per stage", "--pipeline-model-parallel-layout", megatron_layout(plan));
@@ -150,7 +132,7 @@ void add_schedule(const Plan& plan, Arguments& arguments) {
   }
 }
 
-void add_recomputation(const ParallelConfig& config, Arguments& arguments) {
+void add_recomputation(const ParallelConfig& config, ArgumentList& arguments) {
   switch (repeats(config.recompute)) {
     case Repeats::kNothing:
       break;
@@ -175,7 +157,7 @@ void add_recomputation(const ParallelConfig& config, Arguments& arguments) {
   }
 }
 
-void add_sharding(const Plan& plan, Arguments& arguments) {
+void add_sharding(const Plan& plan, ArgumentList& arguments) {
   const ParallelConfig& config = plan.config;
   const StackSpec& stack = plan.scenario.stack;
   if (config.zero_stage > 0) {
@@ -207,7 +189,7 @@ void add_sharding(const Plan& plan, Arguments& arguments) {
   }
 }
 
-void add_precision(const Plan& plan, Arguments& arguments) {
+void add_precision(const Plan& plan, ArgumentList& arguments) {
   const StackSpec& stack = plan.scenario.stack;
   arguments.add_if(stack.precision == Precision::kBf16, "precision", "--bf16");
   arguments.add_if(stack.precision == Precision::kFp16, "precision", "--fp16");
@@ -298,7 +280,7 @@ std::string megatron_layout(const Plan& plan) {
 
 std::vector<MegatronArgument> megatron_model_arguments(const Plan& plan) {
   const TransformerConfig& model = plan.scenario.job.model;
-  Arguments arguments;
+  ArgumentList arguments;
   arguments.add("layers", "--num-layers", model.num_layers);
   arguments.add("hidden size", "--hidden-size", model.hidden_size);
   arguments.add("width of the MLP", "--ffn-hidden-size", model.ffn_hidden_size);
@@ -338,7 +320,7 @@ std::vector<MegatronArgument> megatron_model_arguments(const Plan& plan) {
 std::vector<MegatronArgument> megatron_plan_arguments(const Plan& plan) {
   const ParallelConfig& config = plan.config;
   const StackSpec& stack = plan.scenario.stack;
-  Arguments arguments;
+  ArgumentList arguments;
   arguments.add("tensor parallel", "--tensor-model-parallel-size", config.tp);
   arguments.add("pipeline parallel", "--pipeline-model-parallel-size", config.pp);
   if (config.cp > 1) {

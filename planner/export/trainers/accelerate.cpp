@@ -4,6 +4,7 @@
 #include "cost_model/inputs/config_fields.h"
 #include "cost_model/inputs/zero_sharding.h"
 #include "planner/export/exporter.h"
+#include "planner/export/refusals.h"
 #include "planner/export/trainers/accelerate_files.h"
 #include "planner/export/trainers/huggingface_model.h"
 #include "planner/export/trainers/mock_programs.h"
@@ -16,51 +17,46 @@ std::vector<ExportRefusal> accelerate_refusals(const Plan& plan) {
   const TransformerConfig& model = plan.scenario.job.model;
   const ParallelConfig& config = plan.config;
   const StackSpec& stack = plan.scenario.stack;
-  std::vector<ExportRefusal> refusals = node_refusals(plan);
-  const auto refuse = [&](bool is_so, std::string field, std::string found, std::string instead) {
-    if (is_so) {
-      refusals.push_back({std::move(field), std::move(found), std::move(instead)});
-    }
-  };
-  const auto number = [](std::int64_t value) { return std::to_string(value); };
-  refuse(config.pp > 1, "pp", number(config.pp), "1");
-  refuse(config.ep > 1, "ep", number(config.ep), "1");
-  refuse(config.vpp > 1, "vpp", number(config.vpp), "1");
-  refuse(config.zero_stage == 1 || config.zero_stage == 2, "zero_stage", number(config.zero_stage),
-         "3, with weights kept after forward passes if reshard_after_forward is false, or 0");
-  refuse(config.zero_stage == 0 && (config.tp > 1 || config.cp > 1), "zero_stage", "0",
-         "3 with tensor or context parallelism");
-  refuse(config.zero_stage == 3 && config.dp == config.dp_replicate &&
-             (config.cp == 1 || config.dp_replicate > 1),
-         "dp", number(config.dp), "ranks to shard over, dp above dp_replicate");
-  refuse(config.cp > 1 && stack.context_parallel_kind == ContextParallel::kAllToAll, "cp",
-         number(config.cp), "1, or context parallelism by ring or all-gather");
-  refuse(config.cp > 1 && model.seq_length % (2 * config.cp) != 0, "cp", number(config.cp),
-         fmt::format("2*cp dividing the sequence of {}", model.seq_length));
-  refuse(config.cp > 1 && has_window(model), "cp", number(config.cp), "1 with a window");
-  refuse(config.cp > 1 && has_dropout(model), "cp", number(config.cp), "1 with dropout");
-  refuse(config.tp > 1 && config.sequence_parallel, "sequence_parallel", "true", "false");
-  refuse(config.tp > 1 && !huggingface_type(model).splits_tensors, "tp", number(config.tp),
-         "1 with transformers' gpt2");
-  refuse(config.tp > 1 && model.num_query_groups % config.tp != 0, "tp", number(config.tp),
-         fmt::format("a divisor of the {} key-value heads", model.num_query_groups));
-  refuse(repeats(config.recompute) == Repeats::kModules, "recompute", spelled(config.recompute),
-         "none or full");
-  refuse(repeats(config.recompute) == Repeats::kLayer && config.zero_stage != 3, "recompute",
-         spelled(config.recompute), "none without FSDP");
-  refuse(config.recomputes_by_layers() && (config.recompute_num_layers > 1 ||
-                                           config.recompute_method == RecomputeMethod::kBlock),
-         "recompute_num_layers",
-         fmt::format("{} ({})", config.recompute_num_layers, spelled(config.recompute_method)),
-         "all layers, one at a time");
-  refuse(config.offload != Offload::kNone, "offload", spelled(config.offload),
-         "none: FSDP2 sends weights and gradients to the host along with the optimizer");
-  refuse(stack.precision == Precision::kFp64 || fp8_recipe(stack) != nullptr, "precision",
-         fp8_recipe(stack) != nullptr ? "8 bits" : "fp64", "bf16, fp16 or fp32");
-  for (ExportRefusal& refusal : model_refusals(plan, huggingface_type(model).support)) {
-    refusals.push_back(std::move(refusal));
-  }
-  return refusals;
+  Refusals refusals;
+  refusals.add(node_refusals(plan));
+  refusals.add_if(config.pp > 1, "pp", config.pp, "1");
+  refusals.add_if(config.ep > 1, "ep", config.ep, "1");
+  refusals.add_if(config.vpp > 1, "vpp", config.vpp, "1");
+  refusals.add_if(
+      config.zero_stage == 1 || config.zero_stage == 2, "zero_stage", config.zero_stage,
+      "3, with weights kept after forward passes if reshard_after_forward is false, or 0");
+  refusals.add_if(config.zero_stage == 0 && (config.tp > 1 || config.cp > 1), "zero_stage", "0",
+                  "3 with tensor or context parallelism");
+  refusals.add_if(config.zero_stage == 3 && config.dp == config.dp_replicate &&
+                      (config.cp == 1 || config.dp_replicate > 1),
+                  "dp", config.dp, "ranks to shard over, dp above dp_replicate");
+  refusals.add_if(config.cp > 1 && stack.context_parallel_kind == ContextParallel::kAllToAll, "cp",
+                  config.cp, "1, or context parallelism by ring or all-gather");
+  refusals.add_if(config.cp > 1 && model.seq_length % (2 * config.cp) != 0, "cp", config.cp,
+                  fmt::format("2*cp dividing the sequence of {}", model.seq_length));
+  refusals.add_if(config.cp > 1 && has_window(model), "cp", config.cp, "1 with a window");
+  refusals.add_if(config.cp > 1 && has_dropout(model), "cp", config.cp, "1 with dropout");
+  refusals.add_if(config.tp > 1 && config.sequence_parallel, "sequence_parallel", "true", "false");
+  refusals.add_if(config.tp > 1 && !huggingface_type(model).splits_tensors, "tp", config.tp,
+                  "1 with transformers' gpt2");
+  refusals.add_if(config.tp > 1 && model.num_query_groups % config.tp != 0, "tp", config.tp,
+                  fmt::format("a divisor of the {} key-value heads", model.num_query_groups));
+  refusals.add_if(repeats(config.recompute) == Repeats::kModules, "recompute",
+                  spelled(config.recompute), "none or full");
+  refusals.add_if(repeats(config.recompute) == Repeats::kLayer && config.zero_stage != 3,
+                  "recompute", spelled(config.recompute), "none without FSDP");
+  refusals.add_if(
+      config.recomputes_by_layers() &&
+          (config.recompute_num_layers > 1 || config.recompute_method == RecomputeMethod::kBlock),
+      "recompute_num_layers",
+      fmt::format("{} ({})", config.recompute_num_layers, spelled(config.recompute_method)),
+      "all layers, one at a time");
+  refusals.add_if(config.offload != Offload::kNone, "offload", spelled(config.offload),
+                  "none: FSDP2 sends weights and gradients to the host along with the optimizer");
+  refusals.add_if(stack.precision == Precision::kFp64 || fp8_recipe(stack) != nullptr, "precision",
+                  fp8_recipe(stack) != nullptr ? "8 bits" : "fp64", "bf16, fp16 or fp32");
+  refusals.add(model_refusals(plan, huggingface_type(model).support));
+  return refusals.take();
 }
 
 Export accelerate_export(const Plan& plan) {

@@ -5,6 +5,7 @@
 
 #include "cost_model/inputs/config_fields.h"
 #include "planner/export/launch_script.h"
+#include "planner/export/refusals.h"
 #include "planner/export/trainers/deepspeed_arguments.h"
 #include "planner/export/trainers/mock_programs.h"
 #include "planner/export/trainers/model_support.h"
@@ -16,73 +17,68 @@ std::vector<ExportRefusal> deepspeed_refusals(const Plan& plan) {
   const TransformerConfig& model = plan.scenario.job.model;
   const ParallelConfig& config = plan.config;
   const StackSpec& stack = plan.scenario.stack;
-  std::vector<ExportRefusal> refusals = node_refusals(plan);
-  const auto refuse = [&](bool is_so, std::string field, std::string found, std::string instead) {
-    if (is_so) {
-      refusals.push_back({std::move(field), std::move(found), std::move(instead)});
-    }
-  };
-  const auto number = [](std::int64_t value) { return std::to_string(value); };
+  Refusals refusals;
+  refusals.add(node_refusals(plan));
   const bool is_ulysses = stack.context_parallel_kind == ContextParallel::kAllToAll;
-  refuse(config.cp > 1 && !is_ulysses, "cp", number(config.cp),
-         "1, or a stack whose context parallelism is all-to-all");
-  refuse(config.cp > 1 && (config.tp > 1 || config.pp > 1), "cp", number(config.cp),
-         "1 with tensor or pipeline parallelism");
-  refuse(config.cp > 1 && is_ulysses && model.num_query_groups % config.cp != 0, "cp",
-         number(config.cp),
-         fmt::format("a divisor of the {} key-value heads", model.num_query_groups));
-  refuse(config.ep > 1, "ep", number(config.ep), "1");
-  refuse(config.vpp > 1, "vpp", number(config.vpp), "1");
-  refuse(config.schedule != ScheduleKind::kOneFOneB, "schedule", spelled(config.schedule), "1f1b");
-  refuse(repeats(config.recompute) == Repeats::kModules &&
-             config.recompute_modules != kCoreAttentionAlone,
-         "recompute_modules", spelled(config.recompute_modules), "core_attn");
-  refuse(repeats(config.recompute) == Repeats::kModules &&
-             (stack.attention != "unfused" || config.cp > 1),
-         "recompute", spelled(config.recompute),
-         "none or full: flash attention and all-to-all context parallelism run no core again");
+  refusals.add_if(config.cp > 1 && !is_ulysses, "cp", config.cp,
+                  "1, or a stack whose context parallelism is all-to-all");
+  refusals.add_if(config.cp > 1 && (config.tp > 1 || config.pp > 1), "cp", config.cp,
+                  "1 with tensor or pipeline parallelism");
+  refusals.add_if(config.cp > 1 && is_ulysses && model.num_query_groups % config.cp != 0, "cp",
+                  config.cp,
+                  fmt::format("a divisor of the {} key-value heads", model.num_query_groups));
+  refusals.add_if(config.ep > 1, "ep", config.ep, "1");
+  refusals.add_if(config.vpp > 1, "vpp", config.vpp, "1");
+  refusals.add_if(config.schedule != ScheduleKind::kOneFOneB, "schedule", spelled(config.schedule),
+                  "1f1b");
+  refusals.add_if(repeats(config.recompute) == Repeats::kModules &&
+                      config.recompute_modules != kCoreAttentionAlone,
+                  "recompute_modules", spelled(config.recompute_modules), "core_attn");
+  refusals.add_if(
+      repeats(config.recompute) == Repeats::kModules &&
+          (stack.attention != "unfused" || config.cp > 1),
+      "recompute", spelled(config.recompute),
+      "none or full: flash attention and all-to-all context parallelism run no core again");
   const bool is_uniform = config.recompute_method == RecomputeMethod::kUniform;
   const bool is_block = config.recompute_method == RecomputeMethod::kBlock;
-  refuse(config.recomputes_by_layers() && !is_uniform && (!is_block || config.pp > 1),
-         "recompute_method", spelled(config.recompute_method),
-         config.pp > 1 ? "uniform with a pipeline" : "uniform or block");
-  refuse(
+  refusals.add_if(config.recomputes_by_layers() && !is_uniform && (!is_block || config.pp > 1),
+                  "recompute_method", spelled(config.recompute_method),
+                  config.pp > 1 ? "uniform with a pipeline" : "uniform or block");
+  refusals.add_if(
       config.recomputes_by_layers() && config.recompute_num_layers > model.num_layers / config.pp,
-      "recompute_num_layers", number(config.recompute_num_layers),
+      "recompute_num_layers", config.recompute_num_layers,
       fmt::format("at most the {} layers of a rank", model.num_layers / config.pp));
-  refuse(config.zero_stage > 1 && config.pp > 1, "zero_stage", number(config.zero_stage),
-         "0 or 1 with a pipeline");
-  refuse(deepspeed_stage(plan) == 0 && stack.precision == Precision::kBf16, "zero_stage", "0",
-         "1 or more: without ZeRO DeepSpeed adds bf16 gradients up in bf16");
-  refuse(config.dp_replicate > 1, "dp_replicate", number(config.dp_replicate), "1");
-  refuse(config.zero_stage == 3 && !config.reshard_after_forward, "reshard_after_forward", "false",
-         "true");
-  refuse(config.rank_order != RankOrder::kTpCpEpDpPp && config.pp > 1 && config.dp > 1,
-         "rank_order", spelled(config.rank_order), "tp-cp-ep-dp-pp");
-  refuse(offloads_activations(config.offload), "offload", spelled(config.offload),
-         "none or optimizer: checkpoints of whole layers alone go to the host");
-  refuse(offloads_optimizer(config.offload) && deepspeed_stage(plan) == 0, "offload",
-         spelled(config.offload), "none without ZeRO");
-  refuse(stack.precision == Precision::kFp64 || fp8_recipe(stack) != nullptr, "precision",
-         fp8_recipe(stack) != nullptr ? "8 bits" : "fp64", "bf16, fp16 or fp32");
-  refuse(stack.precision == Precision::kFp32 && stack.attention != "unfused", "attention",
-         stack.attention, "unfused in fp32");
+  refusals.add_if(config.zero_stage > 1 && config.pp > 1, "zero_stage", config.zero_stage,
+                  "0 or 1 with a pipeline");
+  refusals.add_if(deepspeed_stage(plan) == 0 && stack.precision == Precision::kBf16, "zero_stage",
+                  "0", "1 or more: without ZeRO DeepSpeed adds bf16 gradients up in bf16");
+  refusals.add_if(config.dp_replicate > 1, "dp_replicate", config.dp_replicate, "1");
+  refusals.add_if(config.zero_stage == 3 && !config.reshard_after_forward, "reshard_after_forward",
+                  "false", "true");
+  refusals.add_if(config.rank_order != RankOrder::kTpCpEpDpPp && config.pp > 1 && config.dp > 1,
+                  "rank_order", spelled(config.rank_order), "tp-cp-ep-dp-pp");
+  refusals.add_if(offloads_activations(config.offload), "offload", spelled(config.offload),
+                  "none or optimizer: checkpoints of whole layers alone go to the host");
+  refusals.add_if(offloads_optimizer(config.offload) && deepspeed_stage(plan) == 0, "offload",
+                  spelled(config.offload), "none without ZeRO");
+  refusals.add_if(stack.precision == Precision::kFp64 || fp8_recipe(stack) != nullptr, "precision",
+                  fp8_recipe(stack) != nullptr ? "8 bits" : "fp64", "bf16, fp16 or fp32");
+  refusals.add_if(stack.precision == Precision::kFp32 && stack.attention != "unfused", "attention",
+                  stack.attention, "unfused in fp32");
   const std::vector<int>& layers = plan.schedule.layers_per_stage;
-  refuse(std::ranges::any_of(layers, [&](int count) { return count != layers.front(); }),
-         "layers_per_stage", spelled(layers), "equally many layers on all pipeline ranks");
+  refusals.add_if(std::ranges::any_of(layers, [&](int count) { return count != layers.front(); }),
+                  "layers_per_stage", spelled(layers), "equally many layers on all pipeline ranks");
   const DropoutRates dropout = dropout_rates(model);
-  refuse(dropout.embedding != dropout.hidden, "dropout_rates.embedding",
-         fmt::format("{}", dropout.embedding),
-         fmt::format("the rate of hidden layers, {}", dropout.hidden));
-  for (ExportRefusal& refusal : model_refusals(plan, {.layer_norm = true,
-                                                     .learned_positions = true,
-                                                     .plain_mlp = true,
-                                                     .all_biases = true,
-                                                     .wide_heads = true,
-                                                     .dropout = true})) {
-    refusals.push_back(std::move(refusal));
-  }
-  return refusals;
+  refusals.add_if(dropout.embedding != dropout.hidden, "dropout_rates.embedding",
+                  fmt::format("{}", dropout.embedding),
+                  fmt::format("the rate of hidden layers, {}", dropout.hidden));
+  refusals.add(model_refusals(plan, {.layer_norm = true,
+                                     .learned_positions = true,
+                                     .plain_mlp = true,
+                                     .all_biases = true,
+                                     .wide_heads = true,
+                                     .dropout = true}));
+  return refusals.take();
 }
 
 Export deepspeed_export(const Plan& plan) {

@@ -7,24 +7,6 @@
 namespace ptdp {
 namespace {
 
-/// A list of arguments under construction.
-class ArgumentList {
- public:
-  template <class... Value>
-  void add(std::string part, std::string flag, const Value&... values) {
-    list_.push_back({std::move(part), std::move(flag), {fmt::format("{}", values)...}});
-  }
-  void add_if(bool is_meant, std::string part, std::string flag) {
-    if (is_meant) {
-      add(std::move(part), std::move(flag));
-    }
-  }
-  [[nodiscard]] std::vector<MegatronArgument> take() { return std::move(list_); }
-
- private:
-  std::vector<MegatronArgument> list_;
-};
-
 void add_deepspeed_model(const TransformerConfig& model, ArgumentList& arguments) {
   arguments.add("layers", "--num-layers", model.num_layers);
   arguments.add("hidden size", "--hidden-size", model.hidden_size);

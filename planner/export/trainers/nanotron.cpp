@@ -4,6 +4,7 @@
 #include "cost_model/inputs/config_fields.h"
 #include "planner/export/exporter.h"
 #include "planner/export/launch_script.h"
+#include "planner/export/refusals.h"
 #include "planner/export/trainers/mock_programs.h"
 #include "planner/export/trainers/model_support.h"
 #include "planner/export/trainers/nanotron_config.h"
@@ -15,42 +16,39 @@ std::vector<ExportRefusal> nanotron_refusals(const Plan& plan) {
   const TransformerConfig& model = plan.scenario.job.model;
   const ParallelConfig& config = plan.config;
   const StackSpec& stack = plan.scenario.stack;
-  std::vector<ExportRefusal> refusals = node_refusals(plan);
-  const auto refuse = [&](bool is_so, std::string field, std::string found, std::string instead) {
-    if (is_so) {
-      refusals.push_back({std::move(field), std::move(found), std::move(instead)});
-    }
-  };
-  const auto number = [](std::int64_t value) { return std::to_string(value); };
-  refuse(config.cp > 1, "cp", number(config.cp), "1 in nanotron 0.4");
-  refuse(config.ep > 1, "ep", number(config.ep), "1");
-  refuse(config.vpp > 1, "vpp", number(config.vpp), "1");
-  refuse(config.schedule != ScheduleKind::kOneFOneB && config.schedule != ScheduleKind::kGPipe,
-         "schedule", spelled(config.schedule), "1f1b or gpipe");
-  refuse(repeats(config.recompute) != Repeats::kNothing, "recompute", spelled(config.recompute),
-         "none in nanotron 0.4");
-  refuse(config.zero_stage > 1, "zero_stage", number(config.zero_stage), "0 or 1");
-  refuse(config.dp_replicate > 1, "dp_replicate", number(config.dp_replicate), "1");
-  refuse(config.rank_order != RankOrder::kTpCpEpDpPp && config.pp > 1 && config.dp > 1,
-         "rank_order", spelled(config.rank_order), "tp-cp-ep-dp-pp");
-  refuse(config.offload != Offload::kNone, "offload", spelled(config.offload), "none");
+  Refusals refusals;
+  refusals.add(node_refusals(plan));
+  refusals.add_if(config.cp > 1, "cp", config.cp, "1 in nanotron 0.4");
+  refusals.add_if(config.ep > 1, "ep", config.ep, "1");
+  refusals.add_if(config.vpp > 1, "vpp", config.vpp, "1");
+  refusals.add_if(
+      config.schedule != ScheduleKind::kOneFOneB && config.schedule != ScheduleKind::kGPipe,
+      "schedule", spelled(config.schedule), "1f1b or gpipe");
+  refusals.add_if(repeats(config.recompute) != Repeats::kNothing, "recompute",
+                  spelled(config.recompute), "none in nanotron 0.4");
+  refusals.add_if(config.zero_stage > 1, "zero_stage", config.zero_stage, "0 or 1");
+  refusals.add_if(config.dp_replicate > 1, "dp_replicate", config.dp_replicate, "1");
+  refusals.add_if(config.rank_order != RankOrder::kTpCpEpDpPp && config.pp > 1 && config.dp > 1,
+                  "rank_order", spelled(config.rank_order), "tp-cp-ep-dp-pp");
+  refusals.add_if(config.offload != Offload::kNone, "offload", spelled(config.offload), "none");
   const std::int64_t microbatches = num_microbatches(plan.scenario.job.global_batch_size, config);
-  refuse(config.schedule == ScheduleKind::kOneFOneB && microbatches < config.pp - 1,
-         "global_batch_size", number(plan.scenario.job.global_batch_size),
-         fmt::format("at least {} microbatches, pp - 1", config.pp - 1));
-  refuse(stack.precision != Precision::kBf16 || fp8_recipe(stack) != nullptr, "precision",
-         fp8_recipe(stack) != nullptr ? "8 bits" : std::string(name_of(stack.precision)), "bf16");
-  refuse(stack.attention == "unfused", "attention", "unfused", "flash attention");
-  refuse(model.num_query_groups % config.tp != 0, "tp", number(config.tp),
-         fmt::format("a divisor of the {} key-value heads", model.num_query_groups));
-  for (ExportRefusal& refusal : model_refusals(plan, {})) {
-    refusals.push_back(std::move(refusal));
+  refusals.add_if(config.schedule == ScheduleKind::kOneFOneB && microbatches < config.pp - 1,
+                  "global_batch_size", plan.scenario.job.global_batch_size,
+                  fmt::format("at least {} microbatches, pp - 1", config.pp - 1));
+  refusals.add_if(stack.precision != Precision::kBf16 || fp8_recipe(stack) != nullptr, "precision",
+                  fp8_recipe(stack) != nullptr ? "8 bits" : std::string(name_of(stack.precision)),
+                  "bf16");
+  refusals.add_if(stack.attention == "unfused", "attention", "unfused", "flash attention");
+  refusals.add_if(model.num_query_groups % config.tp != 0, "tp", config.tp,
+                  fmt::format("a divisor of the {} key-value heads", model.num_query_groups));
+  refusals.add(model_refusals(plan, {}));
+  if (refusals.is_empty()) {
+    const std::vector<int> balance = nanotron_layers(plan);
+    refusals.add_if(plan.schedule.layers_per_stage != balance, "layers_per_stage",
+                    spelled(plan.schedule.layers_per_stage),
+                    fmt::format("{}, nanotron's own balance", spelled(balance)));
   }
-  if (refusals.empty() && plan.schedule.layers_per_stage != nanotron_layers(plan)) {
-    refuse(true, "layers_per_stage", spelled(plan.schedule.layers_per_stage),
-           fmt::format("{}, nanotron's own balance", spelled(nanotron_layers(plan))));
-  }
-  return refusals;
+  return refusals.take();
 }
 
 Export nanotron_export(const Plan& plan) {

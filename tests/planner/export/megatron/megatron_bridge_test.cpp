@@ -7,6 +7,7 @@
 
 #include "planner/export/megatron/megatron_arguments.h"
 #include "planner/export/megatron/megatron_bridge_config.h"
+#include "tests/planner/export/exports.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {
@@ -71,11 +72,7 @@ std::map<std::string, std::string> bridge_values(const Plan& plan) {
 }
 
 std::vector<std::string> bridge_refused(const Plan& plan) {
-  std::vector<std::string> fields;
-  for (const ExportRefusal& refusal : megatron_bridge_refusals(plan)) {
-    fields.push_back(refusal.field);
-  }
-  return fields;
+  return fields_of(megatron_bridge_refusals(plan));
 }
 
 TEST(MegatronBridge, SetsOnlyPathsThatItHas) {

@@ -86,11 +86,7 @@ std::set<std::string> published_flags(const std::string& name) {
 
 /// Returns the fields that are refused, in order.
 std::vector<std::string> refused(const Plan& plan) {
-  std::vector<std::string> fields;
-  for (const ExportRefusal& refusal : megatron_refusals(plan)) {
-    fields.push_back(refusal.field);
-  }
-  return fields;
+  return fields_of(megatron_refusals(plan));
 }
 
 // The model of SC21's largest run: 160 heads of 160, V = 51200, whole layers recomputed one by one.

@@ -38,21 +38,13 @@ std::vector<std::string> refused_by_toml(const Scenario& scenario, const Paralle
   return fields_of(torchtitan_toml_refusals(plan_of(scenario, config)));
 }
 
-std::string file_of(const Export& exported, const std::string& name) {
-  for (const ExportedFile& file : exported.files) {
-    if (file.name == name) {
-      return file.content;
-    }
-  }
-  return "";
-}
 std::string arguments_of(const Scenario& scenario, const ParallelConfig& config) {
   EXPECT_THAT(refused(scenario, config), IsEmpty());
-  return file_of(torchtitan_export(plan_of(scenario, config)), "arguments.txt");
+  return content_of(torchtitan_export(plan_of(scenario, config)), "arguments.txt");
 }
 std::string toml_of(const Scenario& scenario, const ParallelConfig& config) {
   EXPECT_THAT(refused_by_toml(scenario, config), IsEmpty());
-  return file_of(torchtitan_toml_export(plan_of(scenario, config)), "plan.toml");
+  return content_of(torchtitan_toml_export(plan_of(scenario, config)), "plan.toml");
 }
 
 TEST(Torchtitan, CommandLineOfTwoStagesIsAsWrittenByHand) {
@@ -181,8 +173,8 @@ TEST(Torchtitan, SchedulesThatTorchLacksAreFiles) {
     EXPECT_THAT(text, HasSubstr("pipeline_parallel_schedule " + one.name + "\n"));
     EXPECT_EQ(text.find(by_file) != std::string::npos, one.has_file);
     const Plan plan = plan_of(llama(), config);
-    EXPECT_EQ(file_of(torchtitan_export(plan), "schedule.csv").empty(), !one.has_file);
-    EXPECT_EQ(file_of(torchtitan_toml_export(plan), "schedule.csv").empty(), !one.has_file);
+    EXPECT_EQ(content_of(torchtitan_export(plan), "schedule.csv").empty(), !one.has_file);
+    EXPECT_EQ(content_of(torchtitan_toml_export(plan), "schedule.csv").empty(), !one.has_file);
   }
 }
 
