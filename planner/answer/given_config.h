@@ -19,8 +19,8 @@ struct GivenConfig {
   SearchOptions options;
   ParallelConfig config;
   std::string violation;  ///< Why it cannot run, with the nearest values that would do; else empty.
-  /// Its prediction and memory. A configuration that is only out of memory has them, too; nullopt
-  /// where numbers do not go together.
+  /// The configuration with its prediction and memory, also if it is only out of memory; nullopt if
+  /// its numbers do not go together.
   std::optional<Plan> plan;
   SearchResult search;  ///< What the search finds for the same job on the same GPUs.
   CalibrationFit calibration;

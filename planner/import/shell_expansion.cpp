@@ -92,7 +92,7 @@ class Expansion {
       } else if (!is_quoted && part[0] == '\'' && part.size() > 1) {
         put(part.substr(1, part.size() - 2), true);
       } else if (!is_quoted && part[0] == '"' && part.size() > 1) {
-        // Of an array without members, the shell makes no word.
+        // The shell makes no word of an array without members.
         const bool is_array =
             part == "\"$@\"" || (part.starts_with("\"${") && part.ends_with("[@]}\""));
         has_current_ = has_current_ || !is_array;
