@@ -36,8 +36,8 @@ struct LayerCasts {
 ///   a write of each copy, fp8_bytes()
 ///
 /// in one kernel, and one for the second read. Sequence parallelism may gather a tensor in 8 bits.
-/// Its copies are then cast on a rank's part, and transposed (read and written) once they are
-/// gathered. Scales of blocks allow no transposing, so both copies are of the part. A norm that
+/// The tensor's copies are then cast on a rank's part, and transposed (read and written) once they
+/// are gathered. Scales of blocks allow no transposing, so both copies are of the part. A norm that
 /// casts for delayed scaling writes 1 byte in place of e and leaves only transposing. Where inputs
 /// are not kept in 8 bits, the copy for the weight gradient is cast in the backward pass.
 ///

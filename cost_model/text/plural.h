@@ -7,9 +7,9 @@
 
 namespace ptdp {
 
-/// "1 step", "2 steps", "0 steps": `one` with an s behind it unless there is one.
+/// Returns a counted thing: "1 step", "2 steps", "0 steps". `one` gets an s unless `count` is 1.
 [[nodiscard]] std::string plural(std::int64_t count, std::string_view one);
-/// The same where the plural is another word: "1 process", "2 processes".
+/// Returns a counted thing whose plural is the word `many`: "1 process", "2 processes".
 [[nodiscard]] std::string plural(std::int64_t count, std::string_view one, std::string_view many);
 
 }  // namespace ptdp

@@ -115,7 +115,7 @@ ComposedCompute composed_compute(const Plan& plan, std::span<const RehearsedTime
     const std::vector<int> stages = stages_of_rank(config, rank);
     const std::vector<int> from = stages_of_rank(config, source.rank);
     for (std::size_t chunk = 0; chunk < stages.size(); ++chunk) {
-      // Of the two copies of a virtual stage in a bidirectional pipeline, only the first counts.
+      // Only the first of the two copies of a virtual stage counts in a bidirectional pipeline.
       const auto stage = static_cast<std::size_t>(stages[chunk]);
       if (traits_of(config.schedule).placement == StagePlacement::kBidirectional && chunk > 0) {
         continue;

@@ -65,8 +65,8 @@ struct LayerTimes {
 };
 
 /// Runs training steps of the model after one that is not measured, and times their operations.
-/// Those of its layers are timed one by one. The optimizer's are timed for all parameters together,
-/// as kAddSquares and kAdamW (with the clearing of gradients). Throws OutOfMemory, and
+/// Operations of layers are timed one by one. The optimizer's are timed for all parameters
+/// together, as kAddSquares and kAdamW (with the clearing of gradients). Throws OutOfMemory, and
 /// Error(kRuntimeFault) when threads cannot be started.
 [[nodiscard]] LayerTimes time_layers(const ProfiledModel& profiled, const LayerMeasurement& run);
 

@@ -36,7 +36,7 @@ std::string megabytes(Bytes size) {
 }  // namespace
 
 bool peak_differs(Bytes expected, Bytes measured) {
-  // Of 360 ranks of random plans of 5 to 25 MB half were exact, and none was off by more than 1.3
+  // Half of 360 ranks of random plans of 5 to 25 MB were exact; none was off by more than 1.3
   // MB. The rest is scratch of reductions beside compute, which does not grow with the model.
   constexpr double share = 0.15;
   constexpr Bytes least(2.5e6);

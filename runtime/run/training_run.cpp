@@ -85,7 +85,7 @@ EarlyEnd early_end(RunState& run, const Thrown& thrown) {
   if (end.signal != 0) {
     end.fault.clear();  // what was thrown only follows from the signal
   }
-  // Of what all processes see, only rank 0's process speaks.
+  // Only rank 0's process tells what all processes see.
   end.is_told_elsewhere = run.log.first_rank() > 0 && (end.signal != 0 || thrown.is_aborted);
   if (const std::optional<RunFault> fault = run.watchdog.fault()) {
     end.fault = to_string(*fault);
