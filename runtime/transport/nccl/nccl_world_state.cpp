@@ -32,6 +32,13 @@ ncclConfig_t config_of(bool is_blocking) {
   return config;
 }
 
+/// Returns ncclInProgress until the calls that were made of a communicator are done.
+ncclResult_t state_of(ncclComm_t communicator) {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = nccl_library().comm_get_async_error(communicator, &state);
+  return asked == ncclSuccess ? state : asked;
+}
+
 }  // namespace
 
 void NcclEnd::throw_if_ended() const {
@@ -55,15 +62,14 @@ void NcclEnd::join(const NcclId& id, int size, int place) {
 void NcclEnd::split(int colour, int key, bool is_blocking, NcclEnd& part) {
   ncclConfig_t config = config_of(is_blocking);
   call("ncclCommSplit", [&](ncclComm_t communicator) {
-    // NCCL writes to `part` when the split is done, which is when it is first looked at.
-    return nccl_library().comm_split(communicator, colour, key, &part.communicator_, &config);
+    const ncclResult_t begun =
+        nccl_library().comm_split(communicator, colour, key, &part.communicator_, &config);
+    // NCCL says "success" of a split that has only begun. It writes to `part` when the split is
+    // done, and until then the communicator that is split is in progress.
+    return begun == ncclSuccess ? state_of(communicator) : begun;
   });
   if (colour != NCCL_SPLIT_NOCOLOR) {
-    part.call("ncclCommSplit", [](ncclComm_t communicator) {
-      ncclResult_t state = ncclSuccess;
-      const ncclResult_t asked = nccl_library().comm_get_async_error(communicator, &state);
-      return asked == ncclSuccess ? state : asked;
-    });
+    part.call("ncclCommSplit", state_of);
   }
 }
 
@@ -90,8 +96,7 @@ void NcclEnd::finish(std::unique_lock<std::mutex>& lock, std::string_view name,
                                       "them does not come"),
                   ExitStatus::kRuntimeFault);
     }
-    const ncclResult_t asked = nccl.comm_get_async_error(communicator_, &result);
-    result = asked == ncclSuccess ? result : asked;
+    result = state_of(communicator_);
   }
   if (result != ncclSuccess) {
     throw Error(described(name, std::string(nccl.get_error_string(result)) + " (" +
@@ -127,9 +132,7 @@ std::string NcclEnd::fault() {
     return "";
   }
   const NcclLibrary& nccl = nccl_library();
-  ncclResult_t state = ncclSuccess;
-  const ncclResult_t asked = nccl.comm_get_async_error(communicator_, &state);
-  state = asked == ncclSuccess ? state : asked;
+  const ncclResult_t state = state_of(communicator_);
   if (state == ncclSuccess || state == ncclInProgress) {
     return "";
   }

@@ -211,7 +211,11 @@ ncclResult_t ncclCommSplit(ncclComm_t communicator, int colour, int key, ncclCom
     make_parts(parts);
     clique->splits.erase(number);
   }
-  return begun(communicator, [clique, number] { return !clique->splits.contains(number); });
+  // As in NCCL 2.28: the call itself says that all is well, and the communicator that is split says
+  // when it is done.
+  static_cast<void>(
+      begun(communicator, [clique, number] { return !clique->splits.contains(number); }));
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* error) {
