@@ -298,6 +298,9 @@ int run(int argc, const char* const* argv) {
   for (const std::string& model : profile->too_large) {
     tell("warning: not measured, since the memory does not hold it: " + model);
   }
+  for (const std::string& model : profile->too_late) {
+    tell("not measured, since the time was over (--seconds): " + model);
+  }
   print(is_json ? document : summary(*profile, options.device));
   return 0;
 }

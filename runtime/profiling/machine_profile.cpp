@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -24,6 +25,8 @@ constexpr double kForLinks = 0.2;
 constexpr double kLongestPass = 0.01;   // fraction of the time
 constexpr double kNextPrecision = 0.3;  // fraction of the first precision's time
 constexpr int kRounds = 2;
+constexpr std::size_t kFewestModels = 4;
+constexpr double kForRepeats = 0.5;  // of the layers' time: measuring again what contradicts itself
 constexpr int kLeastPasses = 3;
 constexpr int kMostPasses = 60;
 constexpr double kUsableMemory = 0.9;
@@ -194,6 +197,14 @@ class Profiler {
     return models;
   }
 
+  /// Removes the models from the i-th on, for which the time is too short.
+  void leave_out(std::vector<ProfiledModel>& models, std::size_t i, Precision precision) {
+    for (std::size_t late = i; late < models.size(); ++late) {
+      profile_.too_late.push_back(fmt::format("{}: {}", name_of(precision), size_of(models[late])));
+    }
+    models.resize(i);
+  }
+
   /// Measures the operations of layers in one precision.
   void measure_layers(Precision precision) {
     const bool is_first = precision == options_.precisions.front();
@@ -202,8 +213,13 @@ class Profiler {
     const double seconds =
         options_.seconds * kForLayers * (is_first ? 1.0 : kNextPrecision) / weights;
     const double peak = profile_.cluster.gpu.peak(precision).value();
-    const std::vector<ProfiledModel> models =
+    std::vector<ProfiledModel> models =
         models_that_fit(precision, 0.7 * peak * kLongestPass * seconds / kForLayers);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto is_over = [&](double share) {
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+      return elapsed.count() > share * seconds;
+    };
     // Cores are kept busy for the first precision only.
     const std::vector<int> cores = is_first ? device_.busy_cores : std::vector<int>{};
     const double each = seconds / kRounds / static_cast<double>(models.size()) /
@@ -234,6 +250,12 @@ class Profiler {
     std::map<int, std::vector<double>> skews;
     for (int round = 0; round < kRounds; ++round) {
       for (std::size_t i = 0; i < models.size(); ++i) {
+        // What the first round has no time for is left out; the next ones measure the same models.
+        if (round == 0 && i >= kFewestModels && is_over(1.0 / kRounds)) {
+          leave_out(models, i, precision);
+          alone.resize(i);
+          break;
+        }
         const LayerTimes times = times_of(models[i]);
         for (const int number : cores) {
           LayerMeasurement of_ranks = run;
@@ -254,7 +276,7 @@ class Profiler {
       note_conditions(is_first);
     }
     const auto measure_again = [&](const std::vector<OperationKey>& outliers) {
-      for (std::size_t i = 0; i < models.size(); ++i) {
+      for (std::size_t i = 0; i < models.size() && !is_over(1.0 + kForRepeats); ++i) {
         if (std::any_of(outliers.begin(), outliers.end(),
                         [&](const OperationKey& key) { return alone[i].contains(key); })) {
           keep_shorter(alone[i], times_of(models[i]).operations);

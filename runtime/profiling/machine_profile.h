@@ -49,6 +49,8 @@ struct MachineProfile {
   std::vector<std::string> left_out;
   /// Models that the memory does not hold, as "bf16: hidden 12288, 8192 tokens".
   std::vector<std::string> too_large;
+  /// Models that the time was too short for, as "bf16: hidden 12288, 8192 tokens".
+  std::vector<std::string> too_late;
 
   /// Returns why the times may not be this machine's; "" when they were steady.
   [[nodiscard]] std::string warning() const;

@@ -81,6 +81,9 @@ std::string omissions_text(const MachineProfile& profile) {
   if (!profile.too_large.empty()) {
     text += fmt::format(" Too large for its memory: {} of the models.", profile.too_large.size());
   }
+  if (!profile.too_late.empty()) {
+    text += fmt::format(" Not reached in that time: {} of the models.", profile.too_late.size());
+  }
   return text;
 }
 

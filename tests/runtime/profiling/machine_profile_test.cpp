@@ -208,7 +208,8 @@ TEST(MachineProfile, SaysHowAGpuWasMeasured) {
                      .memory_clock = {2600.0, 2600.0, 2600.0},
                      .power = {500.0, 500.0, 500.0},
                      .temperature = {50.0, 50.0, 50.0}},
-      .too_large = {"a"}};
+      .too_large = {"a"},
+      .too_late = {"b", "c"}};
   profile.cluster.default_stack = "ptdp-cuda";
   EXPECT_EQ(describe_measurement(options, profile),
             "A GPU. Measured: the operations of ptdp-cuda's layers in bf16 on one GPU, as training "
@@ -219,7 +220,8 @@ TEST(MachineProfile, SaysHowAGpuWasMeasured) {
             "best products; the other constants are fitted to the measured operations, which "
             "correct them. Repeated times lay 50.0 % apart (quartiles, in the median). While "
             "measuring: clock 1700 MHz, memory clock 2600 MHz, 500 W, 50 C. Too large for its "
-            "memory: 1 of the models. One GPU was measured: its node, NVLink, network and "
+            "memory: 1 of the models. Not reached in that time: 2 of the models. One GPU was "
+            "measured: its node, NVLink, network and "
             "collectives are those of nodes.");
 }
 
