@@ -45,7 +45,9 @@ def run_program(check, command, environment=None, longest=LONGEST):
             stdout, stderr = process.communicate(timeout=min(longest, left))
         except subprocess.TimeoutExpired:
             end_group(process)
-            note(check, f"$ {' '.join(command)}\nended after {time.monotonic() - start:.0f} s\n")
+            stdout, stderr = process.communicate()
+            note(check, f"$ {' '.join(command)}\n{stdout[-20000:]}{stderr[-20000:]}"
+                        f"ended after {time.monotonic() - start:.0f} s\n")
             if left < longest:
                 raise Unfinished(f"in {name}") from None
             raise Failed(f"{name} took over {longest:.0f} s") from None
