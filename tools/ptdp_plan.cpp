@@ -18,7 +18,7 @@
 #include "planner/answer/strategies.h"
 #include "planner/answer_format.h"
 #include "planner/explain/named_config.h"
-#include "planner/import/megatron.h"
+#include "planner/import/reader.h"
 #include "tools/plan/export_command.h"
 #include "tools/plan/given_command.h"
 #include "tools/plan/list_profiles.h"
@@ -250,7 +250,7 @@ std::string best_command(const CommandLine& line) {
 int run_search(const CommandLine& line) {
   std::optional<ImportedRun> from;
   if (const auto file = line.text("from")) {
-    from = read_megatron(read_file(*file), line.count("gpus", 1, kMostGpus), *file);
+    from = read_run(read_file(*file), *file, line.count("gpus", 1, kMostGpus));
   }
   PlanRequest request = read_request(line, from ? &*from : nullptr);
   SearchOptions options = read_options(line, request.gpus);

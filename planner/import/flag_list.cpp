@@ -6,9 +6,20 @@
 
 #include "cost_model/error.h"
 #include "cost_model/text/in_quotes.h"
-#include "planner/import/shell_expansion.h"
+#include "planner/import/shell/shell_expansion.h"
 
 namespace ptdp {
+namespace {
+
+std::string why_unknown(const std::string& part) {
+  if (part.starts_with("${")) {
+    return "expected a value, got " + in_quotes(part) + ", which its program fills in";
+  }
+  const bool is_variable = part.starts_with("$") && !part.starts_with("$(");
+  return is_variable ? part.substr(1) + " is not set in the script" : "needs the output of " + part;
+}
+
+}  // namespace
 
 bool is_flag(std::string_view word) {
   return word.size() > 2 && word.starts_with("--") &&
@@ -44,9 +55,7 @@ std::optional<std::vector<std::string>> FlagList::values(std::string_view flag) 
   const std::vector<std::string>& values = flags_.find(flag)->second;
   for (const std::string& value : values) {
     if (const auto unknown = unknown_part(value)) {
-      const bool is_variable = unknown->starts_with("$") && !unknown->starts_with("$(");
-      refuse(flag, is_variable ? unknown->substr(1) + " is not set in the script"
-                               : "needs the output of " + *unknown);
+      refuse(flag, why_unknown(*unknown));
     }
   }
   return values;
@@ -87,6 +96,20 @@ std::optional<double> FlagList::number(std::string_view flag) const {
     refuse(flag, "expected a number, got " + in_quotes(*word));
   }
   return number;
+}
+
+std::optional<bool> FlagList::truth(std::string_view key) const {
+  const auto word = text(key);
+  if (!word) {
+    return std::nullopt;
+  }
+  if (*word == "true" || *word == "True") {
+    return true;
+  }
+  if (*word != "false" && *word != "False") {
+    refuse(key, "expected true or false, got " + in_quotes(*word));
+  }
+  return false;
 }
 
 void FlagList::refuse(std::string_view flag, const std::string& why) const {

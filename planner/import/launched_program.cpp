@@ -8,7 +8,7 @@
 
 #include "cost_model/error.h"
 #include "planner/import/flag_list.h"
-#include "planner/import/shell_script.h"
+#include "planner/import/shell/shell_script.h"
 
 namespace ptdp {
 namespace {

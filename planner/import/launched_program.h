@@ -18,7 +18,7 @@ struct LaunchedProgram {
 
 /// Finds the command of a script with most flags among `known`. The file is one of:
 ///
-///   - a bash script (planner/import/shell_script.h), here-documents included;
+///   - a bash script (planner/import/shell/shell_script.h), here-documents included;
 ///   - arguments alone, on any number of lines;
 ///   - the list that Megatron-LM prints at the start: "  num_layers ...... 24".
 ///

@@ -1,5 +1,5 @@
 // Arguments of Megatron-LM as a configuration, a batch and a precision.
-#include "planner/import/megatron.h"
+#include "planner/import/megatron/megatron.h"
 
 #include <algorithm>
 
@@ -7,7 +7,8 @@
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
 #include "planner/import/launched_program.h"
-#include "planner/import/megatron_values.h"
+#include "planner/import/megatron/megatron_values.h"
+#include "planner/import/reader.h"
 
 namespace ptdp {
 namespace {
@@ -247,9 +248,13 @@ void list_the_rest(const FlagList& flags, bool is_dump, ReadingNotes& reading) {
 
 }  // namespace
 
-ImportedRun read_megatron(std::string_view text, std::optional<std::int64_t> gpus,
-                          const std::string& place) {
-  const LaunchedProgram program = find_program(text, telling_flags(), place);
+bool is_megatron(const RunFile& file) {
+  return !file.settings.has_value();
+}
+
+ImportedRun read_megatron(const RunFile& file) {
+  const std::string& place = file.place;
+  const LaunchedProgram program = find_program(file.text, telling_flags(), place);
   const FlagList flags(program.words, place);
   ImportedRun run{.framework = "Megatron-LM"};
   run.reading.notes = program.notes;
@@ -263,7 +268,7 @@ ImportedRun read_megatron(std::string_view text, std::optional<std::int64_t> gpu
   read_offload(flags, model, run.config);
   read_stack(flags, model, run);
   run.precision = read_precision(flags);
-  read_batch(flags, gpus.value_or(program.gpus), place, run);
+  read_batch(flags, file.gpus.value_or(program.gpus), place, run);
   list_the_rest(flags, program.is_dump, run.reading);
   return run;
 }

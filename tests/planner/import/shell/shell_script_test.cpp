@@ -1,5 +1,5 @@
 // Tests of following shell scripts. Expected words are what bash 5 prints for them.
-#include "planner/import/shell_script.h"
+#include "planner/import/shell/shell_script.h"
 
 #include <gmock/gmock.h>
 

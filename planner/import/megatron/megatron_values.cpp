@@ -1,4 +1,4 @@
-#include "planner/import/megatron_values.h"
+#include "planner/import/megatron/megatron_values.h"
 
 #include <algorithm>
 #include <charconv>

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "planner/import/megatron.h"
+#include "planner/import/megatron/megatron.h"
 
 namespace ptdp {
 namespace {

@@ -1,4 +1,4 @@
-#include "planner/import/shell_arithmetic.h"
+#include "planner/import/shell/shell_arithmetic.h"
 
 #include <array>
 #include <cctype>

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "cost_model/text/in_quotes.h"
-#include "planner/import/megatron.h"
-#include "planner/import/megatron_values.h"
+#include "planner/import/megatron/megatron.h"
+#include "planner/import/megatron/megatron_values.h"
 
 namespace ptdp {
 namespace {

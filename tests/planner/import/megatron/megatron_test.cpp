@@ -1,10 +1,11 @@
 // Tests of reading runs of Megatron-LM. Expectations follow from its arguments.py, by hand.
-#include "planner/import/megatron.h"
+#include "planner/import/megatron/megatron.h"
 
 #include <gmock/gmock.h>
 
 #include "cost_model/error.h"
-#include "planner/import/megatron_values.h"
+#include "planner/import/megatron/megatron_values.h"
+#include "planner/import/reader.h"
 
 namespace ptdp {
 namespace {
@@ -18,7 +19,7 @@ constexpr const char* kPlain =
     "--vocab-size 50257 --micro-batch-size 2 --global-batch-size 64 ";
 
 ImportedRun run_of(const std::string& more, std::int64_t gpus = 32) {
-  return read_megatron(kPlain + more, gpus, "launch.sh");
+  return read_run(kPlain + more, "launch.sh", gpus);
 }
 
 std::string refusal_of(const std::string& more, std::int64_t gpus = 32) {
@@ -88,8 +89,8 @@ TEST(Megatron, ListsFlagsThatItDoesNotKnow) {
 }
 
 TEST(Megatron, AsksForWhatTheFileDoesNotSay) {
-  const ImportedRun run = read_megatron(
-      "--num-layers 2 --hidden-size 64 --micro-batch-size 1 --tokenizer-model x", 8, "a.sh");
+  const ImportedRun run = read_run(
+      "--num-layers 2 --hidden-size 64 --micro-batch-size 1 --tokenizer-model x", "a.sh", 8);
   EXPECT_FALSE(run.model);
   EXPECT_EQ(run.missing, "--num-attention-heads, --seq-length, --vocab-size");
 }
@@ -126,8 +127,9 @@ TEST(MegatronSplit, GivesFirstAndLastTheirLayers) {
   const FlagList flags(
       {"--decoder-first-pipeline-num-layers", "4", "--decoder-last-pipeline-num-layers", "6"}, "x");
   EXPECT_THAT(megatron_split(flags, 24, 4).layers_per_stage, ElementsAre(4, 7, 7, 6));
-  const FlagList counted(
-      {"--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split"}, "x");
+  const FlagList counted(std::vector<std::string>{"--account-for-embedding-in-pipeline-split",
+                                                  "--account-for-loss-in-pipeline-split"},
+                         "x");
   EXPECT_THAT(megatron_split(counted, 22, 4).layers_per_stage, ElementsAre(5, 6, 6, 5));
 }
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/import/shell_expansion.h"
+#include "planner/import/shell/shell_expansion.h"
 
 namespace ptdp {
 

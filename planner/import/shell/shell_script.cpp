@@ -1,4 +1,4 @@
-#include "planner/import/shell_script.h"
+#include "planner/import/shell/shell_script.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 #include <set>
 
 #include "cost_model/error.h"
-#include "planner/import/shell_arithmetic.h"
-#include "planner/import/shell_tokens.h"
+#include "planner/import/shell/shell_arithmetic.h"
+#include "planner/import/shell/shell_tokens.h"
 
 namespace ptdp {
 namespace {

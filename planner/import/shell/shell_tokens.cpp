@@ -1,4 +1,4 @@
-#include "planner/import/shell_tokens.h"
+#include "planner/import/shell/shell_tokens.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "planner/import/shell_expansion.h"
+#include "planner/import/shell/shell_expansion.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 #include <charconv>
 
 #include "cost_model/error.h"
-#include "planner/import/shell_arithmetic.h"
-#include "planner/import/shell_tokens.h"
+#include "planner/import/shell/shell_arithmetic.h"
+#include "planner/import/shell/shell_tokens.h"
 
 namespace ptdp {
 namespace {

@@ -1,0 +1,49 @@
+// Files of other frameworks as runs: one reader for each kind of file.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "planner/import/documents.h"
+#include "planner/import/imported_run.h"
+
+namespace ptdp {
+
+/// A file to read, and what the caller knows besides.
+struct RunFile {
+  std::string_view text;
+  std::string place;                              ///< Name of the file, for messages.
+  std::optional<DocumentSettings> settings = {};  ///< Values of a YAML, TOML or JSON document.
+  std::optional<std::int64_t> gpus = {};          ///< Stands for the number that the file says.
+};
+
+/// One kind of file. To add one, write both functions in a room of its own, declare them below, and
+/// add a row to kRunReaders.
+struct RunReader {
+  std::string_view name;  ///< The framework and its file, for people.
+  /// Returns whether the file is of this kind, by its content alone.
+  bool (*recognizes)(const RunFile& file);
+  /// Reads a file of this kind. What it does not say has the framework's default. Throws Error,
+  /// naming the place, for what cannot be read, for a value that only running the program gives,
+  /// and for GPUs that the degrees do not divide.
+  ImportedRun (*read)(const RunFile& file);
+};
+
+[[nodiscard]] bool is_megatron(const RunFile& file);
+[[nodiscard]] ImportedRun read_megatron(const RunFile& file);
+
+/// All readers. The first one that recognizes a file reads it.
+inline constexpr std::array kRunReaders = {
+    RunReader{"Megatron-LM's script, arguments or log", is_megatron, read_megatron},
+};
+
+/// Reads a run with the reader that recognizes the file. What is in `place` named .yaml, .yml,
+/// .toml or .json is such a document; other files are scripts, arguments or logs. `gpus` stands for
+/// the number that the file says. Throws Error if no reader recognizes it, and as readers do.
+[[nodiscard]] ImportedRun read_run(std::string_view text, const std::string& place,
+                                   std::optional<std::int64_t> gpus);
+
+}  // namespace ptdp
