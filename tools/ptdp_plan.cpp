@@ -254,6 +254,7 @@ int run_search(const CommandLine& line) {
   }
   PlanRequest request = read_request(line, from ? &*from : nullptr);
   SearchOptions options = read_options(line, request.gpus);
+  keep_exportable(line, request, options);
   const RunBudget budget = read_budget(line);
   const CalibrationSource calibration = read_calibration(line);
   const auto format = line.choice_or_first<AnswerFormat>("format", kPlanFormats);
@@ -284,6 +285,9 @@ int run_search(const CommandLine& line) {
   }
   if (line.has("compare-strategies")) {
     refuse_flags_of_plans(line, "--compare-strategies");
+    if (line.has("exportable")) {
+      throw Error("--exportable: not used by --compare-strategies");
+    }
     return run_comparison(compare_strategies(request.scenario, options, calibration),
                           request.assumptions, format);
   }
@@ -297,7 +301,8 @@ int run_search(const CommandLine& line) {
     if (const int status = tell_unfound(result.search)) {
       return status;
     }
-    throw Error(failure_text(result), ExitStatus::kNothingFits);
+    throw Error(failure_text(result) + why_not_exportable(line, request, options, calibration),
+                ExitStatus::kNothingFits);
   }
   if (output.has_value()) {
     write_plan(*output, result.plans.front());

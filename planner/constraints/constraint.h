@@ -48,7 +48,8 @@ enum class Constraint {
   kScheduleTooLong,
   kMemoryFirstStage,
   kMemoryLastStage,
-  kMemoryMiddleStage
+  kMemoryMiddleStage,
+  kNotExportable
 };
 
 /// A constraint's name and description.
@@ -116,7 +117,9 @@ inline constexpr std::array kConstraints = {
     ConstraintText{Constraint::kMemoryLastStage, "memory_last_stage",
                    "out of memory on the last stage"},
     ConstraintText{Constraint::kMemoryMiddleStage, "memory_middle_stage",
-                   "out of memory on a stage between the first and the last"}};
+                   "out of memory on a stage between the first and the last"},
+    ConstraintText{Constraint::kNotExportable, "not_exportable",
+                   "not run by the framework of --exportable"}};
 
 /// Returns the name and description of a constraint.
 [[nodiscard]] const ConstraintText& text_of(Constraint constraint);

@@ -191,6 +191,8 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
              (has_delayed_scaling(scenario.stack)
                   ? ", with fp8-delayed neither moe_act nor layernorm"
                   : "");
+    case Constraint::kNotExportable:
+      return "";
     case Constraint::kSequenceByTp:
       return options.space.cp.is_any() && !scenario.stack.can_run.context_parallel
                  ? fmt::format("tp must divide {}", model.seq_length)
@@ -224,8 +226,9 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
     case Constraint::kMemoryFirstStage:
     case Constraint::kMemoryLastStage:
     case Constraint::kMemoryMiddleStage:
-      return to_string(result.shortfall->config) + " comes closest, " +
-             short_by(result.shortfall->missing);
+      return result.shortfall ? to_string(result.shortfall->config) + " comes closest, " +
+                                    short_by(result.shortfall->missing)
+                              : "";
   }
   return "";
 }
@@ -249,9 +252,9 @@ std::string why_nothing_fits(const Scenario& scenario, const SearchOptions& opti
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text;
   for (const auto& [constraint, count] : violated) {
-    text +=
-        fmt::format("  {}: {}; {}\n", text_of(constraint).description, plural(count, "candidate"),
-                    nearest_feasible(constraint, scenario, options, result));
+    const std::string nearest = nearest_feasible(constraint, scenario, options, result);
+    text += fmt::format("  {}: {}{}{}\n", text_of(constraint).description,
+                        plural(count, "candidate"), nearest.empty() ? "" : "; ", nearest);
   }
   return text;
 }

@@ -13,7 +13,7 @@
 namespace ptdp {
 namespace {
 
-using Settings = std::map<std::string, std::int64_t, std::less<>>;
+using NumbersByName = std::map<std::string, std::int64_t, std::less<>>;
 
 constexpr int kFewestDumped = 10;  // a printed list has hundreds
 
@@ -133,8 +133,8 @@ std::optional<std::string> as_arguments(std::string_view text) {
 }
 
 /// Returns the settings of #SBATCH lines.
-Settings batch_settings(std::string_view text) {
-  Settings settings;
+NumbersByName batch_settings(std::string_view text) {
+  NumbersByName settings;
   for (const std::string_view line : lines_of(text)) {
     if (!line.starts_with("#SBATCH")) {
       continue;
@@ -158,7 +158,7 @@ Settings batch_settings(std::string_view text) {
 }
 
 /// Returns the settings of a launcher's words, with names as torchrun and srun spell them.
-Settings launcher_settings(const std::vector<std::string>& words) {
+NumbersByName launcher_settings(const std::vector<std::string>& words) {
   const std::map<std::string, std::string, std::less<>> names = {
       {"--nnodes", "nnodes"},
       {"--num_nodes", "nnodes"},
@@ -173,7 +173,7 @@ Settings launcher_settings(const std::vector<std::string>& words) {
       {"--ntasks", "tasks"},
       {"-n", "tasks"},
       {"-np", "tasks"}};
-  Settings settings;
+  NumbersByName settings;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::size_t equals = words[i].find('=');
     const auto name = names.find(std::string_view(words[i]).substr(0, equals));
@@ -190,7 +190,7 @@ Settings launcher_settings(const std::vector<std::string>& words) {
   return settings;
 }
 
-std::int64_t setting(const Settings& settings, std::string_view name) {
+std::int64_t setting(const NumbersByName& settings, std::string_view name) {
   const auto found = settings.find(name);
   return found == settings.end() || found->second > (std::int64_t{1} << 31) ? 0 : found->second;
 }
@@ -198,8 +198,8 @@ std::int64_t setting(const Settings& settings, std::string_view name) {
 /// Returns the number of processes; 0 if neither launcher nor script says it.
 std::int64_t count_gpus(const std::vector<std::string>& launcher, std::string_view text,
                         const ShellVariables& variables) {
-  const Settings started = launcher_settings(launcher);
-  const Settings batch = batch_settings(text);
+  const NumbersByName started = launcher_settings(launcher);
+  const NumbersByName batch = batch_settings(text);
   const std::int64_t batch_nodes = setting(batch, "--nodes");
   if (const std::int64_t per_node = setting(started, "per node")) {
     const std::int64_t nodes = setting(started, "nnodes");

@@ -122,7 +122,7 @@ class Derivation {
   }
 
   void consider(const ParallelConfig& config) {
-    if (bound_of(config) >= worst_ || !fits(config)) {
+    if (bound_of(config) >= worst_ || !fits(config) || options_.leaves_out(config)) {
       return;
     }
     const auto& costs = costs_.find(config);
@@ -145,7 +145,7 @@ class Derivation {
     const int most = longest_layer_range(scenario_.job.model, config);
     for (int fewest = 1; fewest < most; ++fewest) {
       config.recompute_num_layers = method == RecomputeMethod::kEvery ? most - fewest + 1 : fewest;
-      if (fits(config)) {
+      if (fits(config) && !options_.leaves_out(config)) {
         consider(config);
         return;
       }

@@ -22,7 +22,8 @@ void cost(const Scenario& scenario, const SearchOptions& options, ParallelConfig
     config.layers_per_stage = balanced.value_or(config.layers_per_stage);
   }
   if (!find_violation({scenario, config},
-                      usable_memory(scenario.cluster.gpu, options.memory_headroom))) {
+                      usable_memory(scenario.cluster.gpu, options.memory_headroom)) &&
+      !options.leaves_out(config)) {
     const PlannedJob job(scenario, config);
     StepSimulations simulations;
     feasible.push_back({config, iteration_time(job, simulations), peak_memory(job)});

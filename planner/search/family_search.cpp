@@ -207,6 +207,10 @@ void FamilySearch::evaluate(ParallelConfig& config, Entry& entry) {
     count_misfit(config, entry, verdict);
     return;
   }
+  if (options_.leaves_out(config)) {
+    reject(Constraint::kNotExportable);
+    return;
+  }
   ++tally_.enumerated;
   ++tally_.feasible;
   consider(config, shared, verdict.largest);
@@ -356,7 +360,7 @@ void FamilySearch::note_shortfall(const ParallelConfig& config, Bytes largest) {
     return;
   }
   const MemoryShortfall exact{config, memory_.largest(config) - memory_.capacity()};
-  if (!smallest || is_smaller(exact, *smallest)) {
+  if ((!smallest || is_smaller(exact, *smallest)) && !options_.leaves_out(config)) {
     smallest = exact;
   }
 }

@@ -39,8 +39,16 @@ struct SearchOptions {
   int num_threads = 1;      ///< Number of threads; it never changes the result.
   bool wants_front = true;  ///< Whether to find the Pareto front; its members cost simulations.
   SearchLimit limit;        ///< When to end with what was found so far.
+  /// Returns whether a configuration that can run is left out all the same (kNotExportable).
+  /// Several threads call it at once; may be empty.
+  std::function<bool(const ParallelConfig&)> is_left_out;
   /// Function that one thread calls from time to time during a search; may be empty.
   std::function<void(const SearchProgress&)> on_progress;
+
+  /// Returns whether is_left_out() is there and says so.
+  [[nodiscard]] bool leaves_out(const ParallelConfig& config) const {
+    return is_left_out && is_left_out(config);
+  }
 };
 
 /// A configuration that can run, with its predicted time and memory.

@@ -77,5 +77,21 @@ TEST(From, RefusesFilesThatDoNotSayEnough) {
   EXPECT_TRUE(is_refused(run_plan({"--from", "/nowhere/x.sh"}), {"/nowhere/x.sh"}));
 }
 
+// What a search keeps to is what the export takes.
+TEST(Exportable, FindsPlansThatAreExported) {
+  const TemporaryDirectory directory;
+  const std::string plan = (directory.path() / "plan.json").string();
+  const std::vector<std::string> search = {"--gpus",    "64",       "--model", "llama-3-8b",
+                                           "--cluster", "dgx-h100", "--stack", "torchtitan-2024",
+                                           "-o",        plan};
+  ASSERT_TRUE(succeeds(run_plan(search)));
+  const std::string files = (directory.path() / "files").string();
+  EXPECT_FALSE(succeeds(run_plan({"export", plan, "--to", "megatron", "-o", files})));
+  std::vector<std::string> kept = search;
+  kept.insert(kept.end(), {"--exportable", "megatron"});
+  ASSERT_TRUE(succeeds(run_plan(kept)));
+  EXPECT_TRUE(succeeds(run_plan({"export", plan, "--to", "megatron", "-o", files})));
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -245,5 +245,15 @@ TEST(CompareStrategies, EndsAsAnyOfThemCanRun) {
   }
 }
 
+// GPT's learned positions are what torchtitan does not have; nothing is short of memory.
+TEST(NothingFits, SaysWhatTheFrameworkOfExportableDoesNotRun) {
+  EXPECT_TRUE(fits_nowhere(
+      run_plan({"--gpus", "3072", "--model", "1T", "--exportable", "torchtitan"}),
+      {"not run by the framework of --exportable: ",
+       "\n  without --exportable the best is tp=8 pp=64 dp=6 b=1 1f1b recompute=full; --to "
+       "torchtitan: the plan has ",
+       "; position_embedding learned: expected rope; "}));
+}
+
 }  // namespace
 }  // namespace ptdp

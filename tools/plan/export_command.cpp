@@ -9,6 +9,8 @@
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
+#include "planner/answer/planning.h"
+#include "planner/export/exportable.h"
 #include "planner/export/exporter.h"
 #include "tools/shared/output_files.h"
 
@@ -53,6 +55,13 @@ std::string written_line(const Exporter& exporter, const std::vector<ExportedFil
   return fmt::format("{}: wrote {} into {}", exporter.name, names, directory.string());
 }
 
+/// Returns the exporter that --exportable names.
+std::optional<const Exporter*> exporter_of_search(const CommandLine& line) {
+  std::vector<NamedValue<const Exporter*>> names = exporter_names();
+  names.pop_back();  // "all" is no framework
+  return line.choice<const Exporter*>("exportable", names);
+}
+
 }  // namespace
 
 void add_export_flags(boost::program_options::options_description& flags) {
@@ -61,13 +70,40 @@ void add_export_flags(boost::program_options::options_description& flags) {
     names += (names.empty() ? "" : ", ") + std::string(name);
   }
   flags.add_options()("to", boost::program_options::value<std::string>(),
-                      ("export: what to write files for: " + names).c_str());
+                      ("export: what to write files for: " + names).c_str())(
+      "exportable", boost::program_options::value<std::string>(),
+      "search only plans that `export --to` this framework can write");
+}
+
+void keep_exportable(const CommandLine& line, PlanRequest& request, SearchOptions& options) {
+  if (const auto exporter = exporter_of_search(line)) {
+    options.is_left_out = refused_by(**exporter, request.scenario, request.gpus);
+    request.assumptions.push_back(fmt::format("only plans that {} runs: --exportable {}",
+                                              (*exporter)->target, (*exporter)->name));
+  }
 }
 
 void refuse_export_flags(const CommandLine& line) {
   if (line.has("to")) {
     throw Error("--to: used by `export` only");
   }
+}
+
+std::string why_not_exportable(const CommandLine& line, const PlanRequest& request,
+                               SearchOptions options, const CalibrationSource& calibration) {
+  const auto exporter = exporter_of_search(line);
+  if (!exporter) {
+    return "";
+  }
+  options.is_left_out = nullptr;
+  options.num_best = 1;
+  const PlanningResult all = plan_training(request.scenario, options, calibration);
+  if (all.plans.empty()) {
+    return "";
+  }
+  const Plan& best = all.plans.front();
+  return fmt::format("  without --exportable the best is {}; {}\n", to_string(best.config),
+                     text_of(**exporter, (*exporter)->find_refusals(best)));
 }
 
 int run_export(const CommandLine& line) {

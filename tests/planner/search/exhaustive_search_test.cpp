@@ -47,6 +47,12 @@ std::vector<Job> small_jobs() {
           {"offloading", "gpt2-1.5b", "dgx-h100", "megatron-core-2025", 8, 4,
            [](Scenario& /*scenario*/, SearchOptions& options) {
              options.space.offload = {Offload::kNone, Offload::kOptimizer, Offload::kActivations};
+           }},
+          {"some left out", "gpt2-1.5b", "selene-a100", "megatron-lm-2022", 8, 8,
+           [](Scenario& /*scenario*/, SearchOptions& options) {
+             options.is_left_out = [](const ParallelConfig& config) {
+               return config.micro_batch_size == 1 || config.pp == 2;
+             };
            }}};
 }
 
