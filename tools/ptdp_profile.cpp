@@ -169,17 +169,25 @@ void set_gpu(ProfileOptions& options, const CommandLine& line) {
   }
   const std::int64_t place = line.count("gpu", 0, std::ssize(gpus) - 1).value_or(0);
   const Gpu& gpu = gpus[static_cast<std::size_t>(place)];
-  options.device =
-      gpu_device({.name = gpu.name,
-                  .num_multiprocessors = gpu.num_multiprocessors,
-                  .memory = gpu.memory,
-                  .links = links_of(line, gpu),
-                  .seconds = options.seconds,
-                  .make_backend =
-                      [number = gpu.number] {
-                        return make_gpu_backend({.number = number, .uses_graphs = true});
-                      },
-                  .take_samples = watch_gpu(gpu.number)});
+  const auto remarks = std::make_shared<std::vector<std::string>>();  // the measuring thread's
+  const auto note = [remarks](const std::string& remark) {
+    if (std::find(remarks->begin(), remarks->end(), remark) == remarks->end()) {
+      remarks->push_back(remark);
+      tell(remark);
+    }
+  };
+  options.device = gpu_device({.name = gpu.name,
+                               .num_multiprocessors = gpu.num_multiprocessors,
+                               .memory = gpu.memory,
+                               .links = links_of(line, gpu),
+                               .seconds = options.seconds,
+                               .make_backend =
+                                   [number = gpu.number, note] {
+                                     return make_gpu_backend(
+                                         {.number = number, .uses_graphs = true, .on_note = note});
+                                   },
+                               .take_samples = watch_gpu(gpu.number),
+                               .remarks = [remarks] { return *remarks; }});
   options.name = options.device.cluster.name + "-measured";
   options.description = fmt::format("{}, {}, {}.", gpu.name, date(), gpu.software);
 }

@@ -70,7 +70,8 @@ ProfiledDevice gpu_device(const GpuRequest& request) {
       .unmeasured =
           "One GPU was measured: its node, NVLink, network and collectives are those of " +
           request.links.name + ".",
-      .take_samples = request.take_samples};
+      .take_samples = request.take_samples,
+      .remarks = request.remarks};
   ClusterSpec& cluster = device.cluster;
   cluster.default_stack = "ptdp-cuda";
   cluster.gpu = known ? find_gpu(known->gpu) : unknown_gpu();

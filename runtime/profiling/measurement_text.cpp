@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "runtime/profiling/machine_profile.h"
 
@@ -72,6 +74,14 @@ std::string steadiness_text(const ProfileOptions& options, const MachineProfile&
   return text;
 }
 
+std::string remarks_text(const ProfiledDevice& device) {
+  std::string text;
+  for (const std::string& remark : device.remarks ? device.remarks() : std::vector<std::string>()) {
+    text += " Remarked: " + remark + ".";
+  }
+  return text;
+}
+
 std::string omissions_text(const MachineProfile& profile) {
   std::string text;
   if (!profile.left_out.empty()) {
@@ -98,11 +108,12 @@ std::string describe_measurement(const ProfileOptions& options, const MachinePro
       "{} Measured: the operations of {}'s layers in {} on one {}{}, as training steps of small "
       "models "
       "ran them; copies{}.{}{}{} Peaks are {}; the other constants are fitted to the measured "
-      "operations, which correct them.{}{} {}",
+      "operations, which correct them.{}{}{} {}",
       options.description, profile.cluster.default_stack, names_of(options.precisions), device.kind,
       busy, links_text(device), device.queues_work ? launches_text(profile) : "",
       device.queues_work ? products_text(profile) : "", host_copies_text(profile), device.peaks,
-      steadiness_text(options, profile), omissions_text(profile), device.unmeasured);
+      steadiness_text(options, profile), remarks_text(device), omissions_text(profile),
+      device.unmeasured);
 }
 
 std::string MachineProfile::warning() const {

@@ -45,6 +45,8 @@ struct ProfiledDevice {
 
   /// Returns what the device said of itself since the last call; may be empty.
   std::function<std::vector<DeviceSample>()> take_samples;
+  /// Returns what its backends remarked so far, a phrase each, for the source; may be empty.
+  std::function<std::vector<std::string>()> remarks;
 };
 
 /// A host whose cores are to be measured as devices.
@@ -69,6 +71,7 @@ struct GpuRequest {
   double seconds = 120.0;
   std::function<std::unique_ptr<Backend>()> make_backend;
   std::function<std::vector<DeviceSample>()> take_samples;
+  std::function<std::vector<std::string>()> remarks;  ///< As ProfiledDevice has it.
 };
 /// Returns how to measure the GPU.
 [[nodiscard]] ProfiledDevice gpu_device(const GpuRequest& request);

@@ -193,9 +193,12 @@ TEST(MachineProfile, SaysHowAHostWasMeasured) {
 }
 
 TEST(MachineProfile, SaysHowAGpuWasMeasured) {
-  const ProfileOptions options{.device = gpu_device({.name = "a GPU", .links = {.name = "nodes"}}),
-                               .precisions = {Precision::kBf16},
-                               .description = "A GPU."};
+  const ProfileOptions options{
+      .device = gpu_device({.name = "a GPU",
+                            .links = {.name = "nodes"},
+                            .remarks = [] { return std::vector<std::string>{"slow"}; }}),
+      .precisions = {Precision::kBf16},
+      .description = "A GPU."};
   MachineProfile profile{
       .products = {{Precision::kBf16, teraflops(712.34)}, {Precision::kFp32, teraflops(50.0)}},
       .launches = {.device = 1.5e-6, .by_one = 4.5e-6, .of_host = 3.25e-6, .in_graph = 0.25e-6},
@@ -219,7 +222,8 @@ TEST(MachineProfile, SaysHowAGpuWasMeasured) {
             "TFLOP/s. 1 MB from the host (not pinned): 12.0 GB/s, to it 9.0 GB/s. Peaks are the "
             "best products; the other constants are fitted to the measured operations, which "
             "correct them. Repeated times lay 50.0 % apart (quartiles, in the median). While "
-            "measuring: clock 1700 MHz, memory clock 2600 MHz, 500 W, 50 C. Too large for its "
+            "measuring: clock 1700 MHz, memory clock 2600 MHz, 500 W, 50 C. Remarked: slow. Too "
+            "large for its "
             "memory: 1 of the models. Not reached in that time: 2 of the models. One GPU was "
             "measured: its node, NVLink, network and "
             "collectives are those of nodes.");
