@@ -12,7 +12,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/text/strict_json.h"
-#include "planner/import/shell/shell_expansion.h"
+#include "planner/import/shell/unknown_value.h"
 
 namespace ptdp {
 namespace {
@@ -93,7 +93,39 @@ std::optional<std::string> yaml_scalar(const YAML::Node& node) {
   return node.Tag() == "?" ? plain_scalar(word) : word;  // "?": not in quotes
 }
 
-// NOLINTNEXTLINE(misc-no-recursion): no deeper than kDeepestSetting
+// NOLINTBEGIN(misc-no-recursion): no deeper than kDeepestSetting
+void add_yaml(const YAML::Node& node, const std::string& key, int depth, SettingsBuilder& settings);
+
+void add_yaml_list(const YAML::Node& list, const std::string& key, int depth,
+                   SettingsBuilder& settings) {
+  settings.put(key, {});
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].IsScalar()) {
+      settings.append(key, yaml_scalar(list[i]).value_or("null"));
+    } else {
+      add_yaml(list[i], below(key, std::to_string(i)), depth + 1, settings);
+    }
+  }
+}
+
+/// Adds the pairs of a map: those that it merges in ("<<: *other"), or its own.
+void add_yaml_pairs(const YAML::Node& map, bool merged, const std::string& key, int depth,
+                    SettingsBuilder& settings) {
+  for (const auto& pair : map) {
+    const bool is_merged = pair.first.IsScalar() && pair.first.Scalar() == "<<";
+    if (!pair.first.IsScalar() || is_merged != merged) {
+      continue;
+    }
+    if (is_merged) {
+      add_yaml(pair.second, key, depth + 1, settings);
+    } else {
+      const std::string inner = below(key, pair.first.Scalar());
+      settings.forget(inner);
+      add_yaml(pair.second, inner, depth + 1, settings);
+    }
+  }
+}
+
 void add_yaml(const YAML::Node& node, const std::string& key, int depth,
               SettingsBuilder& settings) {
   settings.check_depth(depth);
@@ -102,31 +134,14 @@ void add_yaml(const YAML::Node& node, const std::string& key, int depth,
       settings.put(key, {*std::move(value)});
     }
   } else if (node.IsSequence()) {
-    settings.put(key, {});
-    for (std::size_t i = 0; i < node.size(); ++i) {
-      if (node[i].IsScalar()) {
-        settings.append(key, yaml_scalar(node[i]).value_or("null"));
-      } else {
-        add_yaml(node[i], below(key, std::to_string(i)), depth + 1, settings);
-      }
-    }
+    add_yaml_list(node, key, depth, settings);
   } else if (node.IsMap()) {
     // What is merged in comes first: keys of the map itself count more.
-    for (const bool merges : {true, false}) {
-      for (const auto& pair : node) {
-        const bool is_merge = pair.first.IsScalar() && pair.first.Scalar() == "<<";
-        if (!pair.first.IsScalar() || is_merge != merges) {
-          continue;
-        }
-        const std::string inner = is_merge ? key : below(key, pair.first.Scalar());
-        if (!is_merge) {
-          settings.forget(inner);
-        }
-        add_yaml(pair.second, inner, depth + 1, settings);
-      }
-    }
+    add_yaml_pairs(node, true, key, depth, settings);
+    add_yaml_pairs(node, false, key, depth, settings);
   }
 }
+// NOLINTEND(misc-no-recursion)
 
 std::optional<std::string> toml_scalar(const toml::node& node) {
   if (const auto* text = node.as_string()) {

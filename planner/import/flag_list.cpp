@@ -6,7 +6,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/text/in_quotes.h"
-#include "planner/import/shell/shell_expansion.h"
+#include "planner/import/shell/unknown_value.h"
 
 namespace ptdp {
 namespace {

@@ -304,15 +304,16 @@ LaunchedProgram find_program(std::string_view text, const std::vector<std::strin
   }
   Finder finder(known, text);
   if (const auto command = as_arguments(text)) {
-    if (auto program = finder.find(follow_script(*command))) {
+    if (auto program = finder.find(follow_script(*command, place))) {
       return *program;
     }
   }
-  const ShellScript script = follow_script(text);
+  const ShellScript script = follow_script(text, place);
   if (auto program = finder.find(script)) {
     return *program;
   }
   // A script that writes another one, or words that are a command of their own: ssh HOST "...".
+  ShellLimits limits(place + ": a script within");
   std::vector<std::string> inner = script.documents;
   for (const ShellCommand& command : script.commands) {
     for (const std::string& word : command.words) {
@@ -322,7 +323,7 @@ LaunchedProgram find_program(std::string_view text, const std::vector<std::strin
     }
   }
   for (const std::string& within : inner) {
-    if (auto program = finder.find(follow_script(within, script.variables))) {
+    if (auto program = finder.find(follow_script(within, limits, script.variables))) {
       return *program;
     }
   }

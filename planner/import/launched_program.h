@@ -10,10 +10,10 @@ namespace ptdp {
 
 /// A program as a file starts it.
 struct LaunchedProgram {
-  std::vector<std::string> words;  ///< Arguments of the program, in order.
+  std::vector<std::string> words = {};  ///< Arguments of the program, in order.
   std::int64_t gpus = 0;  ///< Processes that the launcher starts; 0: the file does not say.
   bool is_dump = false;   ///< Whether the words are a log's list of all arguments.
-  std::vector<std::string> notes;  ///< What the reader took for granted, a sentence each.
+  std::vector<std::string> notes = {};  ///< What the reader took for granted, a sentence each.
 };
 
 /// Finds the command of a script with most flags among `known`. The file is one of:

@@ -13,10 +13,6 @@ using Number = std::optional<std::int64_t>;
 
 constexpr int kDeepestExpression = 100;
 
-/// Operators by how strongly they bind, the weakest first.
-const std::array<std::vector<std::string_view>, 7> kLevels = {
-    {{"||"}, {"&&"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/", "%"}, {"**"}}};
-
 Number product(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   return __builtin_mul_overflow(a, b, &result) ? std::nullopt : Number(result);
@@ -33,31 +29,52 @@ Number power(std::int64_t base, std::int64_t exponent) {
   return result;
 }
 
-Number applied(std::string_view name, std::int64_t a, std::int64_t b) {
+Number sum(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
-  if (name == "+") {
-    return __builtin_add_overflow(a, b, &result) ? std::nullopt : Number(result);
-  }
-  if (name == "-") {
-    return __builtin_sub_overflow(a, b, &result) ? std::nullopt : Number(result);
-  }
-  if (name == "*" || name == "**") {
-    return name == "*" ? product(a, b) : power(a, b);
-  }
-  if (name == "/" || name == "%") {
-    const bool is_defined = b != 0 && !(a == std::numeric_limits<std::int64_t>::min() && b == -1);
-    return !is_defined ? std::nullopt : Number(name == "/" ? a / b : a % b);
-  }
-  const bool holds = name == "||"   ? a != 0 || b != 0
-                     : name == "&&" ? a != 0 && b != 0
-                     : name == "==" ? a == b
-                     : name == "!=" ? a != b
-                     : name == "<=" ? a <= b
-                     : name == ">=" ? a >= b
-                     : name == "<"  ? a < b
-                                    : a > b;
-  return holds ? 1 : 0;
+  return __builtin_add_overflow(a, b, &result) ? std::nullopt : Number(result);
 }
+
+Number difference(std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  return __builtin_sub_overflow(a, b, &result) ? std::nullopt : Number(result);
+}
+
+bool can_divide(std::int64_t a, std::int64_t b) {
+  return b != 0 && !(a == std::numeric_limits<std::int64_t>::min() && b == -1);
+}
+
+Number quotient(std::int64_t a, std::int64_t b) {
+  return can_divide(a, b) ? Number(a / b) : std::nullopt;
+}
+
+Number remainder(std::int64_t a, std::int64_t b) {
+  return can_divide(a, b) ? Number(a % b) : std::nullopt;
+}
+
+/// An operator between two numbers. Level 0 binds the weakest.
+struct Operator {
+  std::size_t level = 0;
+  std::string_view name;
+  Number (*applied)(std::int64_t a, std::int64_t b) = nullptr;
+};
+
+constexpr std::size_t kNumLevels = 7;
+/// Within a level the longer names come first, since one may begin another.
+constexpr std::array<Operator, 14> kOperators = {
+    {{0, "||", [](std::int64_t a, std::int64_t b) { return Number(a != 0 || b != 0); }},
+     {1, "&&", [](std::int64_t a, std::int64_t b) { return Number(a != 0 && b != 0); }},
+     {2, "==", [](std::int64_t a, std::int64_t b) { return Number(a == b); }},
+     {2, "!=", [](std::int64_t a, std::int64_t b) { return Number(a != b); }},
+     {3, "<=", [](std::int64_t a, std::int64_t b) { return Number(a <= b); }},
+     {3, ">=", [](std::int64_t a, std::int64_t b) { return Number(a >= b); }},
+     {3, "<", [](std::int64_t a, std::int64_t b) { return Number(a < b); }},
+     {3, ">", [](std::int64_t a, std::int64_t b) { return Number(a > b); }},
+     {4, "+", sum},
+     {4, "-", difference},
+     {5, "*", product},
+     {5, "/", quotient},
+     {5, "%", remainder},
+     {6, "**", power}}};
 
 /// Reads an expression by recursive descent. A part that is not understood makes all unknown.
 class Expression {
@@ -90,6 +107,17 @@ class Expression {
     return true;
   }
 
+  /// Returns the operator of a level that stands here, and passes over it; nullptr for none.
+  const Operator* take_operator(std::size_t level) {
+    for (const Operator& candidate : kOperators) {
+      if (candidate.level == level && take(candidate.name)) {
+        return &candidate;
+      }
+    }
+    return nullptr;
+  }
+
+  // NOLINTBEGIN(misc-no-recursion): no deeper than kDeepestExpression
   Number ternary() {
     if (++depth_ > kDeepestExpression) {
       return std::nullopt;
@@ -109,23 +137,17 @@ class Expression {
     if (depth_ > kDeepestExpression) {
       return std::nullopt;
     }
-    if (level == kLevels.size()) {
+    if (level == kNumLevels) {
       return unary();
     }
     Number left = binary(level + 1);
-    for (bool is_found = true; is_found;) {
-      is_found = false;
-      for (const std::string_view name : kLevels[level]) {
-        if (take(name)) {
-          // a ** b ** c is a ** (b ** c).
-          depth_ += name == "**" ? 1 : 0;
-          const Number right = name == "**" ? binary(level) : binary(level + 1);
-          depth_ -= name == "**" ? 1 : 0;
-          left = left && right ? applied(name, *left, *right) : std::nullopt;
-          is_found = true;
-          break;
-        }
-      }
+    while (const Operator* const found = take_operator(level)) {
+      // a ** b ** c is a ** (b ** c).
+      const bool is_power = found->name == "**";
+      depth_ += is_power ? 1 : 0;
+      const Number right = binary(is_power ? level : level + 1);
+      depth_ -= is_power ? 1 : 0;
+      left = left && right ? found->applied(*left, *right) : std::nullopt;
     }
     return left;
   }
@@ -140,7 +162,7 @@ class Expression {
         const Number operand = unary();
         --depth_;
         return !operand      ? std::nullopt
-               : sign == "-" ? applied("-", 0, *operand)
+               : sign == "-" ? difference(0, *operand)
                : sign == "!" ? Number(*operand == 0 ? 1 : 0)
                              : operand;
       }
@@ -151,6 +173,7 @@ class Expression {
     }
     return atom();
   }
+  // NOLINTEND(misc-no-recursion)
 
   Number atom() {
     skip_blanks();

@@ -5,22 +5,23 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/import/shell/shell_expansion.h"
+#include "planner/import/shell/shell_limits.h"
+#include "planner/import/shell/shell_variables.h"
 
 namespace ptdp {
 
 /// A command that a script would run, with its words filled in.
 struct ShellCommand {
   int line = 0;
-  std::vector<std::string> words;
+  std::vector<std::string> words = {};
 };
 
 /// What a script comes to.
 struct ShellScript {
-  std::vector<ShellCommand> commands;  ///< In the order in which they would run.
-  std::vector<std::string> documents;  ///< Texts of here-documents, filled in.
-  std::vector<std::string> notes;      ///< What was not followed, one sentence each.
-  ShellVariables variables;            ///< As they are at the end.
+  std::vector<ShellCommand> commands = {};  ///< In the order in which they would run.
+  std::vector<std::string> documents = {};  ///< Texts of here-documents, filled in.
+  std::vector<std::string> notes = {};      ///< What was not followed, one sentence each.
+  ShellVariables variables = {};            ///< As they are at the end.
 };
 
 /// Follows a bash script: assignments, arrays, +=, defaults, arithmetic, `if`, `case` and calls of
@@ -30,7 +31,11 @@ struct ShellScript {
 ///   - bodies of loops are left out;
 ///   - the words of `bash -c` and `eval` are followed as a script.
 ///
-/// `variables` are set at the start. Throws Error for a script that grows without end.
-[[nodiscard]] ShellScript follow_script(std::string_view text, ShellVariables variables = {});
+/// `variables` are set at the start. Throws Error, naming the limits' place and the line, for a
+/// script that nests too deeply, grows without end or takes more work than the limits allow.
+[[nodiscard]] ShellScript follow_script(std::string_view text, ShellLimits& limits,
+                                        ShellVariables variables = {});
+/// Follows a bash script with limits of its own; `place` is its name in messages.
+[[nodiscard]] ShellScript follow_script(std::string_view text, const std::string& place);
 
 }  // namespace ptdp

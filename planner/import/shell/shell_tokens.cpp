@@ -15,6 +15,7 @@ bool ends_word(char c) {
   return is_space(c) || c == '\n' || std::string_view(";&|()<>").find(c) != std::string_view::npos;
 }
 
+// NOLINTBEGIN(misc-no-recursion): no deeper than kDeepestQuote
 std::size_t end_of(std::string_view text, std::size_t begin, int depth);
 
 /// Returns the place behind `close`, where what stands between is quoted as in the shell.
@@ -32,43 +33,51 @@ std::size_t behind(std::string_view text, std::size_t at, char open, char close,
   return text.size();
 }
 
+/// Returns the place behind the quote that ends what begins at `at`; a backslash hides one if
+/// `has_escapes`.
+std::size_t behind_quote(std::string_view text, std::size_t at, bool has_escapes) {
+  while (at < text.size() && text[at] != '\'') {
+    at += has_escapes && text[at] == '\\' ? 2 : 1;
+  }
+  return std::min(at + 1, text.size());
+}
+
+/// Returns the place behind the "..." or `...` that opens at `begin`.
+std::size_t behind_filled_quote(std::string_view text, std::size_t begin, int depth) {
+  const char quote = text[begin];
+  std::size_t at = begin + 1;
+  while (at < text.size() && text[at] != quote) {
+    const bool is_nested = text[at] == '\\' || text[at] == '$' || (quote == '"' && text[at] == '`');
+    const bool is_plain = text.substr(at, 2) == "$'";
+    at = is_nested && !is_plain ? end_of(text, at, depth + 1) : at + 1;
+  }
+  return std::min(at + 1, text.size());
+}
+
 std::size_t end_of(std::string_view text, std::size_t begin, int depth) {
-  const char c = text[begin];
-  const char next = begin + 1 < text.size() ? text[begin + 1] : '\0';
   if (depth > kDeepestQuote) {
     return text.size();
   }
-  if (c == '\\') {
+  const std::string_view opening = text.substr(begin, 2);
+  if (opening[0] == '\\') {
     return std::min(begin + 2, text.size());
   }
-  if (c == '\'') {
-    const std::size_t end = text.find('\'', begin + 1);
-    return end == std::string_view::npos ? text.size() : end + 1;
+  if (opening[0] == '\'' || opening == "$'") {
+    return opening[0] == '$' ? behind_quote(text, begin + 2, true)
+                             : behind_quote(text, begin + 1, false);
   }
-  if (c == '$' && next == '\'') {
-    std::size_t at = begin + 2;
-    while (at < text.size() && text[at] != '\'') {
-      at += text[at] == '\\' ? 2 : 1;
-    }
-    return std::min(at + 1, text.size());
+  if (opening[0] == '"' || opening[0] == '`') {
+    return behind_filled_quote(text, begin, depth);
   }
-  if (c == '"' || c == '`') {
-    std::size_t at = begin + 1;
-    while (at < text.size() && text[at] != c) {
-      const bool is_nested = text[at] == '\\' || text[at] == '$' || (c == '"' && text[at] == '`');
-      const bool is_plain = text[at] == '$' && at + 1 < text.size() && text[at + 1] == '\'';
-      at = is_nested && !is_plain ? end_of(text, at, depth + 1) : at + 1;
-    }
-    return std::min(at + 1, text.size());
-  }
-  if (c == '$' && next == '(') {
+  if (opening == "$(") {
     return behind(text, begin + 2, '(', ')', depth + 1);
   }
-  if (c == '$' && next == '{') {
+  if (opening == "${") {
     return behind(text, begin + 2, '{', '}', depth + 1);
   }
   return begin + 1;
 }
+// NOLINTEND(misc-no-recursion)
 
 /// Reads a script from its start to its end.
 class Lexer {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "cost_model/error.h"
+#include "planner/import/shell/unknown_value.h"
 
 namespace ptdp {
 namespace {
@@ -14,7 +15,7 @@ using testing::HasSubstr;
 
 /// Returns the words of the last command of a script.
 std::vector<std::string> last_words(const std::string& script) {
-  const ShellScript followed = follow_script(script);
+  const ShellScript followed = follow_script(script, "launch.sh");
   return followed.commands.empty() ? std::vector<std::string>{} : followed.commands.back().words;
 }
 
@@ -58,7 +59,8 @@ TEST(ShellScript, RunsNothingAndSaysWhatItDoesNotKnow) {
       "if [ $N -gt 4 ]; then X=1; fi\n"
       "for i in 1 2; do rm -rf /; done\n"
       "source env.sh\n"
-      "run $N $EXTRA\n");
+      "run $N $EXTRA\n",
+      "launch.sh");
   ASSERT_EQ(followed.commands.size(), 1U);
   EXPECT_THAT(followed.commands[0].words,
               ElementsAre("run", unknown_value("$(nvidia-smi -L | wc -l)")));
@@ -70,13 +72,13 @@ TEST(ShellScript, RunsNothingAndSaysWhatItDoesNotKnow) {
 
 TEST(ShellScript, KeepsHereDocuments) {
   const ShellScript followed =
-      follow_script("X=3\ncat <<EOF > a.sh\nrun $X\nEOF\ncat <<'END'\nrun $X\nEND\n");
+      follow_script("X=3\ncat <<EOF > a.sh\nrun $X\nEOF\ncat <<'END'\nrun $X\nEND\n", "launch.sh");
   EXPECT_THAT(followed.documents, ElementsAre("run 3\n", "run $X\n"));
 }
 
 TEST(ShellScript, FollowsWhatBashIsGiven) {
   const ShellScript followed =
-      follow_script("bash -c 'exec torchrun --n=2 \"$@\"' torchrun a.py '--x y'");
+      follow_script("bash -c 'exec torchrun --n=2 \"$@\"' torchrun a.py '--x y'", "launch.sh");
   ASSERT_EQ(followed.commands.size(), 2U);
   EXPECT_THAT(followed.commands[0].words,
               ElementsAre("exec", "torchrun", "--n=2", "a.py", "--x y"));
@@ -114,15 +116,73 @@ TEST(ShellScript, SurvivesWhatIsNoScript) {
                            "${!",
                            "${#",
                            "\x01\x02"}) {
-    EXPECT_NO_THROW(static_cast<void>(follow_script(text))) << text;
+    EXPECT_NO_THROW(static_cast<void>(follow_script(text, "launch.sh"))) << text;
   }
-  std::string growing = "X=aaaaaaaaaaaaaaaa\n";
-  for (int i = 0; i < 60; ++i) {
-    growing += "X=$X$X\n";
+  EXPECT_NO_THROW(static_cast<void>(follow_script(std::string(100'000, '('), "launch.sh")));
+}
+
+/// Returns what a script is refused with; "" if it is followed.
+std::string refusal_of(const std::string& script) {
+  try {
+    static_cast<void>(follow_script(script, "launch.sh"));
+    return "";
+  } catch (const Error& error) {
+    return error.what();
   }
-  EXPECT_THROW(static_cast<void>(follow_script(growing)), Error);
-  EXPECT_THROW(static_cast<void>(follow_script("f() { f; f; }; f")), Error);
-  EXPECT_NO_THROW(static_cast<void>(follow_script(std::string(100'000, '('))));
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string result;
+  for (int i = 0; i < times; ++i) {
+    result += text;
+  }
+  return result;
+}
+
+TEST(ShellScript, NamesFileAndLineOfWhatItRefuses) {
+  // 16 characters, doubled in lines 2 to 18, are 2 MiB.
+  const std::string two_mebibytes = "X=aaaaaaaaaaaaaaaa\n" + repeated("X=$X$X\n", 17);
+  EXPECT_EQ(refusal_of(two_mebibytes + "run $X\nrun $X$X$X\n"),
+            "launch.sh: line 20: a word grows beyond 4 MiB; expected shorter values in it");
+  const std::string variable = "variable X grows beyond 4 MiB; expected a shorter value";
+  EXPECT_EQ(refusal_of(two_mebibytes + "X=b$X\nX=$X$X\n"),
+            "launch.sh: line 20: a word grows beyond 4 MiB; expected shorter values in it");
+  EXPECT_EQ(refusal_of(two_mebibytes + "X+=$X\n"), "launch.sh: line 19: " + variable);
+  EXPECT_EQ(refusal_of(two_mebibytes + "X=($X b)\nX+=(\n$X $X)\n"),
+            "launch.sh: line 21: " + variable);
+  EXPECT_EQ(refusal_of("f() { f; f; }\n\nf"),
+            "launch.sh: line 1: commands nest more than 40 deep; expected fewer within each other");
+  // Each call is one command deep, and the body around it another: the 41st is f's in line 3.
+  EXPECT_EQ(refusal_of("f() { g; }\ng() {\n f\n}\nrun\nf"),
+            "launch.sh: line 3: commands nest more than 40 deep; expected fewer within each other");
+  EXPECT_EQ(refusal_of(repeated("run\n", 20'001)),
+            "launch.sh: line 20001: the script runs more than 20000 commands; expected a launch "
+            "script, which runs fewer");
+}
+
+TEST(ShellScript, RefusesWhatWouldTakeHours) {
+  const std::string work =
+      "following the script has taken 64 Mi steps; expected a launch script, which takes fewer";
+  // Ten calls in each of twelve functions come to 10^12.
+  std::string calls = "f0() { :; }\n";
+  for (int i = 1; i <= 12; ++i) {
+    const std::string inner = "f" + std::to_string(i - 1);
+    calls += "f" + std::to_string(i) + "() { " + repeated(inner + "; ", 10) + "}\n";
+  }
+  EXPECT_THAT(refusal_of(calls + "f12\n"), HasSubstr(work));
+  const std::string megabyte = "X=aaaaaaaaaaaaaaaa\n" + repeated("X=$X$X\n", 16);
+  EXPECT_EQ(refusal_of(megabyte + "run ${X##*a*b}\n"), "launch.sh: line 18: " + work);
+  EXPECT_EQ(refusal_of(megabyte + "run ${X//a/$X}\n"), "launch.sh: line 18: " + work);
+  EXPECT_EQ(refusal_of(megabyte + "case $X in *" + repeated("a", 100) + "b) ;; esac\n"),
+            "launch.sh: line 18: " + work);
+  EXPECT_THAT(refusal_of(megabyte + repeated("eval true\n", 100)), HasSubstr(work));
+  EXPECT_THAT(refusal_of(repeated("A[9999]=1 B[9999]=1 C[9999]=1\nA=() B=() C=()\n", 100)),
+              HasSubstr(work));
+}
+
+TEST(ShellScript, ReadsDeepDefaultsToTheirBound) {
+  const std::string deep = "X=1; run " + repeated("${X:+", 100'000) + repeated("}", 100'000);
+  EXPECT_EQ(refusal_of(deep), "");
 }
 
 }  // namespace

@@ -1,0 +1,17 @@
+// What $((...)) becomes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "planner/import/shell/shell_limits.h"
+#include "planner/import/shell/shell_variables.h"
+
+namespace ptdp {
+
+/// Returns the number that an expression comes to, in decimal digits, or an unknown value that says
+/// which variable or part is missing.
+[[nodiscard]] std::string arithmetic_word(std::string_view expression,
+                                          const ShellVariables& variables, ShellLimits& limits);
+
+}  // namespace ptdp

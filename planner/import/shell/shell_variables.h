@@ -1,0 +1,56 @@
+// Variables of a script: what they hold and how they are set.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/import/shell/shell_limits.h"
+
+namespace ptdp {
+
+/// Variables of a script: a list of values each, of one value for what is no array.
+struct ShellVariables {
+  std::map<std::string, std::vector<std::string>, std::less<>> values;
+  std::vector<std::string> positional;  ///< $0, $1, ...
+};
+
+/// Returns the values of a name: of a variable, or of 1, @, * and #. Returns nullopt if it is not
+/// set.
+[[nodiscard]] std::optional<std::vector<std::string>> values_of(const ShellVariables& variables,
+                                                                const std::string& name,
+                                                                ShellLimits& limits);
+
+/// Returns values as one text, with a blank between two.
+[[nodiscard]] std::string joined_values(const std::vector<std::string>& values);
+
+/// Returns the characters that values take up, with one more for each.
+[[nodiscard]] std::size_t size_of_values(const std::vector<std::string>& values);
+
+/// Returns a whole number of decimal digits; -1 for any other text.
+[[nodiscard]] std::int64_t shell_index(std::string_view text);
+
+/// An assignment as it is written: NAME=value, NAME+=value, NAME[subscript]=value.
+struct ShellAssignment {
+  std::string name;
+  std::string subscript = {};
+  bool adds = false;
+  std::string value = {};
+};
+
+/// Returns the assignment that a word is; nullopt for any other word.
+[[nodiscard]] std::optional<ShellAssignment> assignment_in(const std::string& word);
+
+/// What an assignment gives: one value, or the values within parentheses.
+struct ShellAssigned {
+  std::vector<std::string> values;
+  bool is_array = false;
+};
+
+/// Sets a variable. Throws Error if it grows beyond 4 MiB.
+void assign(const ShellAssignment& assignment, ShellAssigned assigned, ShellVariables& variables,
+            ShellLimits& limits);
+
+}  // namespace ptdp

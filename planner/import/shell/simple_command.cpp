@@ -1,0 +1,151 @@
+#include "planner/import/shell/simple_command.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+#include <string_view>
+
+#include "planner/import/shell/shell_expansion.h"
+
+namespace ptdp {
+namespace {
+
+/// Passes over one redirection; returns whether there was one.
+bool skip_redirection(ShellState& state) {
+  constexpr std::array<std::string_view, 12> names = {"<",  ">",  ">>", "<<",  "<<-", "<<<",
+                                                      ">&", "<&", "&>", "&>>", ">|",  "<>"};
+  ShellCursor& cursor = state.cursor;
+  if (!cursor.is_any_operator() || std::ranges::find(names, cursor.here().text) == names.end()) {
+    return false;
+  }
+  const bool is_document = cursor.is_operator("<<") || cursor.is_operator("<<-");
+  const std::string document = cursor.here().document;
+  cursor.advance();
+  if (is_document && state.is_active) {
+    const bool is_literal = cursor.here().text.find_first_of("'\"\\") != std::string::npos;
+    state.limits.spend(document.size());
+    state.script.documents.push_back(
+        is_literal ? document : expanded_document(document, state.script.variables, state.limits));
+  }
+  cursor.advance();
+  return true;
+}
+
+bool ends_command(const ShellCursor& cursor) {
+  return cursor.is_end() || cursor.is_newline() ||
+         (cursor.is_any_operator() && !cursor.is_operator("("));
+}
+
+/// Returns whether a word is the number of a stream before a redirection, as in 2>&1.
+bool is_descriptor(const std::string& word, const ShellToken& behind) {
+  return behind.kind == ShellTokenKind::kOperator && behind.is_joined &&
+         behind.text.find_first_of("<>") != std::string::npos &&
+         std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+/// Reads the values of an array, from "(" to ")".
+std::vector<std::string> read_array(ShellState& state) {
+  ShellCursor& cursor = state.cursor;
+  std::vector<std::string> values;
+  cursor.advance();
+  while (!cursor.is_operator(")") && !cursor.is_end()) {
+    if (cursor.is_any_word() && state.is_active) {
+      const ShellToken& token = cursor.here();
+      for (std::string& word : expanded(token.text, state.script.variables, state.limits)) {
+        if (!is_unset_alone(word, token.line, state)) {
+          values.push_back(std::move(word));
+        }
+      }
+    }
+    cursor.advance();
+  }
+  cursor.advance();
+  return values;
+}
+
+/// Carries out an assignment, behind whose word the cursor stands.
+void take_assignment(const ShellAssignment& assignment, ShellState& state) {
+  ShellAssigned assigned;
+  assigned.is_array =
+      assignment.value.empty() && state.cursor.is_operator("(") && state.cursor.here().is_joined;
+  if (assigned.is_array) {
+    assigned.values = read_array(state);
+  } else if (state.is_active) {
+    assigned.values = {expanded_to_one(assignment.value, state.script.variables, state.limits)};
+  }
+  if (state.is_active) {
+    assign(assignment, std::move(assigned), state.script.variables, state.limits);
+  }
+}
+
+/// Reads one word of a command, or an assignment before its words or behind a declaration.
+void read_word(ShellCommand& command, bool& has_word, ShellState& state) {
+  const ShellToken token = state.cursor.here();
+  state.cursor.advance();
+  if (token.kind != ShellTokenKind::kWord || is_descriptor(token.text, state.cursor.here())) {
+    return;  // a parenthesis without meaning here, or the 2 of 2>&1
+  }
+  const std::optional<ShellAssignment> assignment = assignment_in(token.text);
+  const bool declares = !command.words.empty() && is_declaration(command.words.front());
+  if (assignment && (!has_word || declares)) {
+    take_assignment(*assignment, state);
+    return;
+  }
+  has_word = true;
+  if (state.is_active) {
+    for (std::string& word : expanded(token.text, state.script.variables, state.limits)) {
+      command.words.push_back(std::move(word));
+    }
+  }
+}
+
+}  // namespace
+
+bool is_declaration(const std::string& name) {
+  constexpr std::array<std::string_view, 5> names = {"export", "declare", "local", "readonly",
+                                                     "typeset"};
+  return std::ranges::find(names, name) != names.end();
+}
+
+void skip_redirections(ShellState& state) {
+  while (skip_redirection(state)) {
+  }
+}
+
+ShellCommand read_command(ShellState& state) {
+  ShellCommand command{.line = state.cursor.here().line};
+  bool has_word = false;
+  while (true) {
+    if (!ends_command(state.cursor)) {
+      read_word(command, has_word, state);
+    } else if (!skip_redirection(state)) {
+      return command;
+    }
+  }
+}
+
+ShellTruth follow_double_brackets(ShellState& state) {
+  ShellCursor& cursor = state.cursor;
+  cursor.advance();
+  std::vector<std::string> words;
+  while (!cursor.is_word("]]") && !cursor.is_end()) {
+    if (cursor.is_any_word()) {
+      words.push_back(expanded_to_one(cursor.here().text, state.script.variables, state.limits));
+    } else if (!cursor.is_newline()) {
+      words.push_back(cursor.here().text);
+    }
+    cursor.advance();
+  }
+  cursor.advance();
+  return shell_test(std::move(words), true, state.limits);
+}
+
+ShellTruth follow_arithmetic(ShellState& state) {
+  const std::string word = "$" + state.cursor.here().text;
+  state.cursor.advance();
+  const std::string value = expanded_to_one(word, state.script.variables, state.limits);
+  return unknown_part(value) ? ShellTruth::kUnknown : truth_of(value != "0");
+}
+
+}  // namespace ptdp
