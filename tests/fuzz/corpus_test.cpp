@@ -18,6 +18,7 @@ extern "C" {
 FuzzTarget fuzz_calibration;
 FuzzTarget fuzz_checkpoint;
 FuzzTarget fuzz_hardware;
+FuzzTarget fuzz_imports;
 FuzzTarget fuzz_layers;
 FuzzTarget fuzz_model;
 FuzzTarget fuzz_plan;
@@ -49,6 +50,7 @@ const std::vector<Corpus>& corpora() {
       {"Hardware",
        fuzz_hardware,
        {"profiles/clusters", "profiles/gpus", "profiles/stacks", "profiles/curves"}},
+      {"Imports", fuzz_imports, {"tests/fuzz/corpus/imports"}},
       {"Layers", fuzz_layers, {"tests/fuzz/corpus/layers"}},
       {"Model", fuzz_model, {"tests/fuzz/corpus/model", "profiles/models"}},
       {"Plan", fuzz_plan, {"tests/fuzz/corpus/plan"}},

@@ -119,6 +119,23 @@ TEST(TomlSettings, RefuseOtherText) {
   EXPECT_THAT(refusal_of_document(toml_settings, "a = 1\na = 2\n"), HasSubstr("file: line 2: "));
 }
 
+TEST(TomlSettings, RefuseHeadersWithoutAKey) {
+  for (const char* text :
+       {"[\r-g", "[=]", "[[,]]", "[ [\n", "a = [\n[1]]\n[{]", "\xEF\xBB\xBF[.a]"}) {
+    EXPECT_THAT(refusal_of_document(toml_settings, text),
+                HasSubstr("expected a key behind the bracket of a table"))
+        << text;
+  }
+  EXPECT_EQ(refusal_of_document(toml_settings, "a = 1\n[!]"),
+            "file: line 2: expected a key behind the bracket of a table");
+  // tomllib reads each of these.
+  for (const char* text :
+       {"a = \"\"\"\n[=]\n\"\"\"\"\n", "a = '''\n[=]'''", "a = [\n[1],\n[{b=1}],\n]",
+        "# [=]\na = 1", "a = \"\\\"\"\n[ b . \"c]\" ]\n", "[[ a ]]\nb = '[' # [\n[[a]]\n"}) {
+    EXPECT_THAT(refusal_of_document(toml_settings, text), HasSubstr("no error: ")) << text;
+  }
+}
+
 TEST(JsonSettings, HaveDottedKeys) {
   const DocumentSettings settings = json_settings(
       R"({"zero_optimization": {"stage": 3, "bucket": 5e8}, "fp16": {"enabled": false},
