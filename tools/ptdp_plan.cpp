@@ -94,7 +94,8 @@ po::options_description flag_descriptions() {
   option(
       "from", text(),
       "cost exactly what a file of Megatron-LM runs: a launch script, its arguments, or the list "
-      "of arguments in a log; --cluster, --gpus and --model say what it leaves out");
+      "of arguments in a log; also Megatron-Bridge's YAML, Python or commands, and nanotron's YAML; "
+      "--cluster, --gpus and --model say what it leaves out");
   option("compare-strategies",
          "side by side, each at its best: tensor, pipeline and data parallelism (PTD-P), ZeRO-3, "
          "ZeRO-3 with tensor parallelism, FSDP; also what the stack does not run");

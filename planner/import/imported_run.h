@@ -36,6 +36,7 @@ struct ImportedRun {
   std::string framework;                   ///< With its version: "Megatron-LM".
   std::optional<TransformerConfig> model;  ///< Resolved; nullopt where the file does not say all.
   std::string missing;                     ///< What of the model the file does not say.
+  int seq_length = 0;                      ///< Tokens of a sequence; 0: the file does not say.
   std::int64_t global_batch_size = 0;
   std::int64_t gpus = 0;
   ParallelConfig config;

@@ -111,8 +111,16 @@ std::optional<LaunchedProgram> dumped(std::string_view text) {
   return count >= kFewestDumped ? std::optional(result) : std::nullopt;
 }
 
+/// Returns whether a word is a known flag or key, with or without its value: "--tp", "model.tp=2".
+/// Hydra takes "+" before a key.
+bool is_known_word(const std::vector<std::string_view>& known, std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of('+'), word.size()));
+  return std::ranges::find(known, word.substr(0, word.find('='))) != known.end();
+}
+
 /// Returns the text as one command line, if it is a list of arguments alone.
-std::optional<std::string> as_arguments(std::string_view text) {
+std::optional<std::string> as_arguments(std::string_view text,
+                                        const std::vector<std::string_view>& known) {
   std::string command = "program.py";
   bool is_first = true;
   for (const std::string_view line : lines_of(text)) {
@@ -120,7 +128,9 @@ std::optional<std::string> as_arguments(std::string_view text) {
     if (words.empty() || words.starts_with('#')) {
       continue;
     }
-    if (is_first && !is_flag(words)) {
+    // No command's name begins with a dash.
+    if (is_first && !words.starts_with('-') &&
+        !is_known_word(known, words.substr(0, words.find_first_of(" \t")))) {
       return std::nullopt;
     }
     is_first = false;
@@ -286,10 +296,7 @@ class Finder {
   }
 
  private:
-  [[nodiscard]] bool is_known(const std::string& word) const {
-    return is_flag(word) && std::ranges::find(known_, std::string_view(word).substr(
-                                                          0, word.find('='))) != known_.end();
-  }
+  [[nodiscard]] bool is_known(const std::string& word) const { return is_known_word(known_, word); }
 
   const std::vector<std::string_view>& known_;
   std::string_view text_;
@@ -303,7 +310,7 @@ LaunchedProgram find_program(std::string_view text, const std::vector<std::strin
     return *program;
   }
   Finder finder(known, text);
-  if (const auto command = as_arguments(text)) {
+  if (const auto command = as_arguments(text, known)) {
     if (auto program = finder.find(follow_script(*command, place))) {
       return *program;
     }

@@ -16,7 +16,7 @@ struct LaunchedProgram {
   std::vector<std::string> notes = {};  ///< What the reader took for granted, a sentence each.
 };
 
-/// Finds the command of a script with most flags among `known`. The file is one of:
+/// Finds the command of a script with most words among `known`, flags or keys before a "=". The file is one of:
 ///
 ///   - a bash script (planner/import/shell/shell_script.h), here-documents included;
 ///   - arguments alone, on any number of lines;

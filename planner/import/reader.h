@@ -32,11 +32,18 @@ struct RunReader {
   ImportedRun (*read)(const RunFile& file);
 };
 
+[[nodiscard]] bool is_bridge(const RunFile& file);
+[[nodiscard]] ImportedRun read_bridge(const RunFile& file);
+[[nodiscard]] bool is_nanotron(const RunFile& file);
+[[nodiscard]] ImportedRun read_nanotron(const RunFile& file);
 [[nodiscard]] bool is_megatron(const RunFile& file);
 [[nodiscard]] ImportedRun read_megatron(const RunFile& file);
 
 /// All readers. The first one that recognizes a file reads it.
 inline constexpr std::array kRunReaders = {
+    RunReader{"nanotron's configuration in YAML", is_nanotron, read_nanotron},
+    RunReader{"Megatron-Bridge's configuration in YAML or Python, or a command of its scripts",
+              is_bridge, read_bridge},
     RunReader{"Megatron-LM's script, arguments or log", is_megatron, read_megatron},
 };
 

@@ -14,12 +14,13 @@ bool overlaps_tensor_collectives(const StackSpec& stack) {
 }  // namespace
 
 std::vector<int> nanotron_layers(const Plan& plan) {
-  const TransformerConfig& model = plan.scenario.job.model;
-  const int pp = plan.config.pp;
+  return nanotron_layers(plan.scenario.job.model, plan.config.tp, plan.config.pp);
+}
+
+std::vector<int> nanotron_layers(const TransformerConfig& model, int tp, int pp) {
   const std::int64_t h = model.hidden_size;
   const std::int64_t layer = 4 * h * h + 3 * h * model.ffn_hidden_size;
-  const std::int64_t total =
-      model.num_layers * layer + padded_vocab_size(model, plan.config.tp) * h;
+  const std::int64_t total = model.num_layers * layer + padded_vocab_size(model, tp) * h;
   std::vector<int> layers(static_cast<std::size_t>(pp), 0);
   std::size_t rank = 0;
   for (std::int64_t i = 1; i <= model.num_layers; ++i) {

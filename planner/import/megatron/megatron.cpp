@@ -7,7 +7,7 @@
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
 #include "planner/import/launched_program.h"
-#include "planner/import/megatron/megatron_values.h"
+#include "planner/import/megatron/megatron_layers.h"
 #include "planner/import/reader.h"
 
 namespace ptdp {
@@ -90,16 +90,7 @@ void read_recomputation(const FlagList& flags, const TransformerConfig& model,
     config.recompute_modules = parse_recompute_modules(names, "--recompute-modules");
   } else if (kind == "full") {
     config.recompute = Recompute::kFull;
-    const int stage = std::max(model.num_layers / std::max(config.pp * config.vpp, 1), 1);
-    const int largest = config.layers_per_stage.empty()
-                            ? stage
-                            : *std::ranges::max_element(config.layers_per_stage);
-    if (method == "block" && layers <= largest) {
-      config.recompute_num_layers = layers;
-    } else if (method == "uniform" && layers > 1) {
-      config.recompute_method = RecomputeMethod::kUniform;
-      config.recompute_num_layers = layers;
-    } else if (method != "block" && method != "uniform") {
+    if (!set_recomputed_layers(method, layers, model.num_layers, config)) {
       flags.refuse("--recompute-method", "expected block or uniform, got " + in_quotes(method));
     }
   } else if (kind != "none") {
@@ -259,6 +250,7 @@ ImportedRun read_megatron(const RunFile& file) {
   ImportedRun run{.framework = "Megatron-LM"};
   run.reading.notes = program.notes;
   const TransformerConfig model = megatron_model(flags, run.reading, run.missing);
+  run.seq_length = model.seq_length;
   if (run.missing.empty()) {
     run.model = resolved(model, place);
   }

@@ -1,9 +1,7 @@
 // The model's shape in arguments of Megatron-LM.
-#include <algorithm>
-
 #include "cost_model/text/in_quotes.h"
 #include "planner/import/megatron/megatron.h"
-#include "planner/import/megatron/megatron_values.h"
+#include "planner/import/megatron/megatron_layers.h"
 
 namespace ptdp {
 namespace {
@@ -46,65 +44,6 @@ void read_attention(const FlagList& flags, TransformerConfig& model) {
   model.qk_layernorm = flags.has("--qk-layernorm");
 }
 
-/// Reads the window: "(4095,0)" is 4095 tokens before each, and none behind it.
-void read_window(const FlagList& flags, TransformerConfig& model) {
-  const auto skipped = flags.text("--window-attn-skip-freq");
-  const auto window = flags.values("--window-size");
-  if (!window) {
-    return;
-  }
-  std::string text;
-  for (const std::string& word : *window) {
-    text += word;
-  }
-  std::replace(text.begin(), text.end(), '(', '[');
-  std::replace(text.begin(), text.end(), ')', ']');
-  const auto sides = python_numbers(text.starts_with('[') ? text : "[" + text + "]");
-  if (!sides || sides->size() != 2) {
-    flags.refuse("--window-size", "expected (LEFT,0), got " + in_quotes(text));
-  }
-  model.window_size = sides->front() + 1;
-  if (!skipped) {
-    return;
-  }
-  const auto pattern = python_numbers(*skipped);
-  if (!pattern || !std::ranges::is_sorted(*pattern)) {
-    flags.refuse("--window-attn-skip-freq",
-                 "expected a list of zeros, then ones, got " + in_quotes(*skipped));
-  }
-  model.first_window_layer = static_cast<int>(std::ranges::count(*pattern, 0));
-}
-
-/// Reads which layers have experts: every N-th, or a list with 1 for each that has.
-void read_expert_layers(const FlagList& flags, TransformerConfig& model) {
-  const auto text = flags.text("--moe-layer-freq");
-  if (!text) {
-    return;
-  }
-  const auto pattern = python_numbers(*text);
-  if (!pattern) {
-    model.moe_layer_freq = *flags.count("--moe-layer-freq");
-    return;
-  }
-  const auto first = std::ranges::find(*pattern, 1);
-  const auto second = first == pattern->end() ? first : std::find(first + 1, pattern->end(), 1);
-  model.first_dense_layers = static_cast<int>(first - pattern->begin());
-  model.moe_layer_freq = second == pattern->end()
-                             ? std::max(model.num_layers - model.first_dense_layers, 1)
-                             : static_cast<int>(second - first);
-  bool is_regular = pattern->size() == static_cast<std::size_t>(model.num_layers);
-  for (int layer = 0; is_regular && layer < model.num_layers; ++layer) {
-    const bool has = layer >= model.first_dense_layers &&
-                     (layer - model.first_dense_layers) % model.moe_layer_freq == 0;
-    is_regular = (*pattern)[static_cast<std::size_t>(layer)] == (has ? 1 : 0);
-  }
-  if (!is_regular) {
-    flags.refuse("--moe-layer-freq", "expected experts in every n-th of " +
-                                         std::to_string(model.num_layers) + " layers, got " +
-                                         in_quotes(*text));
-  }
-}
-
 void read_experts(const FlagList& flags, TransformerConfig& model) {
   const auto experts = flags.count("--num-experts");
   const int topk = flags.count("--moe-router-topk").value_or(2);
@@ -129,7 +68,7 @@ void read_experts(const FlagList& flags, TransformerConfig& model) {
   model.moe_router_num_groups = groups.value_or(0);
   model.moe_router_group_topk = group_topk.value_or(0);
   model.moe_expert_capacity_factor = capacity.value_or(0.0);
-  read_expert_layers(flags, model);
+  read_expert_layers(flags, "--moe-layer-freq", model);
 }
 
 /// Returns the tokens of the vocabulary; 0 if the flags do not say it.
@@ -191,7 +130,7 @@ TransformerConfig megatron_model(const FlagList& flags, ReadingNotes& reading,
     model.activation_func = Activation::kSquaredRelu;
   }
   read_attention(flags, model);
-  read_window(flags, model);
+  read_window(flags, "--window-size", "--window-attn-skip-freq", model);
   read_positions(flags, model);
   const std::string norm = flags.text("--normalization").value_or("LayerNorm");
   model.normalization = norm == "RMSNorm" ? Normalization::kRmsNorm : Normalization::kLayerNorm;

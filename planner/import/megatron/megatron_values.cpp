@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
-
-#include "cost_model/text/in_quotes.h"
+#include <string>
 
 namespace ptdp {
 namespace {
@@ -129,56 +128,6 @@ std::optional<std::string> written_out(std::string_view& text, int depth) {
   return result;
 }
 
-/// Returns the split where first and last rank have numbers of their own. Embedding and
-/// loss may count as layers.
-std::vector<int> layers_of_ranks(const FlagList& flags, int num_layers, int pp) {
-  const auto first = flags.count("--decoder-first-pipeline-num-layers");
-  const auto last = flags.count("--decoder-last-pipeline-num-layers");
-  const bool counts_embedding = flags.has("--account-for-embedding-in-pipeline-split");
-  const bool counts_loss = flags.has("--account-for-loss-in-pipeline-split");
-  std::vector<int> layers(static_cast<std::size_t>(pp));
-  if (counts_embedding || counts_loss) {
-    const int counted = num_layers + (counts_embedding ? 1 : 0) + (counts_loss ? 1 : 0);
-    if (counted % pp != 0) {
-      flags.refuse("--account-for-embedding-in-pipeline-split",
-                   std::to_string(counted) + " layers do not divide by pp " + std::to_string(pp));
-    }
-    std::ranges::fill(layers, counted / pp);
-    layers.front() -= counts_embedding ? 1 : 0;
-    layers.back() -= counts_loss ? 1 : 0;
-    return layers;
-  }
-  if (!first && !last) {
-    std::ranges::fill(layers, num_layers / pp);  // where pp does not divide, a constraint says so
-    return layers;
-  }
-  const int others = pp - (first ? 1 : 0) - (last ? 1 : 0);
-  const int left = num_layers - first.value_or(0) - last.value_or(0);
-  if (others < 0 || left < 0 || (others == 0 ? left != 0 : left % others != 0)) {
-    flags.refuse(
-        "--decoder-first-pipeline-num-layers",
-        std::to_string(left) + " layers are left for " + std::to_string(others) + " ranks");
-  }
-  std::ranges::fill(layers, others == 0 ? 0 : left / others);
-  layers.front() = first.value_or(layers.front());
-  layers.back() = last.value_or(layers.back());
-  return layers;
-}
-
-int chunks_of(const FlagList& flags, int num_layers, int pp) {
-  const auto stages = flags.count("--num-virtual-stages-per-pipeline-rank");
-  const auto layers = flags.count("--num-layers-per-virtual-pipeline-stage");
-  if (stages || !layers) {
-    return stages.value_or(1);
-  }
-  if (num_layers % pp != 0 || num_layers / pp % *layers != 0) {
-    flags.refuse("--num-layers-per-virtual-pipeline-stage",
-                 std::to_string(*layers) + " does not divide the " + std::to_string(num_layers) +
-                     " layers of " + std::to_string(pp) + " ranks");
-  }
-  return num_layers / pp / *layers;
-}
-
 }  // namespace
 
 std::optional<std::vector<int>> python_numbers(std::string_view text) {
@@ -203,32 +152,6 @@ std::optional<std::vector<int>> layers_of_layout(std::string_view layout) {
     layers.back() += c == 't' ? 1 : 0;
   }
   return layers;
-}
-
-MegatronSplit megatron_split(const FlagList& flags, int num_layers, int pp) {
-  constexpr const char* kLayout = "--pipeline-model-parallel-layout";
-  MegatronSplit split;
-  if (const auto layout = flags.text(kLayout)) {
-    const auto layers = layers_of_layout(*layout);
-    if (!layers || layers->size() % static_cast<std::size_t>(pp) != 0) {
-      flags.refuse(kLayout, "expected a layout of a multiple of " + std::to_string(pp) +
-                                " stages, got " + in_quotes(*layout));
-    }
-    split = {static_cast<int>(layers->size()) / pp, *layers};
-  } else {
-    split.vpp = chunks_of(flags, num_layers, pp);
-    const std::vector<int> ranks = layers_of_ranks(flags, num_layers, pp);
-    for (int chunk = 0; chunk < split.vpp; ++chunk) {
-      for (const int layers : ranks) {
-        split.layers_per_stage.push_back(layers / split.vpp);
-      }
-    }
-  }
-  const std::vector<int>& layers = split.layers_per_stage;
-  if (std::ranges::all_of(layers, [&](int count) { return count == layers.front(); })) {
-    split.layers_per_stage.clear();
-  }
-  return split;
 }
 
 }  // namespace ptdp

@@ -2,11 +2,8 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
-
-#include "planner/import/flag_list.h"
 
 namespace ptdp {
 
@@ -18,14 +15,5 @@ namespace ptdp {
 /// of the model. E is the embedding, t a layer, m a module that predicts more tokens, L the loss.
 /// Returns nullopt for anything else. Source: Megatron-LM, pipeline_parallel_layer_layout.py.
 [[nodiscard]] std::optional<std::vector<int>> layers_of_layout(std::string_view layout);
-
-/// How a pipeline's layers are split, as flags say it.
-struct MegatronSplit {
-  int vpp = 1;
-  std::vector<int> layers_per_stage = {};  ///< Empty: all equal.
-};
-/// Returns the split of `num_layers` over `pp` ranks. Throws Error where the flags do not go with
-/// these numbers. Source: Megatron-LM, arguments.py and transformer_block.py.
-[[nodiscard]] MegatronSplit megatron_split(const FlagList& flags, int num_layers, int pp);
 
 }  // namespace ptdp

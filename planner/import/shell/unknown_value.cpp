@@ -13,11 +13,12 @@ std::string unknown_value(std::string_view what) {
 }
 
 std::optional<std::string> unknown_part(std::string_view word) {
-  const std::size_t begin = word.find(kUnknownBegin);
-  if (begin == std::string_view::npos) {
+  const std::size_t first = word.find(kUnknownBegin);
+  if (first == std::string_view::npos) {
     return std::nullopt;
   }
-  const std::size_t end = std::min(word.find(kUnknownEnd, begin), word.size());
+  const std::size_t end = std::min(word.find(kUnknownEnd, first), word.size());
+  const std::size_t begin = word.rfind(kUnknownBegin, end);  // a script within marks it again
   return std::string(word.substr(begin + 1, end - begin - 1));
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "cost_model/error.h"
+#include "planner/import/megatron/megatron_layers.h"
 #include "planner/import/megatron/megatron_values.h"
 #include "planner/import/reader.h"
 

@@ -1,0 +1,186 @@
+#include "planner/import/bridge/bridge.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cost_model/error.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/plural.h"
+#include "planner/import/reader.h"
+
+namespace ptdp {
+namespace {
+
+BridgeFile bridge_file(const RunFile& file) {
+  if (file.settings) {
+    return bridge_yaml(*file.settings);
+  }
+  return is_bridge_python(file.text) ? bridge_python(file.text, file.place)
+                                     : bridge_program(file.text, file.place);
+}
+
+/// Refuses adapters: ptdp costs the training of all weights.
+void refuse_adapters(const FlagList& paths, const BridgeFile& file) {
+  constexpr std::string_view kWhy = "expected the training of all weights, got adapters: ";
+  for (const std::string& path : paths.unread()) {
+    if (path == "peft" || path.starts_with("peft.") || path.starts_with("--peft")) {
+      paths.refuse(path, std::string(kWhy) + "they are not costed");
+    }
+  }
+  for (const char* flag : {"--task", "--mode"}) {
+    const std::string task = paths.text(flag).value_or("");
+    if (task == "peft" || task == "lora" || task == "dora") {
+      paths.refuse(flag, std::string(kWhy) + in_quotes(task));
+    }
+  }
+  if (file.recipe.find("_peft") != std::string::npos) {
+    paths.refuse("--recipe", std::string(kWhy) + in_quotes(file.recipe));
+  }
+}
+
+/// Sets the number of GPUs, dp and the batch.
+void read_bridge_batch(const FlagList& paths, std::int64_t gpus, const std::string& place,
+                       ImportedRun& run) {
+  ParallelConfig& config = run.config;
+  if (gpus == 0) {
+    throw Error(place + ": does not say how many GPUs there are; expected --gpus too");
+  }
+  run.gpus = gpus;
+  config.dp = 1;
+  const std::int64_t replica = config.world_size();
+  if (gpus % replica != 0) {
+    throw Error(place + ": " + plural(gpus, "GPU") + " are no multiple of tp*pp*cp, " +
+                std::to_string(replica) + "; --gpus gives another number");
+  }
+  config.dp = static_cast<int>(gpus / replica);
+  run.reading.notes.push_back("dp " + std::to_string(config.dp) + ": " + plural(gpus, "GPU") +
+                              " over tp*pp*cp, " + std::to_string(replica));
+  const auto size = paths.count("train.micro_batch_size");
+  const auto batch = paths.count("train.global_batch_size");
+  if (!size || !batch) {
+    throw Error(place + ": train." + (size ? "global" : "micro") + "_batch_size is missing");
+  }
+  config.micro_batch_size = *size;
+  run.global_batch_size = *batch;
+  if (paths.has("train.rampup_batch_size")) {
+    run.reading.notes.emplace_back("train.rampup_batch_size: the full batch is costed");
+  }
+}
+
+/// Reads the sequence length. Bridge demands that data and model agree on it.
+void read_length(const FlagList& paths, ImportedRun& run) {
+  const auto length = paths.count("model.seq_length");
+  run.seq_length = length.value_or(0);
+  for (const char* path : {"dataset.seq_length", "dataset.sequence_length"}) {
+    const auto other = paths.count(path);
+    if (length && other && *other != *length) {
+      paths.refuse(path, "expected model.seq_length, " + std::to_string(*length) + ", got " +
+                             std::to_string(*other));
+    }
+    if (other) {
+      run.seq_length = *other;
+    }
+  }
+}
+
+/// Says what a recipe has and the file does not. Throws Error if the file says no degree at all.
+void note_recipe(const FlagList& paths, const BridgeFile& file, const std::string& place,
+                 ImportedRun& run) {
+  if (file.has_whole_model) {
+    return;
+  }
+  constexpr auto kDegrees = std::to_array<const char*>(
+      {"model.tensor_model_parallel_size", "model.pipeline_model_parallel_size",
+       "model.context_parallel_size", "model.expert_model_parallel_size"});
+  if (std::ranges::none_of(kDegrees, [&](const char* path) { return paths.has(path); })) {
+    throw Error(place + ": says no degree, and the recipe that does is not read; expected " +
+                kDegrees.front());
+  }
+  const std::string name = file.recipe.empty() ? "a recipe" : file.recipe;
+  std::string left;
+  for (const char* path : {"model.tensor_model_parallel_size", "model.pipeline_model_parallel_size",
+                           "model.virtual_pipeline_model_parallel_size",
+                           "model.context_parallel_size", "model.expert_model_parallel_size",
+                           "model.sequence_parallel", "model.recompute_granularity"}) {
+    left += paths.has(path) ? "" : (left.empty() ? "" : ", ") + std::string(path);
+  }
+  if (!left.empty()) {
+    run.reading.notes.push_back(
+        "starts from " + name +
+        ", which is not read; taken as Megatron-Bridge's defaults: " + left);
+  }
+}
+
+/// Says which parts of a recipe's model the file changes. The model itself is --model's.
+void note_changes_of_model(const FlagList& paths, ReadingNotes& reading) {
+  std::string changes;
+  for (const std::string& path : paths.unread()) {
+    if (is_bridge_shape(path)) {
+      (void)paths.has(path);
+      changes += (changes.empty() ? "" : ", ") + path;
+    }
+  }
+  if (!changes.empty()) {
+    reading.notes.push_back("changes a model that is not read; --model must have it: " + changes);
+  }
+}
+
+void list_what_is_left(const FlagList& paths, ReadingNotes& reading) {
+  std::string left;
+  for (const std::string& path : paths.unread()) {
+    if (is_bridge_of_the_stack(path)) {
+      left += (left.empty() ? "" : ", ") + path;
+    } else if (!is_bridge_without_effect(path)) {
+      reading.unknown_flags.push_back(path);
+    }
+  }
+  if (!left.empty()) {
+    reading.notes.push_back("as the stack has it, whatever the file says: " + left);
+  }
+}
+
+}  // namespace
+
+bool is_bridge(const RunFile& file) {
+  if (file.settings) {
+    return has_bridge_paths(*file.settings);
+  }
+  if (is_bridge_python(file.text)) {
+    return true;
+  }
+  try {
+    return has_bridge_paths(bridge_program(file.text, file.place).settings);
+  } catch (const Error&) {
+    return false;  // no command of Bridge's, or one that its reader refuses as another does
+  }
+}
+
+ImportedRun read_bridge(const RunFile& file) {
+  const std::string& place = file.place;
+  BridgeFile bridge = bridge_file(file);
+  const FlagList paths(std::move(bridge.settings), place);
+  ImportedRun run{.framework = "Megatron-Bridge"};
+  run.reading.notes = bridge.notes;
+  refuse_adapters(paths, bridge);
+  TransformerConfig model;
+  if (bridge.has_whole_model) {
+    model = bridge_model(paths, run.missing);
+  } else {
+    run.missing = "the model of " +
+                  (bridge.recipe.empty() ? "the recipe that it changes" : in_quotes(bridge.recipe));
+    note_changes_of_model(paths, run.reading);
+    model.num_layers = paths.count("model.num_layers").value_or(0);
+  }
+  read_length(paths, run);
+  if (run.missing.empty()) {
+    run.model = resolved(model, place);
+  }
+  note_recipe(paths, bridge, place, run);
+  read_bridge_config(paths, bridge, model, run);
+  run.precision = bridge_precision(paths, bridge, run.reading);
+  read_bridge_batch(paths, file.gpus.value_or(bridge.gpus), place, run);
+  list_what_is_left(paths, run.reading);
+  return run;
+}
+
+}  // namespace ptdp

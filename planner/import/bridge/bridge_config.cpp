@@ -1,0 +1,295 @@
+// Degrees, schedule, recomputation, sharding and overlap in paths of Megatron-Bridge.
+#include <algorithm>
+#include <array>
+
+#include "cost_model/text/in_quotes.h"
+#include "planner/import/bridge/bridge.h"
+#include "planner/import/megatron/megatron_layers.h"
+
+namespace ptdp {
+namespace {
+
+bool is_set(const FlagList& paths, std::string_view path) {
+  return paths.truth(path).value_or(false);
+}
+
+void read_bridge_split(const FlagList& paths, const TransformerConfig& model,
+                       ParallelConfig& config) {
+  constexpr const char* kChunks = "model.virtual_pipeline_model_parallel_size";
+  const auto chunks = paths.count(kChunks);
+  const MegatronSplit split =
+      megatron_split(paths, model.num_layers, config.pp,
+                     {.layout = "model.pipeline_model_parallel_layout",
+                      .chunks = kChunks,
+                      .layers_per_chunk = "",
+                      .first = "model.num_layers_in_first_pipeline_stage",
+                      .last = "model.num_layers_in_last_pipeline_stage",
+                      .embedding = "model.account_for_embedding_in_pipeline_split",
+                      .loss = "model.account_for_loss_in_pipeline_split"});
+  if (chunks && *chunks != split.vpp) {
+    paths.refuse(kChunks, "expected the " + std::to_string(split.vpp) + " of the layout, got " +
+                              std::to_string(*chunks));
+  }
+  config.vpp = split.vpp;
+  config.layers_per_stage = split.layers_per_stage;
+  config.schedule = config.vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::kOneFOneB;
+}
+
+void read_bridge_degrees(const FlagList& paths, const TransformerConfig& model, ImportedRun& run) {
+  ParallelConfig& config = run.config;
+  config.tp = paths.count("model.tensor_model_parallel_size").value_or(1);
+  config.pp = paths.count("model.pipeline_model_parallel_size").value_or(1);
+  config.cp = paths.count("model.context_parallel_size").value_or(1);
+  const auto ep = paths.count("model.expert_model_parallel_size");
+  const auto etp = paths.count("model.expert_tensor_parallel_size");
+  const bool has_said_experts = !run.model && (ep || etp);  // then --model has experts
+  if (has_experts(model) || has_said_experts) {
+    config.ep = ep.value_or(1);
+    config.etp = etp.value_or(config.tp);
+  }
+  const bool is_meant = is_set(paths, "model.sequence_parallel");
+  config.sequence_parallel = is_meant && config.tp > 1;
+  if (is_meant && config.tp == 1) {
+    run.reading.notes.emplace_back("model.sequence_parallel means nothing with tp 1");
+  }
+  if (is_set(paths, "dist.use_tp_pp_dp_mapping")) {
+    config.rank_order = RankOrder::kTpCpEpPpDp;
+  }
+  read_bridge_split(paths, model, config);
+  const auto group = paths.count("model.microbatch_group_size_per_vp_stage");
+  if (group && *group != config.pp && config.vpp > 1) {
+    run.reading.notes.push_back("a group of " + std::to_string(*group) +
+                                " microbatches is costed as one of pp");
+  }
+}
+
+void read_bridge_recomputation(const FlagList& paths, const TransformerConfig& model,
+                               ParallelConfig& config) {
+  constexpr const char* kGranularity = "model.recompute_granularity";
+  const std::string kind = paths.text(kGranularity).value_or("none");
+  const auto modules = paths.values("model.recompute_modules");
+  const std::string method = paths.text("model.recompute_method").value_or("uniform");
+  const int layers = paths.count("model.recompute_num_layers").value_or(1);
+  if (kind == "selective") {
+    config.recompute = Recompute::kSelective;
+    std::string names;
+    for (const std::string& module : modules.value_or(std::vector<std::string>{"core_attn"})) {
+      names += (names.empty() ? "" : "+") + module;
+    }
+    config.recompute_modules = parse_recompute_modules(names, "model.recompute_modules");
+  } else if (kind == "full") {
+    config.recompute = Recompute::kFull;
+    if (!set_recomputed_layers(method, layers, model.num_layers, config)) {
+      paths.refuse("model.recompute_method", "expected block or uniform, got " + in_quotes(method));
+    }
+  } else if (kind != "none") {
+    paths.refuse(kGranularity, "expected selective or full, got " + in_quotes(kind));
+  }
+}
+
+void read_bridge_sharding(const FlagList& paths, const BridgeFile& file, ImportedRun& run) {
+  constexpr const char* kStrategy = "ddp.data_parallel_sharding_strategy";
+  ParallelConfig& config = run.config;
+  const auto of_gradients = paths.truth("ddp.use_distributed_optimizer");
+  const auto of_optimizer = paths.truth("optimizer.use_distributed_optimizer");
+  const std::string strategy =
+      paths.text(kStrategy).value_or(file.has_whole_rest ? "no_shard" : "optim_grads_params");
+  const int instances = paths.count("ddp.num_distributed_optimizer_instances").value_or(1);
+  // Bridge switches both on where one is. Its recipes have both.
+  const bool is_sharded = of_gradients || of_optimizer
+                              ? of_gradients.value_or(false) || of_optimizer.value_or(false)
+                              : !file.has_whole_rest;
+  if (!of_gradients && !of_optimizer && !file.has_whole_rest) {
+    run.reading.notes.emplace_back("ZeRO-1, as Megatron-Bridge's recipes have it");
+  }
+  config.zero_stage = is_sharded ? 1 : 0;
+  if (is_set(paths, "dist.use_torch_fsdp2")) {
+    config.zero_stage = 3;
+  }
+  // All three are asked for, so that none is listed as not known.
+  const std::array is_fsdp = {is_set(paths, "ddp.use_megatron_fsdp"),
+                              is_set(paths, "dist.use_megatron_fsdp"),
+                              is_set(paths, "ddp.use_custom_fsdp")};
+  if (std::ranges::find(is_fsdp, true) != is_fsdp.end()) {
+    const std::array<std::string_view, 4> names = {"no_shard", "optim", "optim_grads",
+                                                   "optim_grads_params"};
+    const auto* name = std::ranges::find(names, strategy);
+    if (name == names.end()) {
+      paths.refuse(kStrategy, "expected no_shard, optim, optim_grads or optim_grads_params, got " +
+                                  in_quotes(strategy));
+    }
+    config.zero_stage = static_cast<int>(name - names.begin());
+  }
+  config.dp_replicate = config.zero_stage > 0 ? instances : 1;
+  if (paths.text("ddp.outer_dp_sharding_strategy").value_or("no_shard") != "no_shard") {
+    run.reading.notes.emplace_back(
+        "ddp.outer_dp_sharding_strategy: the outer replicas are costed as whole");
+  }
+}
+
+void read_bridge_offload(const FlagList& paths, const TransformerConfig& model, ImportedRun& run) {
+  ParallelConfig& config = run.config;
+  const bool optimizer = is_set(paths, "optimizer.optimizer_cpu_offload");
+  const double fraction = paths.number("optimizer.optimizer_offload_fraction").value_or(0.0);
+  const int given = paths.count("model.cpu_offloading_num_layers", 0).value_or(0);
+  const int layers = is_set(paths, "model.cpu_offloading") ? given : 0;
+  config.offload = optimizer && layers > 0 ? Offload::kBoth
+                   : optimizer             ? Offload::kOptimizer
+                   : layers > 0            ? Offload::kActivations
+                                           : Offload::kNone;
+  config.offload_num_layers = layers == model.num_layers - 1 ? 0 : layers;
+  if (optimizer && fraction < 1.0) {
+    run.reading.notes.emplace_back(
+        "optimizer.optimizer_offload_fraction: all of the optimizer is costed on the host");
+  }
+  if (is_set(paths, "model.fine_grained_activation_offloading")) {
+    (void)paths.has("model.offload_modules");
+    run.reading.notes.emplace_back("model.fine_grained_activation_offloading is not costed");
+  }
+}
+
+/// Returns a value of comm_overlap, else that of the part which it changes. Without either:
+/// nullopt where a recipe has it, else `usual` if there is a comm_overlap.
+std::optional<bool> overlap_of(const FlagList& paths, const BridgeFile& file,
+                               const std::string& name, const std::string& part, bool usual) {
+  const auto above = paths.truth("comm_overlap." + name);
+  const auto below = paths.truth(part + "." + name);
+  if (above) {
+    return above;
+  }
+  const bool has_overlap = paths.has("comm_overlap.tp_comm_overlap");
+  if (has_overlap) {
+    return usual;
+  }
+  return below || !file.has_whole_rest ? below : std::optional(false);
+}
+
+void read_bridge_stack(const FlagList& paths, const BridgeFile& file,
+                       const TransformerConfig& model, ImportedRun& run) {
+  const ParallelConfig& config = run.config;
+  run.stack.reductions = overlap_of(paths, file, "overlap_grad_reduce", "ddp", true);
+  const auto gathers = overlap_of(paths, file, "overlap_param_gather", "ddp", true);
+  if (config.zero_stage > 0) {
+    run.stack.gathers = gathers;
+  }
+  const auto within = overlap_of(paths, file, "tp_comm_overlap", "model", false);
+  if (config.sequence_parallel) {
+    run.stack.within_products = within;
+  }
+  const auto sends = overlap_of(paths, file, "overlap_p2p_comm", "model", config.vpp > 1);
+  if (config.vpp > 1 && config.pp > 2) {
+    run.stack.pipeline = sends;
+  }
+  const auto ways = paths.values("model.cp_comm_type");
+  if (config.cp > 1) {
+    const std::string way = ways && !ways->empty() ? ways->front() : "p2p";
+    run.stack.context = way == "all_gather" ? ContextParallel::kAllGather
+                        : way == "a2a"      ? ContextParallel::kAllToAll
+                                            : ContextParallel::kRing;
+    if (way == "a2a+p2p") {
+      run.reading.notes.emplace_back("model.cp_comm_type a2a+p2p is costed as p2p");
+    }
+  }
+  const auto dispatcher = paths.text("model.moe_token_dispatcher_type");
+  const bool is_deep = is_set(paths, "model.moe_enable_deepep");
+  (void)paths.has("model.moe_flex_dispatcher_backend");
+  const auto hides = overlap_of(paths, file, "overlap_moe_expert_parallel_comm", "model", false);
+  const bool may_have_experts = has_experts(model) || !run.model;
+  if (may_have_experts) {
+    run.stack.experts = hides;
+  }
+  if (may_have_experts && (dispatcher || is_deep || run.model)) {
+    const std::string type = dispatcher.value_or("allgather");
+    run.stack.dispatch = is_deep || type == "flex" ? ExpertDispatch::kHierarchical
+                         : type == "alltoall"      ? ExpertDispatch::kAllToAll
+                                                   : ExpertDispatch::kAllGather;
+  }
+}
+
+/// A recipe of Megatron-Bridge's mixed_precision.py, and --precision's word for it.
+struct BridgePrecision {
+  std::string_view recipe;
+  std::string_view precision;
+};
+constexpr std::array kBridgePrecisions = {
+    BridgePrecision{"bf16_mixed", "bf16"},
+    BridgePrecision{"fp16_mixed", "fp16"},
+    BridgePrecision{"bf16_with_fp8_delayed_scaling_mixed", "fp8-delayed"},
+    BridgePrecision{"bf16_with_fp8_current_scaling_mixed", "fp8-current"},
+    BridgePrecision{"nemotron_h_bf16_with_fp8_current_scaling_mixed", "fp8-current"},
+    BridgePrecision{"nanov2_bf16_with_fp8_current_scaling_mixed", "fp8-block"},  // as it is there
+    BridgePrecision{"bf16_with_fp8_subchannel_scaling_mixed", "fp8-block"},
+    BridgePrecision{"bf16_with_mxfp8_mixed", "fp8-mx"}};
+
+/// Returns the word for 8 bits with a scaling of Megatron-Core's.
+std::string scaled(const FlagList& paths, std::string_view path, const std::string& scaling) {
+  if (scaling != "delayed" && scaling != "tensorwise" && scaling != "blockwise" &&
+      scaling != "mxfp8") {
+    paths.refuse(path,
+                 "expected delayed, tensorwise, blockwise or mxfp8, got " + in_quotes(scaling));
+  }
+  return scaling == "delayed"      ? "fp8-delayed"
+         : scaling == "tensorwise" ? "fp8-current"
+         : scaling == "blockwise"  ? "fp8-block"
+                                   : "fp8-mx";
+}
+
+/// Returns whether a path names a format: neither missing nor false.
+bool names_format(const FlagList& paths, std::string_view path) {
+  const std::string format = paths.text(path).value_or("false");
+  return format != "false" && format != "False" && !format.empty();
+}
+
+}  // namespace
+
+void read_bridge_config(const FlagList& paths, const BridgeFile& file,
+                        const TransformerConfig& model, ImportedRun& run) {
+  read_bridge_degrees(paths, model, run);
+  read_bridge_recomputation(paths, model, run.config);
+  read_bridge_sharding(paths, file, run);
+  read_bridge_offload(paths, model, run);
+  read_bridge_stack(paths, file, model, run);
+}
+
+std::string bridge_precision(const FlagList& paths, const BridgeFile& file, ReadingNotes& reading) {
+  for (const char* path : {"mixed_precision.fp4", "model.fp4"}) {
+    if (names_format(paths, path)) {
+      paths.refuse(path, "expected 8 bits or more, got " + in_quotes(*paths.text(path)));
+    }
+  }
+  std::string usual;
+  if (auto recipe = paths.text("mixed_precision")) {
+    std::replace(recipe->begin(), recipe->end(), '-', '_');
+    const auto* row = std::ranges::find(kBridgePrecisions, *recipe, &BridgePrecision::recipe);
+    if (row == kBridgePrecisions.end()) {
+      paths.refuse("mixed_precision",
+                   "expected a recipe of bf16, fp16, or bf16 with fp8, got " + in_quotes(*recipe));
+    }
+    usual = row->precision;
+  }
+  // What a recipe sets counts until the file says something else.
+  for (const std::string part : {"mixed_precision", "model"}) {
+    const bool is_of_precision = part == "mixed_precision";
+    const auto scaling = paths.text(part + ".fp8_recipe");
+    if (names_format(paths, part + ".fp8")) {
+      if (usual == "fp16" || is_set(paths, part + ".fp16")) {
+        paths.refuse(part + ".fp8", "expected bf16 beside it, got fp16");
+      }
+      return scaled(paths, part + ".fp8_recipe",
+                    scaling.value_or(is_of_precision ? "tensorwise" : "delayed"));
+    }
+    if (usual.empty()) {
+      const bool is_bf16 = is_set(paths, part + ".bf16");
+      const bool is_fp16 = is_set(paths, part + ".fp16");
+      const bool is_fp32 = is_of_precision && is_set(paths, "mixed_precision.fp32");
+      usual = is_bf16 ? "bf16" : is_fp16 ? "fp16" : is_fp32 ? "fp32" : "";
+    }
+  }
+  if (usual.empty() && !file.has_whole_rest) {
+    reading.notes.emplace_back("bf16, as Megatron-Bridge's recipes have it");
+    return "bf16";
+  }
+  return usual.empty() ? "fp32" : usual;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,174 @@
+#include "planner/import/megatron/megatron_layers.h"
+
+#include <algorithm>
+
+#include "cost_model/text/in_quotes.h"
+#include "planner/import/megatron/megatron_values.h"
+
+namespace ptdp {
+namespace {
+
+/// Returns whether a switch stands there, and does not say that it is off.
+bool is_on(const FlagList& flags, std::string_view flag) {
+  const auto values = flags.values(flag);
+  return values && (values->empty() || flags.truth(flag).value_or(false));
+}
+
+/// Returns the split where first and last rank have numbers of their own. Embedding and
+/// loss may count as layers.
+std::vector<int> layers_of_ranks(const FlagList& flags, int num_layers, int pp,
+                                 const MegatronSplitFlags& names) {
+  const auto first = flags.count(names.first);
+  const auto last = flags.count(names.last);
+  const bool counts_embedding = is_on(flags, names.embedding);
+  const bool counts_loss = is_on(flags, names.loss);
+  std::vector<int> layers(static_cast<std::size_t>(pp));
+  if (num_layers == 0 && (first || last || counts_embedding || counts_loss)) {
+    flags.refuse(first              ? names.first
+                 : last             ? names.last
+                 : counts_embedding ? names.embedding
+                                    : names.loss,
+                 "needs the number of layers, which the file does not say");
+  }
+  if (counts_embedding || counts_loss) {
+    const int counted = num_layers + (counts_embedding ? 1 : 0) + (counts_loss ? 1 : 0);
+    if (counted % pp != 0) {
+      flags.refuse(names.embedding,
+                   std::to_string(counted) + " layers do not divide by pp " + std::to_string(pp));
+    }
+    std::ranges::fill(layers, counted / pp);
+    layers.front() -= counts_embedding ? 1 : 0;
+    layers.back() -= counts_loss ? 1 : 0;
+    return layers;
+  }
+  if (!first && !last) {
+    std::ranges::fill(layers, num_layers / pp);  // where pp does not divide, a constraint says so
+    return layers;
+  }
+  const int others = pp - (first ? 1 : 0) - (last ? 1 : 0);
+  const int left = num_layers - first.value_or(0) - last.value_or(0);
+  if (others < 0 || left < 0 || (others == 0 ? left != 0 : left % others != 0)) {
+    flags.refuse(names.first, std::to_string(left) + " layers are left for " +
+                                  std::to_string(others) + " ranks");
+  }
+  std::ranges::fill(layers, others == 0 ? 0 : left / others);
+  layers.front() = first.value_or(layers.front());
+  layers.back() = last.value_or(layers.back());
+  return layers;
+}
+
+int chunks_of(const FlagList& flags, int num_layers, int pp, const MegatronSplitFlags& names) {
+  const auto stages = flags.count(names.chunks);
+  const auto layers = flags.count(names.layers_per_chunk);
+  if (stages || !layers) {
+    return stages.value_or(1);
+  }
+  if (num_layers % pp != 0 || num_layers / pp % *layers != 0) {
+    flags.refuse(names.layers_per_chunk, std::to_string(*layers) + " does not divide the " +
+                                             std::to_string(num_layers) + " layers of " +
+                                             std::to_string(pp) + " ranks");
+  }
+  return num_layers / pp / *layers;
+}
+
+}  // namespace
+
+MegatronSplit megatron_split(const FlagList& flags, int num_layers, int pp,
+                             const MegatronSplitFlags& names) {
+  MegatronSplit split;
+  if (const auto layout = flags.text(names.layout)) {
+    const auto layers = layers_of_layout(*layout);
+    if (!layers || layers->size() % static_cast<std::size_t>(pp) != 0) {
+      flags.refuse(names.layout, "expected a layout of a multiple of " + std::to_string(pp) +
+                                     " stages, got " + in_quotes(*layout));
+    }
+    split = {static_cast<int>(layers->size()) / pp, *layers};
+  } else {
+    split.vpp = chunks_of(flags, num_layers, pp, names);
+    const std::vector<int> ranks = layers_of_ranks(flags, num_layers, pp, names);
+    for (int chunk = 0; chunk < split.vpp; ++chunk) {
+      for (const int layers : ranks) {
+        split.layers_per_stage.push_back(layers / split.vpp);
+      }
+    }
+  }
+  const std::vector<int>& layers = split.layers_per_stage;
+  if (std::ranges::all_of(layers, [&](int count) { return count == layers.front(); })) {
+    split.layers_per_stage.clear();
+  }
+  return split;
+}
+
+bool set_recomputed_layers(const std::string& method, int layers, int num_layers,
+                           ParallelConfig& config) {
+  const int stages = config.pp * config.vpp;
+  const std::vector<int>& uneven = config.layers_per_stage;
+  const int largest = num_layers == 0  ? layers
+                      : uneven.empty() ? std::max(num_layers / std::max(stages, 1), 1)
+                                       : *std::ranges::max_element(uneven);
+  if (method == "block" && layers <= largest) {
+    config.recompute_num_layers = layers;
+  } else if (method == "uniform" && layers > 1) {
+    config.recompute_method = RecomputeMethod::kUniform;
+    config.recompute_num_layers = layers;
+  }
+  return method == "block" || method == "uniform";
+}
+
+void read_window(const FlagList& flags, std::string_view window_flag, std::string_view skipped_flag,
+                 TransformerConfig& model) {
+  const auto skipped = flags.text(skipped_flag);
+  const auto window = flags.values(window_flag);
+  if (!window) {
+    return;
+  }
+  std::string text;
+  for (const std::string& word : *window) {
+    text += word;
+  }
+  std::replace(text.begin(), text.end(), '(', '[');
+  std::replace(text.begin(), text.end(), ')', ']');
+  const auto sides = python_numbers(text.starts_with('[') ? text : "[" + text + "]");
+  if (!sides || sides->size() != 2) {
+    flags.refuse(window_flag, "expected (LEFT,0), got " + in_quotes(text));
+  }
+  model.window_size = sides->front() + 1;
+  if (!skipped) {
+    return;
+  }
+  const auto pattern = python_numbers(*skipped);
+  if (!pattern || !std::ranges::is_sorted(*pattern)) {
+    flags.refuse(skipped_flag, "expected a list of zeros, then ones, got " + in_quotes(*skipped));
+  }
+  model.first_window_layer = static_cast<int>(std::ranges::count(*pattern, 0));
+}
+
+void read_expert_layers(const FlagList& flags, std::string_view flag, TransformerConfig& model) {
+  const auto text = flags.text(flag);
+  if (!text) {
+    return;
+  }
+  const auto pattern = python_numbers(*text);
+  if (!pattern) {
+    model.moe_layer_freq = *flags.count(flag);
+    return;
+  }
+  const auto first = std::ranges::find(*pattern, 1);
+  const auto second = first == pattern->end() ? first : std::find(first + 1, pattern->end(), 1);
+  model.first_dense_layers = static_cast<int>(first - pattern->begin());
+  model.moe_layer_freq = second == pattern->end()
+                             ? std::max(model.num_layers - model.first_dense_layers, 1)
+                             : static_cast<int>(second - first);
+  bool is_regular = pattern->size() == static_cast<std::size_t>(model.num_layers);
+  for (int layer = 0; is_regular && layer < model.num_layers; ++layer) {
+    const bool has = layer >= model.first_dense_layers &&
+                     (layer - model.first_dense_layers) % model.moe_layer_freq == 0;
+    is_regular = (*pattern)[static_cast<std::size_t>(layer)] == (has ? 1 : 0);
+  }
+  if (!is_regular) {
+    flags.refuse(flag, "expected experts in every n-th of " + std::to_string(model.num_layers) +
+                           " layers, got " + in_quotes(*text));
+  }
+}
+
+}  // namespace ptdp
