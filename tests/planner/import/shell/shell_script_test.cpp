@@ -122,7 +122,7 @@ TEST(ShellScript, SurvivesWhatIsNoScript) {
 }
 
 /// Returns what a script is refused with; "" if it is followed.
-std::string refusal_of(const std::string& script) {
+std::string refusal_of_script(const std::string& script) {
   try {
     static_cast<void>(follow_script(script, "launch.sh"));
     return "";
@@ -142,20 +142,20 @@ std::string repeated(const std::string& text, int times) {
 TEST(ShellScript, NamesFileAndLineOfWhatItRefuses) {
   // 16 characters, doubled in lines 2 to 18, are 2 MiB.
   const std::string two_mebibytes = "X=aaaaaaaaaaaaaaaa\n" + repeated("X=$X$X\n", 17);
-  EXPECT_EQ(refusal_of(two_mebibytes + "run $X\nrun $X$X$X\n"),
+  EXPECT_EQ(refusal_of_script(two_mebibytes + "run $X\nrun $X$X$X\n"),
             "launch.sh: line 20: a word grows beyond 4 MiB; expected shorter values in it");
   const std::string variable = "variable X grows beyond 4 MiB; expected a shorter value";
-  EXPECT_EQ(refusal_of(two_mebibytes + "X=b$X\nX=$X$X\n"),
+  EXPECT_EQ(refusal_of_script(two_mebibytes + "X=b$X\nX=$X$X\n"),
             "launch.sh: line 20: a word grows beyond 4 MiB; expected shorter values in it");
-  EXPECT_EQ(refusal_of(two_mebibytes + "X+=$X\n"), "launch.sh: line 19: " + variable);
-  EXPECT_EQ(refusal_of(two_mebibytes + "X=($X b)\nX+=(\n$X $X)\n"),
+  EXPECT_EQ(refusal_of_script(two_mebibytes + "X+=$X\n"), "launch.sh: line 19: " + variable);
+  EXPECT_EQ(refusal_of_script(two_mebibytes + "X=($X b)\nX+=(\n$X $X)\n"),
             "launch.sh: line 21: " + variable);
-  EXPECT_EQ(refusal_of("f() { f; f; }\n\nf"),
+  EXPECT_EQ(refusal_of_script("f() { f; f; }\n\nf"),
             "launch.sh: line 1: commands nest more than 40 deep; expected fewer within each other");
   // Each call is one command deep, and the body around it another: the 41st is f's in line 3.
-  EXPECT_EQ(refusal_of("f() { g; }\ng() {\n f\n}\nrun\nf"),
+  EXPECT_EQ(refusal_of_script("f() { g; }\ng() {\n f\n}\nrun\nf"),
             "launch.sh: line 3: commands nest more than 40 deep; expected fewer within each other");
-  EXPECT_EQ(refusal_of(repeated("run\n", 20'001)),
+  EXPECT_EQ(refusal_of_script(repeated("run\n", 20'001)),
             "launch.sh: line 20001: the script runs more than 20000 commands; expected a launch "
             "script, which runs fewer");
 }
@@ -169,20 +169,20 @@ TEST(ShellScript, RefusesWhatWouldTakeHours) {
     const std::string inner = "f" + std::to_string(i - 1);
     calls += "f" + std::to_string(i) + "() { " + repeated(inner + "; ", 10) + "}\n";
   }
-  EXPECT_THAT(refusal_of(calls + "f12\n"), HasSubstr(work));
+  EXPECT_THAT(refusal_of_script(calls + "f12\n"), HasSubstr(work));
   const std::string megabyte = "X=aaaaaaaaaaaaaaaa\n" + repeated("X=$X$X\n", 16);
-  EXPECT_EQ(refusal_of(megabyte + "run ${X##*a*b}\n"), "launch.sh: line 18: " + work);
-  EXPECT_EQ(refusal_of(megabyte + "run ${X//a/$X}\n"), "launch.sh: line 18: " + work);
-  EXPECT_EQ(refusal_of(megabyte + "case $X in *" + repeated("a", 100) + "b) ;; esac\n"),
+  EXPECT_EQ(refusal_of_script(megabyte + "run ${X##*a*b}\n"), "launch.sh: line 18: " + work);
+  EXPECT_EQ(refusal_of_script(megabyte + "run ${X//a/$X}\n"), "launch.sh: line 18: " + work);
+  EXPECT_EQ(refusal_of_script(megabyte + "case $X in *" + repeated("a", 100) + "b) ;; esac\n"),
             "launch.sh: line 18: " + work);
-  EXPECT_THAT(refusal_of(megabyte + repeated("eval true\n", 100)), HasSubstr(work));
-  EXPECT_THAT(refusal_of(repeated("A[9999]=1 B[9999]=1 C[9999]=1\nA=() B=() C=()\n", 100)),
+  EXPECT_THAT(refusal_of_script(megabyte + repeated("eval true\n", 100)), HasSubstr(work));
+  EXPECT_THAT(refusal_of_script(repeated("A[9999]=1 B[9999]=1 C[9999]=1\nA=() B=() C=()\n", 100)),
               HasSubstr(work));
 }
 
 TEST(ShellScript, ReadsDeepDefaultsToTheirBound) {
   const std::string deep = "X=1; run " + repeated("${X:+", 100'000) + repeated("}", 100'000);
-  EXPECT_EQ(refusal_of(deep), "");
+  EXPECT_EQ(refusal_of_script(deep), "");
 }
 
 }  // namespace
