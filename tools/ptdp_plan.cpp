@@ -35,6 +35,7 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr const char* kProgram = "ptdp-plan";
+constexpr std::int64_t kLargestVocabulary = 100'000'000;
 constexpr const char* kUsage =
     "usage: ptdp-plan --gpus N --model NAME|FILE [flags]   the best plans\n"
     "       ptdp-plan list models|clusters|stacks          the shipped profiles\n"
@@ -94,8 +95,11 @@ po::options_description flag_descriptions() {
   option(
       "from", text(),
       "cost exactly what a file of Megatron-LM runs: a launch script, its arguments, or the list "
-      "of arguments in a log; also Megatron-Bridge's YAML, Python or commands, and nanotron's YAML; "
+      "of arguments in a log; also Megatron-Bridge's YAML, Python or commands, and nanotron's "
+      "YAML; "
       "--cluster, --gpus and --model say what it leaves out");
+  option("vocab-size", text(),
+         "tokens of the vocabulary, for a file of --from that names a tokenizer only");
   option("compare-strategies",
          "side by side, each at its best: tensor, pipeline and data parallelism (PTD-P), ZeRO-3, "
          "ZeRO-3 with tensor parallelism, FSDP; also what the stack does not run");
@@ -251,7 +255,10 @@ std::string best_command(const CommandLine& line) {
 int run_search(const CommandLine& line) {
   std::optional<ImportedRun> from;
   if (const auto file = line.text("from")) {
-    from = read_run(read_file(*file), *file, line.count("gpus", 1, kMostGpus));
+    from = read_run(read_file(*file), *file, line.count("gpus", 1, kMostGpus),
+                    line.count("vocab-size", 1, kLargestVocabulary));
+  } else if (line.has("vocab-size")) {
+    throw Error("--vocab-size: used by --from only, where the file names a tokenizer alone");
   }
   PlanRequest request = read_request(line, from ? &*from : nullptr);
   SearchOptions options = read_options(line, request.gpus);

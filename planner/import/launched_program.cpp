@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <sstream>
 
 #include "cost_model/error.h"
 #include "planner/import/flag_list.h"
@@ -248,6 +250,16 @@ std::size_t begin_of_arguments(const std::vector<std::string>& words, std::size_
   return first_known;
 }
 
+/// Returns the file's name without folders of the word before `begin`, if that starts a program.
+std::string name_of_program(const std::vector<std::string>& words, std::ptrdiff_t begin) {
+  if (begin == 0) {
+    return "";
+  }
+  const std::string& word = words[static_cast<std::size_t>(begin) - 1];
+  const std::size_t folder = word.rfind('/');
+  return word.ends_with(".py") ? word.substr(folder == std::string::npos ? 0 : folder + 1) : "";
+}
+
 class Finder {
  public:
   Finder(const std::vector<std::string_view>& known, std::string_view text)
@@ -280,6 +292,7 @@ class Finder {
         most = count;
         best_line = command.line;
         best = LaunchedProgram{
+            .program = name_of_program(command.words, begin - command.words.begin()),
             .words = std::move(words),
             .gpus = count_gpus({command.words.begin(), begin}, text_, script.variables)};
       }
@@ -293,6 +306,31 @@ class Finder {
       }
     }
     return best;
+  }
+
+  /// Returns the arguments that variables hold, for a script that another one sources.
+  std::optional<LaunchedProgram> find_in_variables(const ShellScript& script) {
+    ShellCommand command;
+    std::string names;
+    for (const auto& [name, values] : script.variables.values) {
+      std::vector<std::string> words;
+      for (const std::string& value : values) {
+        std::istringstream blanks(value);
+        words.insert(words.end(), std::istream_iterator<std::string>(blanks), {});
+      }
+      if (!words.empty() && is_flag(words.front()) &&
+          std::ranges::any_of(words, [&](const std::string& word) { return is_known(word); })) {
+        command.words.insert(command.words.end(), words.begin(), words.end());
+        names += (names.empty() ? "" : ", ") + name;
+      }
+    }
+    ShellScript alone{.notes = script.notes, .variables = script.variables};
+    alone.commands.push_back(std::move(command));
+    auto program = find(alone);
+    if (program) {
+      program->notes.push_back("nothing is started here; read are the arguments in " + names);
+    }
+    return program;
   }
 
  private:
@@ -333,6 +371,9 @@ LaunchedProgram find_program(std::string_view text, const std::vector<std::strin
     if (auto program = finder.find(follow_script(within, limits, script.variables))) {
       return *program;
     }
+  }
+  if (auto program = finder.find_in_variables(script)) {
+    return *program;
   }
   throw Error(place + ": no command with arguments of a framework that ptdp knows was found");
 }

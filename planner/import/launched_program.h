@@ -10,16 +10,19 @@ namespace ptdp {
 
 /// A program as a file starts it.
 struct LaunchedProgram {
+  std::string program = {};             ///< Name of its file or module; empty where none is said.
   std::vector<std::string> words = {};  ///< Arguments of the program, in order.
   std::int64_t gpus = 0;  ///< Processes that the launcher starts; 0: the file does not say.
   bool is_dump = false;   ///< Whether the words are a log's list of all arguments.
   std::vector<std::string> notes = {};  ///< What the reader took for granted, a sentence each.
 };
 
-/// Finds the command of a script with most words among `known`, flags or keys before a "=". The file is one of:
+/// Finds the command of a script with most words among `known`, flags or keys before a "=". The
+/// file is one of:
 ///
 ///   - a bash script (planner/import/shell/shell_script.h), here-documents included;
 ///   - arguments alone, on any number of lines;
+///   - a script that starts nothing and sets variables to arguments: these, one after the other;
 ///   - the list that Megatron-LM prints at the start: "  num_layers ...... 24".
 ///
 /// Nothing is run. The number of GPUs follows from torchrun, srun, mpirun or deepspeed, else from

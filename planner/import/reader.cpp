@@ -24,9 +24,12 @@ std::optional<DocumentSettings> settings_of(std::string_view text, const std::st
 }  // namespace
 
 ImportedRun read_run(std::string_view text, const std::string& place,
-                     std::optional<std::int64_t> gpus) {
-  const RunFile file{
-      .text = text, .place = place, .settings = settings_of(text, place), .gpus = gpus};
+                     std::optional<std::int64_t> gpus, std::optional<std::int64_t> vocab_size) {
+  const RunFile file{.text = text,
+                     .place = place,
+                     .settings = settings_of(text, place),
+                     .gpus = gpus,
+                     .vocab_size = vocab_size};
   std::string known;
   for (const RunReader& reader : kRunReaders) {
     if (reader.recognizes(file)) {

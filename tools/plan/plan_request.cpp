@@ -82,8 +82,11 @@ ModelProfile find_model_of(const CommandLine& line, const ImportedRun* from) {
   }
   const std::string file = *line.text("from");
   if (!from->model) {
-    throw Error(file + ": does not say the whole model, without " + from->missing +
-                "; expected --model too");
+    const bool is_vocabulary = from->missing.find(',') == std::string::npos &&
+                               from->missing.find("vocab") != std::string::npos;
+    throw Error(
+        file + ": does not say the whole model, without " + from->missing +
+        (is_vocabulary ? "; expected --vocab-size N or --model too" : "; expected --model too"));
   }
   ModelProfile model;
   model.name = std::filesystem::path(file).filename().string();

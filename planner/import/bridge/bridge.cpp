@@ -158,7 +158,10 @@ bool is_bridge(const RunFile& file) {
 ImportedRun read_bridge(const RunFile& file) {
   const std::string& place = file.place;
   BridgeFile bridge = bridge_file(file);
-  const FlagList paths(std::move(bridge.settings), place);
+  FlagList paths(std::move(bridge.settings), place);
+  if (file.vocab_size && !paths.has("tokenizer.vocab_size")) {
+    paths.set("tokenizer.vocab_size", {std::to_string(*file.vocab_size)});
+  }
   ImportedRun run{.framework = "Megatron-Bridge"};
   run.reading.notes = bridge.notes;
   refuse_adapters(paths, bridge);

@@ -8,6 +8,7 @@
 #include "cost_model/text/plural.h"
 #include "planner/import/launched_program.h"
 #include "planner/import/megatron/megatron_layers.h"
+#include "planner/import/megatron/megatron_others.h"
 #include "planner/import/reader.h"
 
 namespace ptdp {
@@ -246,7 +247,11 @@ bool is_megatron(const RunFile& file) {
 ImportedRun read_megatron(const RunFile& file) {
   const std::string& place = file.place;
   const LaunchedProgram program = find_program(file.text, telling_flags(), place);
-  const FlagList flags(program.words, place);
+  FlagList flags(program.words, place);
+  if (file.vocab_size && !flags.has("--vocab-size")) {
+    flags.set("--vocab-size", {std::to_string(*file.vocab_size)});
+  }
+  refuse_other_models(flags, program.program, place);
   ImportedRun run{.framework = "Megatron-LM"};
   run.reading.notes = program.notes;
   const TransformerConfig model = megatron_model(flags, run.reading, run.missing);

@@ -124,6 +124,47 @@ TEST(MegatronLayout, IsWrittenOut) {
   EXPECT_FALSE(layers_of_layout("t*99999999"));
 }
 
+TEST(Megatron, RefusesModelsThatAreNoDecoderOfAttention) {
+  const std::string expected = "expected a decoder whose layers are attention and MLP, got ";
+  EXPECT_EQ(refusal_of("--hybrid-layer-pattern M-M*-"),
+            "launch.sh: --hybrid-layer-pattern: " + expected +
+                "layers of state spaces among those of attention");
+  EXPECT_EQ(refusal_of("--decoder-seq-length 128"),
+            "launch.sh: --decoder-seq-length: " + expected + "an encoder and a decoder");
+  try {
+    static_cast<void>(
+        read_run(std::string("torchrun examples/pretrain_bert.py ") + kPlain, "launch.sh", 8));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), "launch.sh: pretrain_bert.py: " + expected + "BERT");
+  }
+  // An older log lists this of every model.
+  EXPECT_THAT(refusal_of("--hybrid-attention-ratio 0.0"), HasSubstr("tp=1"));
+}
+
+TEST(Megatron, TakesTheVocabularyOfATokenizerFromTheCaller) {
+  const std::string text =
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+      "--micro-batch-size 1 --tokenizer-type HuggingFaceTokenizer";
+  EXPECT_EQ(read_run(text, "launch.sh", 1).missing, "--vocab-size");
+  EXPECT_EQ(read_run(text, "launch.sh", 1, 1000).model->vocab_size, 1000);
+  EXPECT_EQ(read_run(text + " --vocab-size 500", "launch.sh", 1, 1000).model->vocab_size, 500);
+}
+
+// Files of a model's settings that another script sources.
+TEST(Megatron, ReadsArgumentsThatOnlyVariablesHold) {
+  const ImportedRun run = read_run(
+      "MODEL_ARGS=\" --num-layers 24 --hidden-size 1024 --num-attention-heads 16 \"\n"
+      "TRAINING=(--seq-length 2048 --micro-batch-size 2 --vocab-size 50257)\n"
+      "OTHER=\"--no\"\nDIRECTORY=/data\n",
+      "model.sh", 4);
+  ASSERT_TRUE(run.model);
+  EXPECT_EQ(run.model->num_layers, 24);
+  EXPECT_EQ(run.config.micro_batch_size, 2);
+  EXPECT_THAT(run.reading.notes,
+              Contains("nothing is started here; read are the arguments in MODEL_ARGS, TRAINING"));
+}
+
 TEST(MegatronSplit, GivesFirstAndLastTheirLayers) {
   const FlagList flags(
       {"--decoder-first-pipeline-num-layers", "4", "--decoder-last-pipeline-num-layers", "6"}, "x");
