@@ -130,7 +130,7 @@ TEST(Megatron, RefusesModelsThatAreNoDecoderOfAttention) {
             "launch.sh: --hybrid-layer-pattern: " + expected +
                 "layers of state spaces among those of attention");
   EXPECT_EQ(refusal_of("--decoder-seq-length 128"),
-            "launch.sh: --decoder-seq-length: " + expected + "an encoder and a decoder");
+            "launch.sh: --decoder-seq-length: " + expected + "an encoder beside the decoder");
   try {
     static_cast<void>(
         read_run(std::string("torchrun examples/pretrain_bert.py ") + kPlain, "launch.sh", 8));
