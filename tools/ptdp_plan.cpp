@@ -255,7 +255,9 @@ std::string best_command(const CommandLine& line) {
 int run_search(const CommandLine& line) {
   std::optional<ImportedRun> from;
   if (const auto file = line.text("from")) {
+    const auto model = line.text("model");
     from = read_run(read_file(*file), *file, line.count("gpus", 1, kMostGpus),
+                    model ? std::optional(find_model(*model).config) : std::nullopt,
                     line.count("vocab-size", 1, kLargestVocabulary));
   } else if (line.has("vocab-size")) {
     throw Error("--vocab-size: used by --from only, where the file names a tokenizer alone");

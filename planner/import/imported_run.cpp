@@ -8,9 +8,16 @@ StackSpec with_changes(StackSpec stack, const StackChanges& changes) {
         *changes.reductions ? DataParallelOverlap::kAlways : DataParallelOverlap::kNever;
   }
   stack.parameter_gather_overlap = changes.gathers.value_or(stack.parameter_gather_overlap);
-  if (changes.within_products) {
-    stack.tp_comm_overlap =
-        *changes.within_products ? TpCommOverlap::kUserBuffers : TpCommOverlap::kNone;
+  if (changes.within_products && !*changes.within_products) {
+    stack.tp_comm_overlap = TpCommOverlap::kNone;
+  } else if (changes.within_products && stack.tp_comm_overlap == TpCommOverlap::kNone) {
+    stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;
+  }
+  if (!changes.master_weights.value_or(true)) {
+    // Weight, gradient and two moments of 2 bytes; a step reads all four and writes three.
+    stack.gradient_bytes = 2.0;
+    stack.optimizer_bytes = 4.0;
+    stack.optimizer_traffic = 14.0;
   }
   if (changes.pipeline && !*changes.pipeline) {
     stack.pipeline_overlap = PipelineOverlap::kNever;

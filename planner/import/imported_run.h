@@ -21,6 +21,9 @@ struct StackChanges {
   std::optional<bool> experts = {};          ///< Whether tokens travel behind another microbatch.
   std::optional<ExpertDispatch> dispatch = {};
   std::optional<ContextParallel> context = {};
+  /// Whether the optimizer keeps weights and moments in fp32 beside bf16 weights. Without them it
+  /// updates the bf16 weights with bf16 moments.
+  std::optional<bool> master_weights = {};
 };
 /// Returns the stack with the changes.
 [[nodiscard]] StackSpec with_changes(StackSpec stack, const StackChanges& changes);
@@ -36,7 +39,8 @@ struct ImportedRun {
   std::string framework;                   ///< With its version: "Megatron-LM".
   std::optional<TransformerConfig> model;  ///< Resolved; nullopt where the file does not say all.
   std::string missing;                     ///< What of the model the file does not say.
-  int seq_length = 0;                      ///< Tokens of a sequence; 0: the file does not say.
+  /// Tokens per sequence, where the file says it, with the whole model or without.
+  std::optional<int> seq_length = {};
   std::int64_t global_batch_size = 0;
   std::int64_t gpus = 0;
   ParallelConfig config;

@@ -262,11 +262,11 @@ std::string name_of_program(const std::vector<std::string>& words, std::ptrdiff_
 
 class Finder {
  public:
-  Finder(const std::vector<std::string_view>& known, std::string_view text)
-      : known_(known), text_(text) {}
+  Finder(const std::vector<std::string_view>& known, std::string_view text, std::size_t fewest)
+      : known_(known), text_(text), fewest_(fewest) {}
 
   std::optional<LaunchedProgram> find(const ShellScript& script) {
-    std::size_t most = 1;  // one flag may be anybody's
+    std::size_t most = fewest_ - 1;
     std::optional<LaunchedProgram> best;
     int best_line = 0;
     int other_line = 0;
@@ -279,7 +279,7 @@ class Finder {
           first_known = i - 1;
         }
       }
-      if (count < 2) {
+      if (count < fewest_) {
         continue;
       }
       const auto begin = command.words.begin() + static_cast<std::ptrdiff_t>(begin_of_arguments(
@@ -338,16 +338,17 @@ class Finder {
 
   const std::vector<std::string_view>& known_;
   std::string_view text_;
+  std::size_t fewest_;
 };
 
 }  // namespace
 
 LaunchedProgram find_program(std::string_view text, const std::vector<std::string_view>& known,
-                             const std::string& place) {
+                             const std::string& place, std::size_t fewest) {
   if (auto program = dumped(text)) {
     return *program;
   }
-  Finder finder(known, text);
+  Finder finder(known, text, fewest);
   if (const auto command = as_arguments(text, known)) {
     if (auto program = finder.find(follow_script(*command, place))) {
       return *program;

@@ -1,6 +1,7 @@
 // The arguments of a training program, found in a launch script or in a list of arguments.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,9 +27,10 @@ struct LaunchedProgram {
 ///   - the list that Megatron-LM prints at the start: "  num_layers ...... 24".
 ///
 /// Nothing is run. The number of GPUs follows from torchrun, srun, mpirun or deepspeed, else from
-/// #SBATCH lines, else from WORLD_SIZE. Throws Error, naming `place`, if there is no such command.
+/// #SBATCH lines, else from WORLD_SIZE. A command needs `fewest` known flags: one may be anybody's.
+/// Throws Error, naming `place`, if there is no such command.
 [[nodiscard]] LaunchedProgram find_program(std::string_view text,
                                            const std::vector<std::string_view>& known,
-                                           const std::string& place);
+                                           const std::string& place, std::size_t fewest = 2);
 
 }  // namespace ptdp

@@ -24,11 +24,14 @@ std::optional<DocumentSettings> settings_of(std::string_view text, const std::st
 }  // namespace
 
 ImportedRun read_run(std::string_view text, const std::string& place,
-                     std::optional<std::int64_t> gpus, std::optional<std::int64_t> vocab_size) {
+                     std::optional<std::int64_t> gpus,
+                     const std::optional<TransformerConfig>& model,
+                     std::optional<std::int64_t> vocab_size) {
   const RunFile file{.text = text,
                      .place = place,
                      .settings = settings_of(text, place),
                      .gpus = gpus,
+                     .model = model,
                      .vocab_size = vocab_size};
   std::string known;
   for (const RunReader& reader : kRunReaders) {

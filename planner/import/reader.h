@@ -18,6 +18,7 @@ struct RunFile {
   std::string place;                              ///< Name of the file, for messages.
   std::optional<DocumentSettings> settings = {};  ///< Values of a YAML, TOML or JSON document.
   std::optional<std::int64_t> gpus = {};          ///< Stands for the number that the file says.
+  std::optional<TransformerConfig> model = {};    ///< Stands for the model that the file says.
   std::optional<std::int64_t> vocab_size = {};    ///< Tokens, where a tokenizer alone is named.
 };
 
@@ -49,11 +50,12 @@ inline constexpr std::array kRunReaders = {
 };
 
 /// Reads a run with the reader that recognizes the file. What is in `place` named .yaml, .yml,
-/// .toml or .json is such a document; other files are scripts, arguments or logs. `gpus` stands for
-/// the number that the file says, and `vocab_size` for what it leaves to its tokenizer. Throws
-/// Error if no reader recognizes it, and as readers do.
+/// .toml or .json is such a document; other files are scripts, arguments or logs. `gpus` and
+/// `model` stand for what the file says of them, and `vocab_size` for what it leaves to its
+/// tokenizer. Throws Error if no reader recognizes the file, and as readers do.
 [[nodiscard]] ImportedRun read_run(std::string_view text, const std::string& place,
                                    std::optional<std::int64_t> gpus,
+                                   const std::optional<TransformerConfig>& model = {},
                                    std::optional<std::int64_t> vocab_size = {});
 
 }  // namespace ptdp

@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 /// Returns the exporters that --to names; nullptr stands for "all".
 std::vector<NamedValue<const Exporter*>> exporter_names() {
   std::vector<NamedValue<const Exporter*>> names;
+  names.reserve(kExporters.size() + 1);
   for (const Exporter& exporter : kExporters) {
     names.push_back({&exporter, exporter.name});
   }

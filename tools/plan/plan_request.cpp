@@ -141,12 +141,13 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   }
   request.gpus = from == nullptr ? *line.count("gpus", 1, kMostGpus) : from->gpus;
   ModelProfile model = find_model_of(line, from);
-  const bool has_length = from != nullptr && from->seq_length > 0;
+  const int said_length =
+      from == nullptr ? 0 : from->seq_length.value_or(from->model ? from->model->seq_length : 0);
   if (const auto length = line.count("seq-length", 1, kLongestSequence)) {
     model.config.seq_length = static_cast<int>(*length);
     (void)parameter_count(model.config);
-  } else if (has_length) {
-    model.config.seq_length = from->seq_length;
+  } else if (said_length > 0) {
+    model.config.seq_length = said_length;
     (void)parameter_count(model.config);
   } else {
     request.assumptions.push_back(length_assumption(model));

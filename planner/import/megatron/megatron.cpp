@@ -258,6 +258,8 @@ ImportedRun read_megatron(const RunFile& file) {
   run.seq_length = model.seq_length;
   if (run.missing.empty()) {
     run.model = resolved(model, place);
+  } else if (model.seq_length > 0) {
+    run.seq_length = model.seq_length;
   }
   read_degrees(flags, model, run);
   read_recomputation(flags, model, run.config);

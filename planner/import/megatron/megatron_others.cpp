@@ -54,7 +54,9 @@ void refuse_other_models(const FlagList& flags, const std::string& program,
                          const std::string& place) {
   for (const OtherModel& other : kPrograms) {
     if (program == other.name) {
-      throw Error(place + ": " + program + ": " + kExpected + std::string(other.what));
+      throw Error(
+          std::string(place).append(": ").append(program).append(": ").append(kExpected).append(
+              other.what));
     }
   }
   for (const OtherModel& other : kFlags) {

@@ -147,8 +147,8 @@ TEST(Megatron, TakesTheVocabularyOfATokenizerFromTheCaller) {
       "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
       "--micro-batch-size 1 --tokenizer-type HuggingFaceTokenizer";
   EXPECT_EQ(read_run(text, "launch.sh", 1).missing, "--vocab-size");
-  EXPECT_EQ(read_run(text, "launch.sh", 1, 1000).model->vocab_size, 1000);
-  EXPECT_EQ(read_run(text + " --vocab-size 500", "launch.sh", 1, 1000).model->vocab_size, 500);
+  EXPECT_EQ(read_run(text, "launch.sh", 1, {}, 1000).model->vocab_size, 1000);
+  EXPECT_EQ(read_run(text + " --vocab-size 500", "launch.sh", 1, {}, 1000).model->vocab_size, 500);
 }
 
 // Files of a model's settings that another script sources.
