@@ -38,6 +38,9 @@ struct RunReader {
 [[nodiscard]] ImportedRun read_bridge(const RunFile& file);
 [[nodiscard]] bool is_nanotron(const RunFile& file);
 [[nodiscard]] ImportedRun read_nanotron(const RunFile& file);
+[[nodiscard]] bool is_torchtitan(const RunFile& file);
+[[nodiscard]] ImportedRun read_torchtitan(const RunFile& file);
+
 [[nodiscard]] bool is_megatron(const RunFile& file);
 [[nodiscard]] ImportedRun read_megatron(const RunFile& file);
 
@@ -46,6 +49,7 @@ inline constexpr std::array kRunReaders = {
     RunReader{"nanotron's configuration in YAML", is_nanotron, read_nanotron},
     RunReader{"Megatron-Bridge's configuration in YAML or Python, or a command of its scripts",
               is_bridge, read_bridge},
+    RunReader{"torchtitan's TOML file or command line", is_torchtitan, read_torchtitan},
     RunReader{"Megatron-LM's script, arguments or log", is_megatron, read_megatron},
 };
 
