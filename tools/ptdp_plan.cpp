@@ -95,9 +95,9 @@ po::options_description flag_descriptions() {
   option(
       "from", text(),
       "cost exactly what a file of Megatron-LM runs: a launch script, its arguments, or the list "
-      "of arguments in a log; also Megatron-Bridge's YAML, Python or commands, and nanotron's "
-      "YAML; "
-      "--cluster, --gpus and --model say what it leaves out");
+      "of arguments in a log; what Megatron-Bridge runs: YAML, Python or a command; torchtitan: TOML "
+      "or a command; nanotron: YAML; DeepSpeed: ds_config.json; --cluster, --gpus and --model say "
+      "what it leaves out");
   option("vocab-size", text(),
          "tokens of the vocabulary, for a file of --from that names a tokenizer only");
   option("compare-strategies",

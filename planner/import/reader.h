@@ -41,6 +41,9 @@ struct RunReader {
 [[nodiscard]] bool is_torchtitan(const RunFile& file);
 [[nodiscard]] ImportedRun read_torchtitan(const RunFile& file);
 
+[[nodiscard]] bool is_deepspeed(const RunFile& file);
+[[nodiscard]] ImportedRun read_deepspeed(const RunFile& file);
+
 [[nodiscard]] bool is_megatron(const RunFile& file);
 [[nodiscard]] ImportedRun read_megatron(const RunFile& file);
 
@@ -50,6 +53,7 @@ inline constexpr std::array kRunReaders = {
     RunReader{"Megatron-Bridge's configuration in YAML or Python, or a command of its scripts",
               is_bridge, read_bridge},
     RunReader{"torchtitan's TOML file or command line", is_torchtitan, read_torchtitan},
+    RunReader{"DeepSpeed's ds_config.json", is_deepspeed, read_deepspeed},
     RunReader{"Megatron-LM's script, arguments or log", is_megatron, read_megatron},
 };
 

@@ -267,6 +267,7 @@ ImportedRun read_megatron(const RunFile& file) {
   read_offload(flags, model, run.config);
   read_stack(flags, model, run);
   run.precision = read_precision(flags);
+  read_megatron_deepspeed(flags, run);
   read_batch(flags, file.gpus.value_or(program.gpus), place, run);
   list_the_rest(flags, program.is_dump, run.reading);
   return run;

@@ -124,6 +124,36 @@ constexpr std::array<std::string_view, 36> kWithoutEffectToo = {
     "--legacy-tokenizer",
     "--overlap-p2p-communication-for-spec"};
 
+/// Beginnings of Megatron-DeepSpeed's own flags without effect. Source: its arguments.py at
+/// 4efb479d.
+constexpr std::array<std::string_view, 13> kWithoutEffectInDeepspeed = {"--checkpoint-num-layers",
+                                                                        "--cpu_torch_adam",
+                                                                        "--deepspeed",
+                                                                        "--ds_fused_adam",
+                                                                        "--ds-inference",
+                                                                        "--force-ds-seq",
+                                                                        "--load-tag",
+                                                                        "--no-data-sharding",
+                                                                        "--profile-",
+                                                                        "--repeated-data",
+                                                                        "--trust-remote-code",
+                                                                        "--universal-checkpoint",
+                                                                        "--use-pin-memory"};
+/// Beginnings of its flags about buckets, and about where checkpoints of activations lie.
+constexpr std::array<std::string_view, 12> kOfTheDeepspeedStack = {
+    "--checkpoint-in-cpu",
+    "--contigious-checkpointing",
+    "--disable-mem-efficient",
+    "--distribute-checkpointed",
+    "--distribute-saved",
+    "--memory-centric",
+    "--no-async-tensor-model-parallel",
+    "--no-contiguous",
+    "--no-query-key-layer-scaling",
+    "--partition-activations",
+    "--synchronize-each-layer",
+    "--zero-"};
+
 /// Beginnings of flags about kernels, buckets and buffers.
 constexpr std::array<std::string_view, 51> kOfTheStack = {"--accumulate-allreduce",
                                                           "--apply-query-key",
@@ -186,11 +216,12 @@ bool begins_with_any(std::string_view flag, const std::array<std::string_view, s
 }  // namespace
 
 bool is_without_effect(std::string_view flag) {
-  return begins_with_any(flag, kWithoutEffect) || begins_with_any(flag, kWithoutEffectToo);
+  return begins_with_any(flag, kWithoutEffect) || begins_with_any(flag, kWithoutEffectToo) ||
+         begins_with_any(flag, kWithoutEffectInDeepspeed);
 }
 
 bool is_of_the_stack(std::string_view flag) {
-  return begins_with_any(flag, kOfTheStack);
+  return begins_with_any(flag, kOfTheStack) || begins_with_any(flag, kOfTheDeepspeedStack);
 }
 
 }  // namespace ptdp

@@ -40,6 +40,8 @@ void read_attention(const FlagList& flags, TransformerConfig& model) {
     model.kv_channels = width.value_or(0);
     // Without the switch, the number of groups means nothing.
     model.num_query_groups = flags.has("--group-query-attention") ? groups.value_or(1) : 0;
+    // Megatron-DeepSpeed's name for them has no switch.
+    model.num_query_groups = flags.count("--num-key-value-heads").value_or(model.num_query_groups);
   }
   model.qk_layernorm = flags.has("--qk-layernorm");
 }
@@ -55,7 +57,11 @@ void read_experts(const FlagList& flags, TransformerConfig& model) {
   const auto group_topk = flags.count("--moe-router-group-topk");
   const auto capacity = flags.number("--moe-expert-capacity-factor");
   (void)flags.has("--moe-pad-expert-input-to-capacity");
-  if (!experts) {
+  if (experts && *experts > 1 && is_megatron_deepspeed(flags)) {
+    flags.refuse("--num-experts", "experts of Megatron-DeepSpeed are not read: expected 1, got " +
+                                      std::to_string(*experts));
+  }
+  if (!experts || is_megatron_deepspeed(flags)) {
     (void)flags.has("--moe-layer-freq");
     return;
   }
@@ -76,6 +82,10 @@ int read_vocabulary(const FlagList& flags, ReadingNotes& reading) {
   const auto size = flags.count("--vocab-size");
   const auto padded = flags.count("--padded-vocab-size");
   const auto padded_to = flags.count("--pad-vocab-size-to");
+  if (size && *size < kWidestMatrix && is_megatron_deepspeed(flags) &&
+      flags.text("--tokenizer-type") == "NullTokenizer") {
+    return *size + 1;  // it adds the end of a document
+  }
   if (size || padded || padded_to) {
     return size ? *size : padded ? *padded : *padded_to;
   }
@@ -133,7 +143,8 @@ TransformerConfig megatron_model(const FlagList& flags, ReadingNotes& reading,
   read_window(flags, "--window-size", "--window-attn-skip-freq", model);
   read_positions(flags, model);
   const std::string norm = flags.text("--normalization").value_or("LayerNorm");
-  model.normalization = norm == "RMSNorm" ? Normalization::kRmsNorm : Normalization::kLayerNorm;
+  const bool is_rms = norm == "RMSNorm" || norm == "rmsnorm";  // Megatron-DeepSpeed's is small
+  model.normalization = is_rms ? Normalization::kRmsNorm : Normalization::kLayerNorm;
   const auto old_epsilon = flags.number("--layernorm-epsilon");
   const auto epsilon = flags.number("--norm-epsilon");
   model.layernorm_epsilon = epsilon ? *epsilon : old_epsilon.value_or(1e-5);
