@@ -102,11 +102,11 @@ ImportedRun read_settings(const TorchtitanSettings& settings, const TorchtitanSo
   return run;
 }
 
-/// Returns what a command line says beside its file, for people: "a.b = 1, a.c = 2".
+/// Returns what a command line says beside its file that matters, for people: "a.b = 1, a.c = 2".
 std::string beside_the_file(const DocumentSettings& said) {
   std::string text;
   for (const auto& [key, values] : said) {
-    if (key == "job.config_file") {
+    if (is_torchtitan_without_effect(key)) {
       continue;
     }
     text += (text.empty() ? "" : ", ") + key + " =";

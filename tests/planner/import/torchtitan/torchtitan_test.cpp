@@ -307,10 +307,11 @@ TEST(Torchtitan, NamesTheFileThatAScriptRuns) {
   const auto refusal_of_script = [](const std::string& script) {
     return titan_refusal([&] { return read_run(script, "run.sh", 8); });
   };
-  EXPECT_EQ(refusal_of_script("torchrun --nproc_per_node=8 -m torchtitan.train "
-                              "--job.config_file a/b.toml --training.steps 5\n"),
-            "run.sh: --job.config_file: the run is in \"a/b.toml\", which is not read from here; "
-            "expected --from with that file, and there the script's training.steps = 5");
+  EXPECT_EQ(
+      refusal_of_script("torchrun --nproc_per_node=8 -m torchtitan.train "
+                        "--job.config_file a/b.toml --training.steps 5 --training.seq_len 64\n"),
+      "run.sh: --job.config_file: the run is in \"a/b.toml\", which is not read from here; "
+      "expected --from with that file, and there the script's training.seq_len = 64");
   EXPECT_THAT(refusal_of_script("./run_train.sh --parallelism.tensor_parallel_degree 8\n"),
               HasSubstr("run.sh: no --module and --config of torchtitan 0.3"));
   EXPECT_THAT(refusal_of_script("torchrun -m torchtitan.train --module x --config y\n"),
