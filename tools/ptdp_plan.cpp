@@ -95,7 +95,8 @@ po::options_description flag_descriptions() {
   option(
       "from", text(),
       "cost exactly what a file of Megatron-LM runs: a launch script, its arguments, or the list "
-      "of arguments in a log; what Megatron-Bridge runs: YAML, Python or a command; torchtitan: TOML "
+      "of arguments in a log; what Megatron-Bridge runs: YAML, Python or a command; torchtitan: "
+      "TOML "
       "or a command; nanotron: YAML; DeepSpeed: ds_config.json; --cluster, --gpus and --model say "
       "what it leaves out");
   option("vocab-size", text(),

@@ -21,20 +21,20 @@ BridgeFile bridge_file(const RunFile& file) {
 
 /// Refuses adapters: ptdp costs the training of all weights.
 void refuse_adapters(const FlagList& paths, const BridgeFile& file) {
-  constexpr std::string_view kWhy = "expected the training of all weights, got adapters: ";
+  constexpr std::string_view why = "expected the training of all weights, got adapters: ";
   for (const std::string& path : paths.unread()) {
     if (path == "peft" || path.starts_with("peft.") || path.starts_with("--peft")) {
-      paths.refuse(path, std::string(kWhy) + "they are not costed");
+      paths.refuse(path, std::string(why) + "they are not costed");
     }
   }
   for (const char* flag : {"--task", "--mode"}) {
     const std::string task = paths.text(flag).value_or("");
     if (task == "peft" || task == "lora" || task == "dora") {
-      paths.refuse(flag, std::string(kWhy) + in_quotes(task));
+      paths.refuse(flag, std::string(why) + in_quotes(task));
     }
   }
   if (file.recipe.find("_peft") != std::string::npos) {
-    paths.refuse("--recipe", std::string(kWhy) + in_quotes(file.recipe));
+    paths.refuse("--recipe", std::string(why) + in_quotes(file.recipe));
   }
 }
 
@@ -67,19 +67,17 @@ void read_bridge_batch(const FlagList& paths, std::int64_t gpus, const std::stri
   }
 }
 
-/// Reads the sequence length. Bridge demands that data and model agree on it.
+/// Reads the sequence length. Where data and model differ, the data's counts.
 void read_length(const FlagList& paths, ImportedRun& run) {
-  const auto length = paths.count("model.seq_length");
-  run.seq_length = length.value_or(0);
-  for (const char* path : {"dataset.seq_length", "dataset.sequence_length"}) {
-    const auto other = paths.count(path);
-    if (length && other && *other != *length) {
-      paths.refuse(path, "expected model.seq_length, " + std::to_string(*length) + ", got " +
-                             std::to_string(*other));
+  const auto of_model = paths.count("model.seq_length");
+  run.seq_length = of_model.value_or(0);
+  for (const std::string path : {"dataset.seq_length", "dataset.sequence_length"}) {
+    const auto of_data = paths.count(path);
+    if (of_data && of_model && *of_data != *of_model) {
+      run.reading.notes.push_back(path + " " + std::to_string(*of_data) +
+                                  " counts; model.seq_length is " + std::to_string(*of_model));
     }
-    if (other) {
-      run.seq_length = *other;
-    }
+    run.seq_length = of_data.value_or(run.seq_length);
   }
 }
 
@@ -89,12 +87,12 @@ void note_recipe(const FlagList& paths, const BridgeFile& file, const std::strin
   if (file.has_whole_model) {
     return;
   }
-  constexpr auto kDegrees = std::to_array<const char*>(
+  constexpr auto degrees = std::to_array<const char*>(
       {"model.tensor_model_parallel_size", "model.pipeline_model_parallel_size",
        "model.context_parallel_size", "model.expert_model_parallel_size"});
-  if (std::ranges::none_of(kDegrees, [&](const char* path) { return paths.has(path); })) {
+  if (std::ranges::none_of(degrees, [&](const char* path) { return paths.has(path); })) {
     throw Error(place + ": says no degree, and the recipe that does is not read; expected " +
-                kDegrees.front());
+                degrees.front());
   }
   const std::string name = file.recipe.empty() ? "a recipe" : file.recipe;
   std::string left;
@@ -125,7 +123,12 @@ void note_changes_of_model(const FlagList& paths, ReadingNotes& reading) {
   }
 }
 
-void list_what_is_left(const FlagList& paths, ReadingNotes& reading) {
+void list_what_is_left(const FlagList& paths, bool is_dump, ReadingNotes& reading) {
+  if (is_dump) {
+    reading.notes.emplace_back(
+        "the file names every field; those that are not read are not listed here");
+    return;
+  }
   std::string left;
   for (const std::string& path : paths.unread()) {
     if (is_bridge_of_the_stack(path)) {
@@ -176,13 +179,15 @@ ImportedRun read_bridge(const RunFile& file) {
   }
   read_length(paths, run);
   if (run.missing.empty()) {
+    model.seq_length = run.seq_length.value_or(model.seq_length);
     run.model = resolved(model, place);
+    run.seq_length = run.model->seq_length;
   }
   note_recipe(paths, bridge, place, run);
   read_bridge_config(paths, bridge, model, run);
   run.precision = bridge_precision(paths, bridge, run.reading);
   read_bridge_batch(paths, file.gpus.value_or(bridge.gpus), place, run);
-  list_what_is_left(paths, run.reading);
+  list_what_is_left(paths, bridge.is_dump, run.reading);
   return run;
 }
 

@@ -14,7 +14,7 @@ namespace ptdp {
 /// that it takes and that are not there.
 [[nodiscard]] TransformerConfig bridge_model(const FlagList& paths, std::string& missing);
 
-/// Reads degrees, schedule, recomputation, sharding, offloading, precision and overlap into `run`.
+/// Reads degrees, schedule, recomputation, sharding, offloading and overlap into `run`.
 /// `file` says whose defaults hold. The model must be read before.
 void read_bridge_config(const FlagList& paths, const BridgeFile& file,
                         const TransformerConfig& model, ImportedRun& run);

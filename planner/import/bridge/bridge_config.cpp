@@ -15,20 +15,20 @@ bool is_set(const FlagList& paths, std::string_view path) {
 
 void read_bridge_split(const FlagList& paths, const TransformerConfig& model,
                        ParallelConfig& config) {
-  constexpr const char* kChunks = "model.virtual_pipeline_model_parallel_size";
-  const auto chunks = paths.count(kChunks);
+  constexpr const char* chunks_path = "model.virtual_pipeline_model_parallel_size";
+  const auto chunks = paths.count(chunks_path);
   const MegatronSplit split =
       megatron_split(paths, model.num_layers, config.pp,
                      {.layout = "model.pipeline_model_parallel_layout",
-                      .chunks = kChunks,
+                      .chunks = chunks_path,
                       .layers_per_chunk = "",
                       .first = "model.num_layers_in_first_pipeline_stage",
                       .last = "model.num_layers_in_last_pipeline_stage",
                       .embedding = "model.account_for_embedding_in_pipeline_split",
                       .loss = "model.account_for_loss_in_pipeline_split"});
   if (chunks && *chunks != split.vpp) {
-    paths.refuse(kChunks, "expected the " + std::to_string(split.vpp) + " of the layout, got " +
-                              std::to_string(*chunks));
+    paths.refuse(chunks_path, "expected the " + std::to_string(split.vpp) + " of the layout, got " +
+                                  std::to_string(*chunks));
   }
   config.vpp = split.vpp;
   config.layers_per_stage = split.layers_per_stage;
@@ -65,8 +65,8 @@ void read_bridge_degrees(const FlagList& paths, const TransformerConfig& model, 
 
 void read_bridge_recomputation(const FlagList& paths, const TransformerConfig& model,
                                ParallelConfig& config) {
-  constexpr const char* kGranularity = "model.recompute_granularity";
-  const std::string kind = paths.text(kGranularity).value_or("none");
+  constexpr const char* granularity = "model.recompute_granularity";
+  const std::string kind = paths.text(granularity).value_or("none");
   const auto modules = paths.values("model.recompute_modules");
   const std::string method = paths.text("model.recompute_method").value_or("uniform");
   const int layers = paths.count("model.recompute_num_layers").value_or(1);
@@ -83,17 +83,17 @@ void read_bridge_recomputation(const FlagList& paths, const TransformerConfig& m
       paths.refuse("model.recompute_method", "expected block or uniform, got " + in_quotes(method));
     }
   } else if (kind != "none") {
-    paths.refuse(kGranularity, "expected selective or full, got " + in_quotes(kind));
+    paths.refuse(granularity, "expected selective or full, got " + in_quotes(kind));
   }
 }
 
 void read_bridge_sharding(const FlagList& paths, const BridgeFile& file, ImportedRun& run) {
-  constexpr const char* kStrategy = "ddp.data_parallel_sharding_strategy";
+  constexpr const char* strategy_path = "ddp.data_parallel_sharding_strategy";
   ParallelConfig& config = run.config;
   const auto of_gradients = paths.truth("ddp.use_distributed_optimizer");
   const auto of_optimizer = paths.truth("optimizer.use_distributed_optimizer");
   const std::string strategy =
-      paths.text(kStrategy).value_or(file.has_whole_rest ? "no_shard" : "optim_grads_params");
+      paths.text(strategy_path).value_or(file.has_whole_rest ? "no_shard" : "optim_grads_params");
   const int instances = paths.count("ddp.num_distributed_optimizer_instances").value_or(1);
   // Bridge switches both on where one is. Its recipes have both.
   const bool is_sharded = of_gradients || of_optimizer
@@ -115,8 +115,9 @@ void read_bridge_sharding(const FlagList& paths, const BridgeFile& file, Importe
                                                    "optim_grads_params"};
     const auto* name = std::ranges::find(names, strategy);
     if (name == names.end()) {
-      paths.refuse(kStrategy, "expected no_shard, optim, optim_grads or optim_grads_params, got " +
-                                  in_quotes(strategy));
+      paths.refuse(strategy_path,
+                   "expected no_shard, optim, optim_grads or optim_grads_params, got " +
+                       in_quotes(strategy));
     }
     config.zero_stage = static_cast<int>(name - names.begin());
   }
@@ -164,8 +165,7 @@ std::optional<bool> overlap_of(const FlagList& paths, const BridgeFile& file,
   return below || !file.has_whole_rest ? below : std::optional(false);
 }
 
-void read_bridge_stack(const FlagList& paths, const BridgeFile& file,
-                       const TransformerConfig& model, ImportedRun& run) {
+void read_bridge_stack(const FlagList& paths, const BridgeFile& file, ImportedRun& run) {
   const ParallelConfig& config = run.config;
   run.stack.reductions = overlap_of(paths, file, "overlap_grad_reduce", "ddp", true);
   const auto gathers = overlap_of(paths, file, "overlap_param_gather", "ddp", true);
@@ -190,6 +190,10 @@ void read_bridge_stack(const FlagList& paths, const BridgeFile& file,
       run.reading.notes.emplace_back("model.cp_comm_type a2a+p2p is costed as p2p");
     }
   }
+}
+
+void read_bridge_dispatch(const FlagList& paths, const BridgeFile& file,
+                          const TransformerConfig& model, ImportedRun& run) {
   const auto dispatcher = paths.text("model.moe_token_dispatcher_type");
   const bool is_deep = is_set(paths, "model.moe_enable_deepep");
   (void)paths.has("model.moe_flex_dispatcher_backend");
@@ -206,40 +210,6 @@ void read_bridge_stack(const FlagList& paths, const BridgeFile& file,
   }
 }
 
-/// A recipe of Megatron-Bridge's mixed_precision.py, and --precision's word for it.
-struct BridgePrecision {
-  std::string_view recipe;
-  std::string_view precision;
-};
-constexpr std::array kBridgePrecisions = {
-    BridgePrecision{"bf16_mixed", "bf16"},
-    BridgePrecision{"fp16_mixed", "fp16"},
-    BridgePrecision{"bf16_with_fp8_delayed_scaling_mixed", "fp8-delayed"},
-    BridgePrecision{"bf16_with_fp8_current_scaling_mixed", "fp8-current"},
-    BridgePrecision{"nemotron_h_bf16_with_fp8_current_scaling_mixed", "fp8-current"},
-    BridgePrecision{"nanov2_bf16_with_fp8_current_scaling_mixed", "fp8-block"},  // as it is there
-    BridgePrecision{"bf16_with_fp8_subchannel_scaling_mixed", "fp8-block"},
-    BridgePrecision{"bf16_with_mxfp8_mixed", "fp8-mx"}};
-
-/// Returns the word for 8 bits with a scaling of Megatron-Core's.
-std::string scaled(const FlagList& paths, std::string_view path, const std::string& scaling) {
-  if (scaling != "delayed" && scaling != "tensorwise" && scaling != "blockwise" &&
-      scaling != "mxfp8") {
-    paths.refuse(path,
-                 "expected delayed, tensorwise, blockwise or mxfp8, got " + in_quotes(scaling));
-  }
-  return scaling == "delayed"      ? "fp8-delayed"
-         : scaling == "tensorwise" ? "fp8-current"
-         : scaling == "blockwise"  ? "fp8-block"
-                                   : "fp8-mx";
-}
-
-/// Returns whether a path names a format: neither missing nor false.
-bool names_format(const FlagList& paths, std::string_view path) {
-  const std::string format = paths.text(path).value_or("false");
-  return format != "false" && format != "False" && !format.empty();
-}
-
 }  // namespace
 
 void read_bridge_config(const FlagList& paths, const BridgeFile& file,
@@ -248,48 +218,8 @@ void read_bridge_config(const FlagList& paths, const BridgeFile& file,
   read_bridge_recomputation(paths, model, run.config);
   read_bridge_sharding(paths, file, run);
   read_bridge_offload(paths, model, run);
-  read_bridge_stack(paths, file, model, run);
-}
-
-std::string bridge_precision(const FlagList& paths, const BridgeFile& file, ReadingNotes& reading) {
-  for (const char* path : {"mixed_precision.fp4", "model.fp4"}) {
-    if (names_format(paths, path)) {
-      paths.refuse(path, "expected 8 bits or more, got " + in_quotes(*paths.text(path)));
-    }
-  }
-  std::string usual;
-  if (auto recipe = paths.text("mixed_precision")) {
-    std::replace(recipe->begin(), recipe->end(), '-', '_');
-    const auto* row = std::ranges::find(kBridgePrecisions, *recipe, &BridgePrecision::recipe);
-    if (row == kBridgePrecisions.end()) {
-      paths.refuse("mixed_precision",
-                   "expected a recipe of bf16, fp16, or bf16 with fp8, got " + in_quotes(*recipe));
-    }
-    usual = row->precision;
-  }
-  // What a recipe sets counts until the file says something else.
-  for (const std::string part : {"mixed_precision", "model"}) {
-    const bool is_of_precision = part == "mixed_precision";
-    const auto scaling = paths.text(part + ".fp8_recipe");
-    if (names_format(paths, part + ".fp8")) {
-      if (usual == "fp16" || is_set(paths, part + ".fp16")) {
-        paths.refuse(part + ".fp8", "expected bf16 beside it, got fp16");
-      }
-      return scaled(paths, part + ".fp8_recipe",
-                    scaling.value_or(is_of_precision ? "tensorwise" : "delayed"));
-    }
-    if (usual.empty()) {
-      const bool is_bf16 = is_set(paths, part + ".bf16");
-      const bool is_fp16 = is_set(paths, part + ".fp16");
-      const bool is_fp32 = is_of_precision && is_set(paths, "mixed_precision.fp32");
-      usual = is_bf16 ? "bf16" : is_fp16 ? "fp16" : is_fp32 ? "fp32" : "";
-    }
-  }
-  if (usual.empty() && !file.has_whole_rest) {
-    reading.notes.emplace_back("bf16, as Megatron-Bridge's recipes have it");
-    return "bf16";
-  }
-  return usual.empty() ? "fp32" : usual;
+  read_bridge_stack(paths, file, run);
+  read_bridge_dispatch(paths, file, model, run);
 }
 
 }  // namespace ptdp

@@ -29,16 +29,17 @@ void read_bridge_attention(const FlagList& paths, TransformerConfig& model) {
     model.kv_channels = width;
     model.num_query_groups = groups;
   }
-  model.qk_layernorm = has_true(paths, "model.qk_layernorm");
+  // In latent attention the switch is about the norms of latents, which ptdp always has.
+  model.qk_layernorm = has_true(paths, "model.qk_layernorm") && !has_latent_attention(model);
 }
 
 /// Reads the activation as Python or a run_config.yaml names it: "silu",
 /// "torch.nn.functional.silu".
 void read_bridge_activation(const FlagList& paths, TransformerConfig& model) {
-  constexpr const char* kFunction = "model.activation_func";
-  constexpr const char* kTarget = "model.activation_func._target_";
-  const auto target = paths.text(kTarget);
-  const auto spelled = paths.text(kFunction);
+  constexpr const char* function_path = "model.activation_func";
+  constexpr const char* target_path = "model.activation_func._target_";
+  const auto target = paths.text(target_path);
+  const auto spelled = paths.text(function_path);
   std::string name = target ? *target : spelled.value_or("gelu");
   name = name.substr(name.rfind('.') + 1);
   model.gated_linear_unit = has_true(paths, "model.gated_linear_unit");
@@ -58,28 +59,28 @@ void read_bridge_activation(const FlagList& paths, TransformerConfig& model) {
   } else if (name == "relu") {
     model.activation_func = Activation::kRelu;
   } else {
-    paths.refuse(target ? kTarget : kFunction,
+    paths.refuse(target ? target_path : function_path,
                  "expected gelu, fast_gelu, squared_relu, silu or relu, got " + in_quotes(name));
   }
 }
 
 void read_bridge_norms_and_positions(const FlagList& paths, TransformerConfig& model) {
-  constexpr const char* kNorm = "model.normalization";
-  constexpr const char* kPositions = "model.position_embedding_type";
-  const std::string norm = paths.text(kNorm).value_or("LayerNorm");
+  constexpr const char* norm_path = "model.normalization";
+  constexpr const char* positions_path = "model.position_embedding_type";
+  const std::string norm = paths.text(norm_path).value_or("LayerNorm");
   if (norm != "LayerNorm" && norm != "RMSNorm") {
-    paths.refuse(kNorm, "expected LayerNorm or RMSNorm, got " + in_quotes(norm));
+    paths.refuse(norm_path, "expected LayerNorm or RMSNorm, got " + in_quotes(norm));
   }
   model.normalization = norm == "RMSNorm" ? Normalization::kRmsNorm : Normalization::kLayerNorm;
   model.layernorm_epsilon = paths.number("model.layernorm_epsilon").value_or(1e-5);
-  const std::string positions = paths.text(kPositions).value_or("learned_absolute");
+  const std::string positions = paths.text(positions_path).value_or("learned_absolute");
   if (positions == "rope" || positions == "yarn" || positions == "mrope") {
     model.position_embedding = PositionEmbedding::kRope;
   } else if (positions == "none") {
     model.position_embedding = PositionEmbedding::kNone;
   } else if (positions != "learned_absolute") {
-    paths.refuse(kPositions, "expected learned_absolute, rope, yarn, mrope or none, got " +
-                                 in_quotes(positions));
+    paths.refuse(positions_path, "expected learned_absolute, rope, yarn, mrope or none, got " +
+                                     in_quotes(positions));
   }
 }
 

@@ -106,16 +106,16 @@ std::optional<Override> as_override(std::string_view word) {
   return Override{std::string(path), std::string(word.substr(equals + 1))};
 }
 
-/// Returns the path that a flag sets, or the flag itself.
+/// Returns the path that a flag sets, or the flag itself. Newer scripts take "-" for "_".
 std::string path_of_flag(std::string_view flag) {
+  std::string name(flag);
+  std::replace(name.begin() + 2, name.end(), '-', '_');
   for (const ScriptFlag& row : kScriptFlags) {
-    if (flag == row.full || (!row.brief.empty() && flag == row.brief)) {
+    if (name == row.full || (!row.brief.empty() && name == row.brief)) {
       return std::string(row.path);
     }
   }
-  std::string name(flag);
-  std::replace(name.begin() + 2, name.end(), '-', '_');  // newer scripts take both
-  return name == flag ? name : path_of_flag(name);
+  return name;
 }
 
 /// Splits a program's words into flags and overrides; what belongs to neither is passed over.
@@ -198,8 +198,8 @@ void follow_flags(DocumentSettings& flags, BridgeFile& file) {
   const std::int64_t nodes = taken_count(flags, "nodes");
   const std::int64_t per_node = taken_count(flags, "gpus per node");
   const std::int64_t gpus = taken_count(flags, "gpus");
-  constexpr std::int64_t kMostInFlags = 1 << 30;
-  if (gpus > 0 || (nodes > 0 && per_node > 0 && nodes < kMostInFlags && per_node < kMostInFlags)) {
+  constexpr std::int64_t most = 1 << 30;
+  if (gpus > 0 || (nodes > 0 && per_node > 0 && nodes < most && per_node < most)) {
     file.gpus = gpus > 0 ? gpus : nodes * per_node;
   }
 }

@@ -189,9 +189,7 @@ class PythonReader {
     }
     if (call.name == "get_mixed_precision_config") {
       set(statement, part, call.first);
-    } else if (part == "mixed_precision" && call.name.ends_with("_mixed")) {
-      set(statement, part, '"' + call.name + '"');
-    } else if (part == "peft") {
+    } else if (part == "peft" || (part == "mixed_precision" && call.name.ends_with("_mixed"))) {
       set(statement, part, '"' + call.name + '"');
     }
     for (const PythonArgument& argument : call.arguments) {

@@ -73,8 +73,16 @@ BridgeFile bridge_yaml(DocumentSettings settings) {
   BridgeFile file;
   file.has_whole_model = settings.contains("model._target_");
   file.has_whole_rest = settings.contains("_target_") || settings.contains("ddp._target_");
+  file.is_dump = file.has_whole_model && file.has_whole_rest;
   if (file.has_whole_model && !settings.contains("model.q_lora_rank")) {
     settings["model.q_lora_rank"] = {"0"};  // a dump names every field, and null is none
+  }
+  // A recipe that is not resolved: {_target_: megatron...mixed_precision.bf16_mixed, _call_: true}.
+  const auto precision = settings.find("mixed_precision._target_");
+  if (precision != settings.end() && precision->second.size() == 1 &&
+      precision->second.front().ends_with("_mixed")) {
+    const std::string& target = precision->second.front();
+    settings["mixed_precision"] = {target.substr(target.rfind('.') + 1)};
   }
   join_bridge_lists(settings);
   join_layout(settings);

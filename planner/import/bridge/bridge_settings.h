@@ -17,6 +17,7 @@ struct BridgeFile {
   std::int64_t gpus = 0;         ///< 0: the file does not say.
   bool has_whole_model = false;  ///< Whether what is not said of the model has Bridge's defaults.
   bool has_whole_rest = false;   ///< Whether the rest has; else a recipe has it.
+  bool is_dump = false;          ///< Whether every field is named, also those with defaults.
   std::string recipe;            ///< Name of the recipe or checkpoint that it starts from.
   std::vector<std::string> notes;
 };

@@ -87,7 +87,7 @@ bool is_none(std::string_view text) {
 
 /// Returns a literal's value; nullopt if it is none.
 std::optional<std::string> literal(std::string_view text) {
-  if (const auto quoted = quoted_text(text)) {
+  if (auto quoted = quoted_text(text)) {
     return quoted;
   }
   if (text == "True" || text == "true") {

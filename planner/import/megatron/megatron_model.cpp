@@ -43,7 +43,8 @@ void read_attention(const FlagList& flags, TransformerConfig& model) {
     // Megatron-DeepSpeed's name for them has no switch.
     model.num_query_groups = flags.count("--num-key-value-heads").value_or(model.num_query_groups);
   }
-  model.qk_layernorm = flags.has("--qk-layernorm");
+  // In latent attention the switch is about the norms of latents, which ptdp always has.
+  model.qk_layernorm = flags.has("--qk-layernorm") && !has_latent_attention(model);
 }
 
 void read_experts(const FlagList& flags, TransformerConfig& model) {

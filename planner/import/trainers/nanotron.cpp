@@ -98,10 +98,10 @@ TransformerConfig nanotron_model(const FlagList& keys, const std::string& place)
 }
 
 void read_nanotron_schedule(const FlagList& keys, ParallelConfig& config) {
-  constexpr const char* kEngine = "parallelism.pp_engine";
-  const std::string engine = keys.text(kEngine).value_or("afab");
+  constexpr const char* engine_key = "parallelism.pp_engine";
+  const std::string engine = keys.text(engine_key).value_or("afab");
   if (engine != "afab" && engine != "1f1b") {
-    keys.refuse(kEngine, "expected 1f1b or afab, got " + in_quotes(engine));
+    keys.refuse(engine_key, "expected 1f1b or afab, got " + in_quotes(engine));
   }
   // Without a pipeline, afab keeps the activations of all microbatches just as well.
   config.schedule = engine == "afab" ? ScheduleKind::kGPipe : ScheduleKind::kOneFOneB;
@@ -118,22 +118,22 @@ void read_nanotron_degrees(const FlagList& keys, ImportedRun& run) {
                 "expected 1, got " + std::to_string(ep) +
                     ": ranks beside dp, which ptdp has not and nanotron's main branch refuses");
   }
-  constexpr const char* kMode = "parallelism.tp_mode";
-  std::string mode = keys.text(kMode).value_or("ALL_REDUCE");
+  constexpr const char* mode_key = "parallelism.tp_mode";
+  std::string mode = keys.text(mode_key).value_or("ALL_REDUCE");
   std::transform(mode.begin(), mode.end(), mode.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   if (mode != "ALL_REDUCE" && mode != "REDUCE_SCATTER") {
-    keys.refuse(kMode, "expected ALL_REDUCE or REDUCE_SCATTER, got " + in_quotes(mode));
+    keys.refuse(mode_key, "expected ALL_REDUCE or REDUCE_SCATTER, got " + in_quotes(mode));
   }
   config.sequence_parallel = mode == "REDUCE_SCATTER" && config.tp > 1;
   read_nanotron_schedule(keys, config);
   if (keys.truth("parallelism.recompute_layer").value_or(false)) {
     config.recompute = Recompute::kFull;
   }
-  constexpr const char* kZero = "optimizer.zero_stage";
-  config.zero_stage = keys.count(kZero, 0).value_or(0);
+  constexpr const char* zero_key = "optimizer.zero_stage";
+  config.zero_stage = keys.count(zero_key, 0).value_or(0);
   if (config.zero_stage > 1) {
-    keys.refuse(kZero, "expected 0 or 1, got " + std::to_string(config.zero_stage));
+    keys.refuse(zero_key, "expected 0 or 1, got " + std::to_string(config.zero_stage));
   }
   config.micro_batch_size = needed_count(keys, "tokens.micro_batch_size");
 }
@@ -192,29 +192,29 @@ std::string nanotron_precision(const FlagList& keys) {
 
 /// Returns whether a key has nothing to do with time and memory, or says what is read elsewhere.
 bool is_nanotron_without_effect(std::string_view key) {
-  static constexpr auto kBeginnings = std::to_array<std::string_view>(
+  static constexpr auto beginnings = std::to_array<std::string_view>(
       {"checkpoints", "data", "general", "lighteval", "logging", "metrics_logging", "profiler",
        "s3_upload", "tokenizer", "experiment_logger", "tokens.", "optimizer.", "model.init_method",
        "model.make_vocab_size_divisible_by"});
-  static constexpr auto kOfShape = std::to_array<std::string_view>(
+  static constexpr auto of_shape = std::to_array<std::string_view>(
       {"bos_token_id", "eos_token_id", "pad_token_id", "hidden_act", "is_", "max_position",
        "pretraining_tp", "rope_", "use_cache", "z_loss", "log_attn_probs", "no_rope_layer",
        "moe_config.router_aux_loss_coef"});
   const auto begins = [&](std::string_view text) {
     return [text](std::string_view beginning) { return text.starts_with(beginning); };
   };
-  return std::ranges::any_of(kBeginnings, begins(key)) ||
+  return std::ranges::any_of(beginnings, begins(key)) ||
          (key.starts_with(kShape) &&
-          std::ranges::any_of(kOfShape, begins(key.substr(kShape.size()))));
+          std::ranges::any_of(of_shape, begins(key.substr(kShape.size()))));
 }
 
 bool is_nanotron_of_the_stack(std::string_view key) {
-  static constexpr auto kKeys = std::to_array<std::string_view>(
+  static constexpr auto names = std::to_array<std::string_view>(
       {"model.ddp_bucket_cap_mb", "optimizer.accumulate_grad_in_fp32",
        "parallelism.tp_recompute_allgather", "model.model_config._use_doc_masking",
        "model.model_config._fused_rms_norm", "model.model_config._fused_rotary_emb",
        "model.model_config._use_qkv_packed", "model.model_config.flex_attention_mask"});
-  return std::ranges::find(kKeys, key) != kKeys.end();
+  return std::ranges::find(names, key) != names.end();
 }
 
 void list_other_keys(const FlagList& keys, ReadingNotes& reading) {

@@ -172,6 +172,14 @@ TEST(Bridge, SaysWhatARecipeHas) {
   EXPECT_THAT(run.reading.notes, Contains("bf16, as Megatron-Bridge's recipes have it"));
 }
 
+// A run_config.yaml of a Llama 3.1 says so: its provider's 131072 tokens, and the 1024 of its data.
+TEST(Bridge, TakesTheLengthOfTheData) {
+  const ImportedRun run = python_run("    cfg.dataset.sequence_length = 1024\n");
+  EXPECT_EQ(run.model->seq_length, 1024);
+  EXPECT_THAT(run.reading.notes,
+              Contains("dataset.sequence_length 1024 counts; model.seq_length is 2048"));
+}
+
 TEST(Bridge, KeepsTheLengthOfAFileWithoutAModel) {
   const ImportedRun run = yaml_run(std::string(kOverrides) + "dataset: {seq_length: 8192}\n");
   EXPECT_EQ(run.seq_length, 8192);
@@ -200,6 +208,8 @@ TEST(Bridge, ReadsRunConfigurations) {
   EXPECT_EQ(run.config.zero_stage, 1);
   EXPECT_EQ(run.stack.reductions, true);
   EXPECT_EQ(run.stack.gathers, false);
+  EXPECT_THAT(run.reading.unknown_flags, IsEmpty());
+  EXPECT_THAT(run.reading.notes, Contains(HasSubstr("the file names every field")));
 }
 
 TEST(Bridge, ReadsOverridesOfACommand) {
@@ -256,50 +266,59 @@ TEST(Bridge, LetsOverridesWinInTrainingScripts) {
 }
 
 TEST(Bridge, KnowsPrecisions) {
-  struct Row {
+  struct BridgePrecisionRow {
     const char* lines;
     const char* precision;
   };
-  for (const Row& row :
-       {Row{"    cfg.mixed_precision = 'bf16-mixed'\n", "bf16"},
-        Row{"    cfg.mixed_precision = get_mixed_precision_config(\"fp16_mixed\")\n", "fp16"},
-        Row{"    cfg.mixed_precision = bf16_with_fp8_subchannel_scaling_mixed()\n", "fp8-block"},
-        Row{"    cfg.mixed_precision = bf16_mixed()\n    cfg.mixed_precision.fp8 = 'hybrid'\n",
+  for (const BridgePrecisionRow& row :
+       {BridgePrecisionRow{"    cfg.mixed_precision = 'bf16-mixed'\n", "bf16"},
+        BridgePrecisionRow{"    cfg.mixed_precision = get_mixed_precision_config(\"fp16_mixed\")\n",
+                           "fp16"},
+        BridgePrecisionRow{"    cfg.mixed_precision = bf16_with_fp8_subchannel_scaling_mixed()\n",
+                           "fp8-block"},
+        BridgePrecisionRow{
+            "    cfg.mixed_precision = bf16_mixed()\n    cfg.mixed_precision.fp8 = 'hybrid'\n",
             "fp8-current"},
-        Row{"    cfg.mixed_precision = MixedPrecisionConfig(fp32=True)\n", "fp32"},
-        Row{"    cfg.model.bf16 = True\n    cfg.model.fp8 = 'e4m3'\n", "fp8-delayed"},
-        Row{"    cfg.model.bf16 = True\n    cfg.model.fp8 = None\n", "bf16"}}) {
+        BridgePrecisionRow{"    cfg.mixed_precision = MixedPrecisionConfig(fp32=True)\n", "fp32"},
+        BridgePrecisionRow{"    cfg.model.bf16 = True\n    cfg.model.fp8 = 'e4m3'\n",
+                           "fp8-delayed"},
+        BridgePrecisionRow{"    cfg.model.bf16 = True\n    cfg.model.fp8 = None\n", "bf16"}}) {
     EXPECT_EQ(python_run(row.lines).precision, row.precision) << row.lines;
   }
 }
 
 TEST(Bridge, RefusesWhatCannotBe) {
-  struct Row {
+  struct BridgeRefusal {
     const char* lines;
     const char* message;
   };
-  for (const Row& row :
-       {Row{"    cfg.model.tensor_model_parallel_size = 5\n",
-            "plan.py: 32 GPUs are no multiple of tp*pp*cp, 5"},
-        Row{"    cfg.model.tensor_model_parallel_size = min(8, n)\n",
-            "model.tensor_model_parallel_size: needs the output of min(8, n)"},
-        Row{"    if big:\n        cfg.model.context_parallel_size = 2\n",
-            "needs the output of the condition above line 9"},
-        Row{"def other():\n    cfg.model.num_layers = 8\n",
+  for (const BridgeRefusal& row :
+       {BridgeRefusal{"    cfg.model.tensor_model_parallel_size = 5\n",
+                      "plan.py: 32 GPUs are no multiple of tp*pp*cp, 5"},
+        BridgeRefusal{"    cfg.model.tensor_model_parallel_size = min(8, n)\n",
+                      "model.tensor_model_parallel_size: needs the output of min(8, n)"},
+        BridgeRefusal{"    if big:\n        cfg.model.context_parallel_size = 2\n",
+                      "needs the output of the condition above line 9"},
+        BridgeRefusal{
+            "def other():\n    cfg.model.num_layers = 8\n",
             "line 9: model.num_layers: expected one configuration, got those of \"config\" and "
             "\"other\""},
-        Row{"    cfg.model.num_layers = (8,\n", "line 8: expected its brackets to be closed"},
-        Row{"    cfg.model.recompute_granularity = 'some'\n", "expected selective or full"},
-        Row{"    cfg.mixed_precision = bf16_with_nvfp4_mixed()\n", "expected a recipe of bf16"},
-        Row{"    cfg.mixed_precision = 'fp16_mixed'\n    cfg.mixed_precision.fp8 = 'e4m3'\n",
+        BridgeRefusal{"    cfg.model.num_layers = (8,\n",
+                      "line 8: expected its brackets to be closed"},
+        BridgeRefusal{"    cfg.model.recompute_granularity = 'some'\n",
+                      "expected selective or full"},
+        BridgeRefusal{"    cfg.mixed_precision = bf16_with_nvfp4_mixed()\n",
+                      "expected a recipe of bf16"},
+        BridgeRefusal{
+            "    cfg.mixed_precision = 'fp16_mixed'\n    cfg.mixed_precision.fp8 = 'e4m3'\n",
             "expected bf16 beside it, got fp16"},
-        Row{"    cfg.model.fp4 = 'e2m1'\n", "model.fp4: expected 8 bits or more"},
-        Row{"    cfg.ddp.use_megatron_fsdp = True\n"
-            "    cfg.ddp.data_parallel_sharding_strategy = 'all'\n",
-            "expected no_shard, optim, optim_grads or optim_grads_params, got \"all\""},
-        Row{"    cfg.dataset.seq_length = 4096\n", "expected model.seq_length, 2048, got 4096"},
-        Row{"    cfg.peft = LoRA(dim=8)\n", "peft: expected the training of all weights"},
-        Row{"    cfg.model.is_hybrid_model = True\n", "expected layers of attention and MLP"}}) {
+        BridgeRefusal{"    cfg.model.fp4 = 'e2m1'\n", "model.fp4: expected 8 bits or more"},
+        BridgeRefusal{"    cfg.ddp.use_megatron_fsdp = True\n"
+                      "    cfg.ddp.data_parallel_sharding_strategy = 'all'\n",
+                      "expected no_shard, optim, optim_grads or optim_grads_params, got \"all\""},
+        BridgeRefusal{"    cfg.peft = LoRA(dim=8)\n", "peft: expected the training of all weights"},
+        BridgeRefusal{"    cfg.model.is_hybrid_model = True\n",
+                      "expected layers of attention and MLP"}}) {
     EXPECT_THAT(python_refusal(row.lines), HasSubstr(row.message)) << row.lines;
   }
 }

@@ -118,24 +118,28 @@ TEST(Nanotron, AsksForModelsThatItDoesNotKnow) {
 }
 
 TEST(Nanotron, RefusesWhatCannotBe) {
-  struct Row {
+  struct NanotronRefusal {
     const char* text;
     const char* message;
   };
-  for (const Row& row :
-       {Row{"parallelism: {dp: 4, pp: 1, tp: 0}\n", "parallelism.tp: expected a whole number"},
-        Row{"parallelism: {dp: 4, pp: 1, tp: '${TP}'}\n", "which its program fills in"},
-        Row{"parallelism: {dp: 4, pp: 1, tp: null}\n", "no run of a framework that is known"},
-        Row{"parallelism: {dp: 4, pp: 1, tp: 2, pp_engine: zb}\n", "expected 1f1b or afab"},
-        Row{"parallelism: {dp: 4, pp: 1, tp: 2, tp_mode: x}\n", "expected ALL_REDUCE or"},
-        Row{"parallelism: {dp: 4, pp: 1, tp: 2, expert_parallel_size: 2}\n",
-            "parallelism.expert_parallel_size: expected 1, got 2"},
-        Row{"parallelism: {dp: 4, pp: 1, tp: 2}\noptimizer: {zero_stage: 3}\n",
-            "optimizer.zero_stage: expected 0 or 1, got 3"},
-        Row{"parallelism: {dp: 4, pp: 1, tp: 2}\nmodel: {dtype: fp8}\n",
-            "model.dtype: expected bfloat16, float16 or float32"},
-        Row{"parallelism: {dp: 4, pp: 1, tp: 2}\ntokens: {sequence_length: 8}\n",
-            "tokens.micro_batch_size: is missing"}}) {
+  for (const NanotronRefusal& row :
+       {NanotronRefusal{"parallelism: {dp: 4, pp: 1, tp: 0}\n",
+                        "parallelism.tp: expected a whole number"},
+        NanotronRefusal{"parallelism: {dp: 4, pp: 1, tp: '${TP}'}\n", "which its program fills in"},
+        NanotronRefusal{"parallelism: {dp: 4, pp: 1, tp: null}\n",
+                        "no run of a framework that is known"},
+        NanotronRefusal{"parallelism: {dp: 4, pp: 1, tp: 2, pp_engine: zb}\n",
+                        "expected 1f1b or afab"},
+        NanotronRefusal{"parallelism: {dp: 4, pp: 1, tp: 2, tp_mode: x}\n",
+                        "expected ALL_REDUCE or"},
+        NanotronRefusal{"parallelism: {dp: 4, pp: 1, tp: 2, expert_parallel_size: 2}\n",
+                        "parallelism.expert_parallel_size: expected 1, got 2"},
+        NanotronRefusal{"parallelism: {dp: 4, pp: 1, tp: 2}\noptimizer: {zero_stage: 3}\n",
+                        "optimizer.zero_stage: expected 0 or 1, got 3"},
+        NanotronRefusal{"parallelism: {dp: 4, pp: 1, tp: 2}\nmodel: {dtype: fp8}\n",
+                        "model.dtype: expected bfloat16, float16 or float32"},
+        NanotronRefusal{"parallelism: {dp: 4, pp: 1, tp: 2}\ntokens: {sequence_length: 8}\n",
+                        "tokens.micro_batch_size: is missing"}}) {
     EXPECT_THAT(nanotron_refusal(row.text), HasSubstr(row.message)) << row.text;
   }
   EXPECT_THAT(nanotron_refusal(kDegrees, 16), HasSubstr("expected --gpus 8, got 16"));
