@@ -13,7 +13,7 @@
 #include "cost_model/error.h"
 #include "cost_model/text/strict_json.h"
 #include "planner/import/shell/unknown_value.h"
-#include "planner/import/toml_headers.h"
+#include "planner/import/toml_check.h"
 
 namespace ptdp {
 namespace {
@@ -239,7 +239,7 @@ DocumentSettings yaml_settings(std::string_view text, const std::string& place) 
 }
 
 DocumentSettings toml_settings(std::string_view text, const std::string& place) {
-  check_toml_headers(text, place);
+  check_toml_for_parser(text, place);
   SettingsBuilder settings(place);
   try {
     const toml::table document = toml::parse(text);

@@ -70,14 +70,14 @@ void read_bridge_batch(const FlagList& paths, std::int64_t gpus, const std::stri
 /// Reads the sequence length. Where data and model differ, the data's counts.
 void read_length(const FlagList& paths, ImportedRun& run) {
   const auto of_model = paths.count("model.seq_length");
-  run.seq_length = of_model.value_or(0);
+  run.seq_length = of_model;
   for (const std::string path : {"dataset.seq_length", "dataset.sequence_length"}) {
     const auto of_data = paths.count(path);
     if (of_data && of_model && *of_data != *of_model) {
       run.reading.notes.push_back(path + " " + std::to_string(*of_data) +
                                   " counts; model.seq_length is " + std::to_string(*of_model));
     }
-    run.seq_length = of_data.value_or(run.seq_length);
+    run.seq_length = of_data ? of_data : run.seq_length;
   }
 }
 

@@ -119,7 +119,7 @@ TEST(TomlSettings, RefuseOtherText) {
   EXPECT_THAT(refusal_of_document(toml_settings, "a = 1\na = 2\n"), HasSubstr("file: line 2: "));
 }
 
-TEST(TomlSettings, RefuseHeadersWithoutAKey) {
+TEST(TomlSettings, RefuseWhatItsParserDoesNotBear) {
   for (const char* text :
        {"[\r-g", "[=]", "[[,]]", "[ [\n", "a = [\n[1]]\n[{]", "\xEF\xBB\xBF[.a]"}) {
     EXPECT_THAT(refusal_of_document(toml_settings, text),
@@ -128,10 +128,14 @@ TEST(TomlSettings, RefuseHeadersWithoutAKey) {
   }
   EXPECT_EQ(refusal_of_document(toml_settings, "a = 1\n[!]"),
             "file: line 2: expected a key behind the bracket of a table");
+  EXPECT_EQ(refusal_of_document(toml_settings, "a = 1\n\xC3\xA9 = 2"),
+            "file: line 2: expected a string around letters beyond ASCII");
+  EXPECT_EQ(refusal_of_document(toml_settings, "\xEF\xBB\xBB\"\""),
+            "file: line 1: expected a string around letters beyond ASCII");
   // tomllib reads each of these.
-  for (const char* text :
-       {"a = \"\"\"\n[=]\n\"\"\"\"\n", "a = '''\n[=]'''", "a = [\n[1],\n[{b=1}],\n]",
-        "# [=]\na = 1", "a = \"\\\"\"\n[ b . \"c]\" ]\n", "[[ a ]]\nb = '[' # [\n[[a]]\n"}) {
+  for (const char* text : {"a = \"\"\"\n[=]\n\"\"\"\"\n", "a = '''\n[=]'''",
+                           "a = [\n[1],\n[{b=1}],\n]", "# [=] \xC3\xA9\na = \"\xC3\xA9\"",
+                           "a = \"\\\"\"\n[ b . \"c]\" ]\n", "[[ a ]]\nb = '[' # [\n[[a]]\n"}) {
     EXPECT_THAT(refusal_of_document(toml_settings, text), HasSubstr("no error: ")) << text;
   }
 }

@@ -1,4 +1,4 @@
-#include "planner/import/toml_headers.h"
+#include "planner/import/toml_check.h"
 
 #include <algorithm>
 #include <cctype>
@@ -40,9 +40,16 @@ bool can_begin_key(char c) {
          std::string_view("_-\"']").find(c) != std::string_view::npos;
 }
 
+[[noreturn]] void refuse(std::string_view text, std::size_t at, const std::string& place,
+                         const std::string& what) {
+  const std::string_view before = text.substr(0, at);
+  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+  throw Error(place + ": line " + std::to_string(line) + ": " + what);
+}
+
 }  // namespace
 
-void check_toml_headers(std::string_view text, const std::string& place) {
+void check_toml_for_parser(std::string_view text, const std::string& place) {
   int nested = 0;  // arrays that are open
   bool begins_line = true;
   std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
@@ -57,12 +64,13 @@ void check_toml_headers(std::string_view text, const std::string& place) {
       at = std::min(text.find('\n', at), text.size());
       continue;
     }
+    if (static_cast<unsigned char>(c) >= 0x80) {
+      refuse(text, at, place, "expected a string around letters beyond ASCII");
+    }
     if (c == '[' && begins_line && nested == 0) {
       at = begin_of_key(text, at);
       if (at < text.size() && !can_begin_key(text[at])) {
-        const auto line = std::count(text.begin(), text.begin() + static_cast<long>(at), '\n') + 1;
-        throw Error(place + ": line " + std::to_string(line) +
-                    ": expected a key behind the bracket of a table");
+        refuse(text, at, place, "expected a key behind the bracket of a table");
       }
       begins_line = false;
       continue;
