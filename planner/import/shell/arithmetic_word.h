@@ -10,8 +10,8 @@
 namespace ptdp {
 
 /// Returns the number that an expression comes to, in decimal digits, or an unknown value that says
-/// which variable or part is missing.
-[[nodiscard]] std::string arithmetic_word(std::string_view expression,
-                                          const ShellVariables& variables, ShellLimits& limits);
+/// which variable or part is missing. Assignments within it set variables.
+[[nodiscard]] std::string arithmetic_word(std::string_view expression, ShellVariables& variables,
+                                          ShellLimits& limits);
 
 }  // namespace ptdp

@@ -16,7 +16,7 @@ std::optional<InnerScript> inner_script(const std::vector<std::string>& words,
   if (words.front() == "eval") {
     const std::string text = joined_values({words.begin() + 1, words.end()});
     if (!text.empty()) {
-      return InnerScript{.text = text, .positional = positional};
+      return InnerScript{.text = text, .is_eval = true, .positional = positional};
     }
   }
   for (std::size_t i = 0; i + 2 < words.size(); ++i) {

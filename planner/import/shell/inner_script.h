@@ -10,6 +10,7 @@ namespace ptdp {
 /// The script that `eval` or `bash -c` runs.
 struct InnerScript {
   std::string text;
+  bool is_eval = false;                 ///< Whether what it sets stays.
   std::vector<std::string> positional;  ///< $0, $1, ... within it.
 };
 

@@ -3,11 +3,22 @@
 #include <algorithm>
 #include <cctype>
 
+#include "planner/import/shell/shell_tokens.h"
+
 namespace ptdp {
 namespace {
 
 bool is_in_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+/// Returns the place of a character outside quotes, parentheses and ${...}; the size if none.
+std::size_t find_unquoted(std::string_view text, char c) {
+  std::size_t at = 0;
+  while (at < text.size() && text[at] != c) {
+    at = end_of_quoted(text, at);
+  }
+  return std::min(at, text.size());
 }
 
 }  // namespace
@@ -43,24 +54,16 @@ ParameterChange change_in(std::string_view change) {
     result.first = change.substr(2);
     return result;
   }
-  result.is_twice = !result.is_for_missing() && change.size() > 1 && change[1] == change[0];
+  result.is_twice = std::string_view("#%,^/").find(change[0]) != std::string_view::npos &&
+                    change.size() > 1 && change[1] == change[0];
   result.first = change.substr(result.is_twice ? 2 : 1);
   if (result.kind == '/' || result.kind == ':') {
-    const std::size_t cut = std::min(result.first.find(result.kind), result.first.size());
+    const std::size_t cut = find_unquoted(result.first, result.kind);
     result.has_second = cut < result.first.size();
     result.second = result.has_second ? result.first.substr(cut + 1) : std::string_view();
     result.first = result.first.substr(0, cut);
   }
   return result;
-}
-
-std::string with_case(std::string text, bool is_upper, bool is_whole) {
-  const std::size_t end = is_whole ? text.size() : std::min<std::size_t>(1, text.size());
-  for (std::size_t i = 0; i < end; ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    text[i] = static_cast<char>(is_upper ? std::toupper(c) : std::tolower(c));
-  }
-  return text;
 }
 
 }  // namespace ptdp

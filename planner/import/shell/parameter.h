@@ -43,7 +43,4 @@ struct ParameterChange {
 /// Cuts a change, which is not empty, into its parts.
 [[nodiscard]] ParameterChange change_in(std::string_view change);
 
-/// Returns the text in small letters, or in capitals, from its first letter or in full.
-[[nodiscard]] std::string with_case(std::string text, bool is_upper, bool is_whole);
-
 }  // namespace ptdp

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <limits>
-#include <vector>
+#include <string>
 
 namespace ptdp {
 namespace {
@@ -51,6 +51,14 @@ Number remainder(std::int64_t a, std::int64_t b) {
   return can_divide(a, b) ? Number(a % b) : std::nullopt;
 }
 
+Number shifted(std::int64_t a, std::int64_t b, bool is_left) {
+  if (b < 0 || b > 63) {
+    return std::nullopt;
+  }
+  // NOLINTNEXTLINE(hicpp-signed-bitwise): bash shifts signed numbers
+  return is_left ? static_cast<std::int64_t>(static_cast<std::uint64_t>(a) << b) : a >> b;
+}
+
 /// An operator between two numbers. Level 0 binds the weakest.
 struct Operator {
   std::size_t level = 0;
@@ -58,78 +66,132 @@ struct Operator {
   Number (*applied)(std::int64_t a, std::int64_t b) = nullptr;
 };
 
-constexpr std::size_t kNumLevels = 7;
+constexpr std::size_t kNumLevels = 11;
 /// Within a level the longer names come first, since one may begin another.
-constexpr std::array<Operator, 14> kOperators = {
+constexpr std::array<Operator, 19> kOperators = {
     {{0, "||", [](std::int64_t a, std::int64_t b) { return Number(a != 0 || b != 0); }},
      {1, "&&", [](std::int64_t a, std::int64_t b) { return Number(a != 0 && b != 0); }},
-     {2, "==", [](std::int64_t a, std::int64_t b) { return Number(a == b); }},
-     {2, "!=", [](std::int64_t a, std::int64_t b) { return Number(a != b); }},
-     {3, "<=", [](std::int64_t a, std::int64_t b) { return Number(a <= b); }},
-     {3, ">=", [](std::int64_t a, std::int64_t b) { return Number(a >= b); }},
-     {3, "<", [](std::int64_t a, std::int64_t b) { return Number(a < b); }},
-     {3, ">", [](std::int64_t a, std::int64_t b) { return Number(a > b); }},
-     {4, "+", sum},
-     {4, "-", difference},
-     {5, "*", product},
-     {5, "/", quotient},
-     {5, "%", remainder},
-     {6, "**", power}}};
+     {2, "|", [](std::int64_t a, std::int64_t b) { return Number(a | b); }},
+     {3, "^", [](std::int64_t a, std::int64_t b) { return Number(a ^ b); }},
+     {4, "&", [](std::int64_t a, std::int64_t b) { return Number(a & b); }},
+     {5, "==", [](std::int64_t a, std::int64_t b) { return Number(a == b); }},
+     {5, "!=", [](std::int64_t a, std::int64_t b) { return Number(a != b); }},
+     {6, "<=", [](std::int64_t a, std::int64_t b) { return Number(a <= b); }},
+     {6, ">=", [](std::int64_t a, std::int64_t b) { return Number(a >= b); }},
+     {6, "<", [](std::int64_t a, std::int64_t b) { return Number(a < b); }},
+     {6, ">", [](std::int64_t a, std::int64_t b) { return Number(a > b); }},
+     {7, "<<", [](std::int64_t a, std::int64_t b) { return shifted(a, b, true); }},
+     {7, ">>", [](std::int64_t a, std::int64_t b) { return shifted(a, b, false); }},
+     {8, "+", sum},
+     {8, "-", difference},
+     {9, "*", product},
+     {9, "/", quotient},
+     {9, "%", remainder},
+     {10, "**", power}}};
 
 /// Reads an expression by recursive descent. A part that is not understood makes all unknown.
 class Expression {
  public:
-  Expression(std::string_view text, const ShellNumberOf& number_of)
-      : text_(text), number_of_(number_of) {}
+  Expression(std::string_view text, const ShellNumbers& numbers) : text_(text), numbers_(numbers) {}
 
   Number value() {
-    const Number result = ternary();
+    Number result = assignment();
+    while (take(",")) {
+      result = assignment();
+    }
     skip_blanks();
     return at_ == text_.size() ? result : std::nullopt;
   }
 
  private:
+  /// A variable, or a member of an array.
+  struct Variable {
+    std::string_view name;
+    Number index = 0;
+  };
+
   void skip_blanks() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) {
       ++at_;
     }
   }
-  bool take(std::string_view name) {
+  [[nodiscard]] bool is_next(std::string_view name) {
     skip_blanks();
-    if (text_.substr(at_, name.size()) != name) {
-      return false;
-    }
-    const std::string_view rest = text_.substr(at_ + name.size());
-    if (name == "*" && rest.starts_with('*')) {
-      return false;
-    }
-    at_ += name.size();
-    return true;
+    return text_.substr(at_, name.size()) == name;
+  }
+  bool take(std::string_view name) {
+    const bool is_here = is_next(name);
+    at_ += is_here ? name.size() : 0;
+    return is_here;
   }
 
   /// Returns the operator of a level that stands here, and passes over it; nullptr for none.
   const Operator* take_operator(std::size_t level) {
+    skip_blanks();
+    const Operator* found = nullptr;
     for (const Operator& candidate : kOperators) {
-      if (candidate.level == level && take(candidate.name)) {
-        return &candidate;
+      const bool is_longer = found == nullptr || candidate.name.size() > found->name.size();
+      if (is_longer && is_next(candidate.name)) {
+        found = &candidate;
       }
     }
-    return nullptr;
+    if (found == nullptr || found->level != level) {
+      return nullptr;
+    }
+    // a += b and the like are assignments, which only a variable begins.
+    const bool assigns = text_.substr(at_ + found->name.size(), 1) == "=" && found->level != 5 &&
+                         found->level != 6 && found->level > 1;
+    at_ += assigns ? 0 : found->name.size();
+    return assigns ? nullptr : found;
   }
 
   // NOLINTBEGIN(misc-no-recursion): no deeper than kDeepestExpression
-  Number ternary() {
-    if (++depth_ > kDeepestExpression) {
+  Number assignment() {
+    const std::size_t begin = at_;
+    if (const auto variable = take_variable()) {
+      if (!is_next("==") && take("=")) {
+        return stored(*variable, assignment_within());
+      }
+      for (const Operator& candidate : kOperators) {
+        const std::string name = std::string(candidate.name) + "=";
+        const bool can_assign = candidate.level > 1 && candidate.level != 5 && candidate.level != 6;
+        if (can_assign && take(name)) {
+          const Number right = assignment_within();
+          const Number left = held(*variable);
+          return stored(*variable, left && right ? candidate.applied(*left, *right) : std::nullopt);
+        }
+      }
+    }
+    at_ = begin;
+    return ternary();
+  }
+
+  Number assignment_within() {
+    if (depth_ >= kDeepestExpression) {
       return std::nullopt;
     }
-    const Number condition = binary(0);
-    Number result = condition;
-    if (take("?")) {
-      const Number yes = ternary();
-      const Number no = take(":") ? ternary() : std::nullopt;
-      result = !condition ? std::nullopt : *condition != 0 ? yes : no;
-    }
+    ++depth_;
+    const Number result = assignment();
     --depth_;
+    return result;
+  }
+
+  Number ternary() {
+    const Number condition = binary(0);
+    if (!take("?")) {
+      return condition;
+    }
+    const Number yes = with_live(!condition || *condition != 0);
+    const Number no = take(":") ? with_live(!condition || *condition == 0) : std::nullopt;
+    return !condition ? std::nullopt : *condition != 0 ? yes : no;
+  }
+
+  /// Reads a branch, whose assignments count only if it is taken.
+  Number with_live(bool is_taken) {
+    const bool before = is_live_;
+    is_live_ = is_live_ && is_taken;
+    const Number result = assignment_within();
+    is_live_ = before;
     return result;
   }
 
@@ -144,10 +206,18 @@ class Expression {
     while (const Operator* const found = take_operator(level)) {
       // a ** b ** c is a ** (b ** c).
       const bool is_power = found->name == "**";
+      const bool before = is_live_;
+      is_live_ =
+          is_live_ &&
+          !(left && ((found->name == "&&" && *left == 0) || (found->name == "||" && *left != 0)));
+      const bool is_decided = before && !is_live_;
       depth_ += is_power ? 1 : 0;
       const Number right = binary(is_power ? level : level + 1);
       depth_ -= is_power ? 1 : 0;
-      left = left && right ? found->applied(*left, *right) : std::nullopt;
+      is_live_ = before;
+      left = is_decided      ? found->applied(*left, 0)
+             : left && right ? found->applied(*left, *right)
+                             : std::nullopt;
     }
     return left;
   }
@@ -156,7 +226,16 @@ class Expression {
     if (depth_ > kDeepestExpression) {
       return std::nullopt;
     }
-    for (const std::string_view sign : {"-", "+", "!"}) {
+    for (const bool adds : {true, false}) {
+      const std::size_t begin = at_;
+      if (take(adds ? "++" : "--")) {
+        if (const auto variable = take_variable()) {
+          return stored(*variable, stepped(held(*variable), adds));
+        }
+        at_ = begin;
+      }
+    }
+    for (const std::string_view sign : {"-", "+", "!", "~"}) {
       if (take(sign)) {
         ++depth_;
         const Number operand = unary();
@@ -164,47 +243,106 @@ class Expression {
         return !operand      ? std::nullopt
                : sign == "-" ? difference(0, *operand)
                : sign == "!" ? Number(*operand == 0 ? 1 : 0)
+               : sign == "~" ? Number(-1 - *operand)
                              : operand;
       }
     }
     if (take("(")) {
-      const Number inner = ternary();
+      const Number inner = assignment_within();
       return take(")") ? inner : std::nullopt;
     }
     return atom();
   }
-  // NOLINTEND(misc-no-recursion)
 
   Number atom() {
-    skip_blanks();
-    const std::size_t begin = at_;
-    while (at_ < text_.size() &&
-           (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_')) {
-      ++at_;
+    if (const auto variable = take_variable()) {
+      const Number value = held(*variable);
+      for (const bool adds : {true, false}) {
+        if (take(adds ? "++" : "--")) {
+          stored(*variable, stepped(value, adds));
+        }
+      }
+      return value;
     }
-    const std::string_view word = text_.substr(begin, at_ - begin);
-    if (word.empty()) {
+    return literal(take_word());
+  }
+
+  /// Passes over a variable that begins here, with its subscript; nullopt if none does.
+  std::optional<Variable> take_variable() {
+    skip_blanks();
+    const bool is_number =
+        at_ >= text_.size() || std::isdigit(static_cast<unsigned char>(text_[at_])) != 0;
+    const std::string_view word = is_number ? std::string_view() : take_word();
+    if (word.empty() || word.find_first_of("#@") != std::string_view::npos) {
+      at_ -= word.size();
       return std::nullopt;
     }
-    if (std::isdigit(static_cast<unsigned char>(word.front())) == 0) {
-      return number_of_(word);
+    Variable variable{.name = word};
+    if (text_.substr(at_, 1) == "[") {
+      ++at_;
+      variable.index = assignment_within();
+      variable.index = take("]") ? variable.index : std::nullopt;
+    }
+    return variable;
+  }
+  // NOLINTEND(misc-no-recursion)
+
+  std::string_view take_word() {
+    skip_blanks();
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 ||
+                                  std::string_view("_#@").find(text_[at_]) != std::string::npos)) {
+      ++at_;
+    }
+    return text_.substr(begin, at_ - begin);
+  }
+
+  /// Returns the value of digits: 12, 0x1f, 017, 2#101.
+  static Number literal(std::string_view word) {
+    int base = 10;
+    if (const std::size_t hash = word.find('#'); hash != std::string_view::npos) {
+      const auto [end, error] = std::from_chars(word.data(), word.data() + hash, base);
+      if (error != std::errc() || end != word.data() + hash || base < 2 || base > 36) {
+        return std::nullopt;
+      }
+      word.remove_prefix(hash + 1);
+    } else if (word.starts_with("0x") || word.starts_with("0X")) {
+      base = 16;
+      word.remove_prefix(2);
+    } else if (word.size() > 1 && word.front() == '0') {
+      base = 8;
     }
     std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number, base);
     return error == std::errc() && end == word.data() + word.size() ? Number(number) : std::nullopt;
   }
 
+  static Number stepped(Number value, bool adds) {
+    return value ? sum(*value, adds ? 1 : -1) : std::nullopt;
+  }
+  [[nodiscard]] Number held(const Variable& variable) const {
+    return numbers_.get && variable.index ? numbers_.get(variable.name, *variable.index)
+                                          : std::nullopt;
+  }
+  Number stored(const Variable& variable, Number value) const {
+    if (is_live_ && numbers_.set && variable.index) {
+      numbers_.set(variable.name, *variable.index, value);
+    }
+    return value;
+  }
+
   std::string_view text_;
-  const ShellNumberOf& number_of_;
+  const ShellNumbers& numbers_;
   std::size_t at_ = 0;
   int depth_ = 0;
+  bool is_live_ = true;
 };
 
 }  // namespace
 
 std::optional<std::int64_t> shell_arithmetic(std::string_view expression,
-                                             const ShellNumberOf& number_of) {
-  return Expression(expression, number_of).value();
+                                             const ShellNumbers& numbers) {
+  return Expression(expression, numbers).value();
 }
 
 }  // namespace ptdp

@@ -10,7 +10,9 @@ namespace ptdp {
 namespace {
 
 std::string filled_here(ShellState& state) {
-  return expanded_to_one(state.cursor.here().text, state.script.variables, state.limits);
+  return !state.is_active
+             ? ""
+             : expanded_to_one(state.cursor.here().text, state.script.variables, state.limits);
 }
 
 /// Passes over the patterns of a branch; returns whether one of them matches.
@@ -71,11 +73,14 @@ ShellTruth follow_case(ShellState& state, const ShellListFollower& follow_list) 
   cursor.skip_newlines();
   cursor.advance();  // in
   bool is_taken = !is_known;
+  bool falls_through = false;
   cursor.skip_newlines();
   while (!cursor.is_word("esac") && !cursor.is_end()) {
-    const bool runs = takes_patterns(subject, state) && !is_taken;
+    const bool is_matched = takes_patterns(subject, state);
+    const bool runs = falls_through || (is_matched && !is_taken);
     with_active(state, runs, [&] { return follow_list({"esac"}); });
-    is_taken = is_taken || runs;
+    falls_through = runs && cursor.is_operator(";&");
+    is_taken = (is_taken || runs) && !(runs && cursor.is_operator(";;&"));
     if (cursor.is_operator(";;") || cursor.is_operator(";&") || cursor.is_operator(";;&")) {
       cursor.advance();
     }

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include "planner/import/shell/arithmetic_word.h"
 #include "planner/import/shell/parameter.h"
@@ -34,6 +37,44 @@ std::string_view inside(std::string_view text, std::size_t open, std::size_t clo
 }
 
 // NOLINTBEGIN(misc-no-recursion): no deeper than kDeepestValue
+
+/// Returns the character that an octal or hexadecimal escape means, and passes over its digits.
+char numbered(std::string_view text, std::size_t& at, int base, std::size_t most) {
+  int value = 0;
+  const std::string_view digits = text.substr(at, most);
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+  at += static_cast<std::size_t>(end - digits.data());
+  return static_cast<char>(error == std::errc() ? value : 0);
+}
+
+/// Returns the text of $'...' with escapes such as \\n, \\x41 and \\101 as what they mean.
+std::string with_escapes(std::string_view text) {
+  constexpr std::string_view kNames = "abefnrtv";
+  constexpr std::string_view kMeanings = "\a\b\x1b\f\n\r\t\v";
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at++];
+    if (c != '\\' || at >= text.size()) {
+      result += c;
+      continue;
+    }
+    const char name = text[at];
+    if (const std::size_t found = kNames.find(name); found != std::string_view::npos) {
+      result += kMeanings[found];
+      ++at;
+    } else if (name >= '0' && name <= '7') {
+      result += numbered(text, at, 8, 3);
+    } else if (name == 'x') {
+      ++at;
+      result += numbered(text, at, 16, 2);
+    } else {
+      result += name;
+      ++at;
+    }
+  }
+  return result;
+}
 
 /// Fills in one word.
 class Expansion {
@@ -113,7 +154,7 @@ class Expansion {
       return end;
     }
     if (!is_quoted && part.starts_with("$'")) {
-      words_.put(inside(part, 2, 1), true);
+      words_.put(with_escapes(inside(part, 2, 1)), true);
       return end;
     }
     const std::size_t behind = end_of_name(text, at + 1);
@@ -137,16 +178,36 @@ class Expansion {
     return expansion.take_one();
   }
 
+  /// Returns one value; that of a negative subscript counts from the end.
   std::string element(const std::vector<std::string>& values, const std::string& subscript) {
-    const std::int64_t index = subscript.empty() ? 0 : shell_index(arithmetic(subscript));
-    return index >= 0 && static_cast<std::size_t>(index) < values.size()
-               ? values[static_cast<std::size_t>(index)]
-               : "";
+    if (subscript.empty() || values.empty()) {
+      return values.empty() ? "" : values.front();
+    }
+    const std::string word = arithmetic(subscript);
+    const auto index = shell_integer(word);
+    if (!index) {
+      return word;
+    }
+    const std::int64_t place = *index + (*index < 0 ? std::ssize(values) : 0);
+    return place >= 0 && place < std::ssize(values) ? values[static_cast<std::size_t>(place)] : "";
+  }
+
+  /// Returns the values of a parameter's variable, or those of a member with a key.
+  std::optional<std::vector<std::string>> values_in(ShellParameter& parameter) {
+    if (!parameter.subscript.empty() && !parameter.is_all()) {
+      const std::string key = filled(parameter.subscript);
+      const std::string member = parameter.name + "[" + key + "]";
+      if (variables_.values.contains(member) || unknown_part(arithmetic(parameter.subscript))) {
+        parameter.name = member;
+        parameter.subscript.clear();
+      }
+    }
+    return values_of(variables_, parameter.name, limits_);
   }
 
   /// Adds a variable's value as it is.
-  void add_value(const ShellParameter& parameter, bool is_quoted) {
-    const auto values = values_of(variables_, parameter.name, limits_);
+  void add_value(ShellParameter parameter, bool is_quoted) {
+    const auto values = values_in(parameter);
     if (!values) {
       words_.put(unknown_value("$" + parameter.name), true);
     } else if (!parameter.is_all()) {
@@ -159,9 +220,8 @@ class Expansion {
   }
 
   void add_parameter(const ShellParameter& parameter, bool is_quoted) {
-    if (parameter.is_indirect && parameter.subscript.empty()) {
-      const auto values = values_of(variables_, parameter.name, limits_);
-      add_value({.name = values ? joined_values(*values) : parameter.name}, is_quoted);
+    if (parameter.is_indirect) {
+      add_indirect(parameter, is_quoted);
     } else if (parameter.is_length) {
       words_.put(std::to_string(length_of(parameter)), true);
     } else if (parameter.change.empty()) {
@@ -171,8 +231,23 @@ class Expansion {
     }
   }
 
-  std::size_t length_of(const ShellParameter& parameter) {
+  /// Adds the variable whose name another one holds, ${!X}, or the subscripts of ${!A[@]}.
+  void add_indirect(const ShellParameter& parameter, bool is_quoted) {
     const auto values = values_of(variables_, parameter.name, limits_);
+    if (parameter.subscript.empty()) {
+      const std::string name = values ? joined_values(*values) : parameter.name;
+      add_value(parameter_in(name), is_quoted);
+      return;
+    }
+    std::vector<std::string> subscripts;
+    for (std::size_t i = 0; values && i < values->size(); ++i) {
+      subscripts.push_back(std::to_string(i));
+    }
+    words_.put_all(subscripts, is_quoted, parameter.keeps_words());
+  }
+
+  std::size_t length_of(ShellParameter parameter) {
+    const auto values = values_in(parameter);
     if (!values) {
       return 0;
     }
@@ -181,9 +256,9 @@ class Expansion {
   }
 
   /// Adds a variable with a default or with a change of its text: ${X:-d}, ${X//a/b}, ${X,,}.
-  void add_changed(const ShellParameter& parameter, bool is_quoted) {
+  void add_changed(ShellParameter parameter, bool is_quoted) {
     const ParameterChange change = change_in(parameter.change);
-    const auto values = values_of(variables_, parameter.name, limits_);
+    const auto values = values_in(parameter);
     const std::string text = !values              ? ""
                              : parameter.is_all() ? joined_values(*values)
                                                   : element(*values, parameter.subscript);
@@ -203,7 +278,40 @@ class Expansion {
     } else if (change.kind == '?' || !values) {
       words_.put(unknown_value("$" + parameter.name), true);
     } else {
+      put_changed(*values, text, change, parameter, is_quoted);
+    }
+  }
+
+  /// Adds a text with its change, or each value of an array with it.
+  void put_changed(const std::vector<std::string>& values, const std::string& text,
+                   const ParameterChange& change, const ShellParameter& parameter, bool is_quoted) {
+    if (!parameter.is_all()) {
       words_.put(changed(text, change, parameter.change), is_quoted);
+      return;
+    }
+    std::vector<std::string> results;
+    if (change.kind == ':') {
+      // ${@:1} begins with $1: what stands before it is $0.
+      const bool is_positional = parameter.name == "@" || parameter.name == "*";
+      std::vector<std::string> all = values;
+      if (is_positional) {
+        const auto& positional = variables_.positional;
+        all.insert(all.begin(), positional.empty() ? "" : positional.front());
+      }
+      const auto range = range_of(change, all.size());
+      if (!range) {
+        words_.put(unknown_value("${..." + std::string(parameter.change) + "}"), true);
+        return;
+      }
+      results.assign(all.begin() + range->first, all.begin() + range->second);
+    } else {
+      results.reserve(values.size());
+      for (const std::string& value : values) {
+        results.push_back(changed(value, change, parameter.change));
+      }
+    }
+    if (!results.empty()) {
+      words_.put_all(results, is_quoted, parameter.keeps_words());
     }
   }
 
@@ -216,26 +324,41 @@ class Expansion {
                              {.at_start = change.kind == '#', .longest = change.is_twice}, limits_);
       case ',':
       case '^':
-        return with_case(text, change.kind == '^', change.is_twice);
+        return with_case(text, {.is_upper = change.kind == '^', .is_every = change.is_twice},
+                         filled(change.first), limits_);
       case '/': {
         const std::string to = filled(change.second);
         return with_replaced(text, filled(change.first), to, change.is_twice, limits_);
       }
-      case ':':
-        return part_of(text, change);
+      case ':': {
+        const auto range = range_of(change, text.size());
+        return range ? text.substr(static_cast<std::size_t>(range->first),
+                                   static_cast<std::size_t>(range->second - range->first))
+                     : unknown_value("${..." + std::string(written) + "}");
+      }
       default:
         return unknown_value("${..." + std::string(written) + "}");
     }
   }
 
-  /// Returns the part that ${X:begin:length} means.
-  std::string part_of(const std::string& text, const ParameterChange& change) {
-    const std::int64_t begin = shell_index(arithmetic(change.first));
-    const std::int64_t length = change.has_second ? shell_index(arithmetic(change.second))
-                                                  : static_cast<std::int64_t>(text.size());
-    return begin < 0 || length < 0 || static_cast<std::size_t>(begin) > text.size()
-               ? ""
-               : text.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(length));
+  /// Returns begin and end of the part that ${X:begin:length} means; nullopt if it is not known.
+  std::optional<std::pair<std::int64_t, std::int64_t>> range_of(const ParameterChange& change,
+                                                                std::size_t size) {
+    const auto whole = static_cast<std::int64_t>(size);
+    const auto begin = shell_integer(change.first.empty() ? "0" : arithmetic(change.first));
+    const auto length = change.has_second
+                            ? shell_integer(change.second.empty() ? "0" : arithmetic(change.second))
+                            : std::optional(whole);
+    if (!begin || !length) {
+      return std::nullopt;
+    }
+    const std::int64_t first = *begin < 0 ? whole + *begin : *begin;
+    if (first < 0 || first > whole) {
+      return std::pair(whole, whole);
+    }
+    const std::int64_t last =
+        *length < 0 ? whole + *length : first + std::min(*length, whole - first);
+    return std::pair(first, std::max(first, last));
   }
 
   ShellVariables& variables_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "planner/import/shell/built_ins.h"
 #include "planner/import/shell/inner_script.h"
@@ -125,11 +126,7 @@ class Follower {
       return follow_loop(state_, lists_);
     }
     if (cursor_.is_word("{") || cursor_.is_operator("(")) {
-      cursor_.advance();
-      const ShellTruth truth = follow_list({});
-      cursor_.advance();
-      skip_redirections(state_);
-      return truth;
+      return follow_group(cursor_.is_operator("("));
     }
     if (cursor_.is_word("function")) {
       cursor_.advance();
@@ -137,6 +134,24 @@ class Follower {
       return follow_simple();
     }
     return take_function();
+  }
+
+  /// Follows commands in braces or parentheses. What is set within parentheses is forgotten.
+  ShellTruth follow_group(bool is_subshell) {
+    const bool forgets = is_subshell && state_.is_active;
+    ShellVariables before;
+    if (forgets) {
+      state_.limits.spend(size_of_variables(state_.script.variables));
+      before = state_.script.variables;
+    }
+    cursor_.advance();
+    const ShellTruth truth = follow_list({});
+    cursor_.advance();
+    skip_redirections(state_);
+    if (forgets) {
+      state_.script.variables = std::move(before);
+    }
+    return truth;
   }
 
   /// Keeps a function's place and passes over its body.
@@ -164,7 +179,9 @@ class Follower {
     if (!is_active) {
       return ShellTruth::kUnknown;
     }
-    drop_unset(command, state_);
+    if (!command.words.empty() && command.words.front() != "[" && command.words.front() != "test") {
+      drop_unset(command, state_);  // a test tells an empty word from none
+    }
     return command.words.empty() ? ShellTruth::kYes : run_command(std::move(command));
   }
 
@@ -186,10 +203,8 @@ class Follower {
   }
 
   ShellTruth call(std::size_t place, const std::vector<std::string>& words) {
-    if (calls_ >= kDeepestCommand) {
-      return ShellTruth::kUnknown;
-    }
-    ++calls_;
+    ++state_.calls;
+    state_.locals.emplace_back();
     const std::size_t back = cursor_.place();
     const std::vector<std::string> positional = state_.script.variables.positional;
     state_.limits.spend(size_of_values(positional));
@@ -198,25 +213,28 @@ class Follower {
     const ShellTruth truth = follow_command();
     cursor_.go_to(back);
     state_.script.variables.positional = positional;
-    --calls_;
-    return truth;
+    end_locals(state_);
+    --state_.calls;
+    state_.is_active = true;  // only what is active calls
+    return std::exchange(state_.returned, std::nullopt).value_or(truth);
   }
 
-  /// Follows what `eval` or `bash -c` is given. What it sets is forgotten.
+  /// Follows what `eval` or `bash -c` is given. What `bash -c` sets is forgotten.
   void follow_inner_script(const ShellCommand& command) {
     ShellVariables& variables = state_.script.variables;
     auto inner = inner_script(command.words, variables.positional);
     if (!inner || depth_ >= kDeepestScript) {
       return;
     }
-    state_.limits.spend(inner->text.size() + size_of_values(variables.positional));
-    for (const auto& [name, values] : variables.values) {
-      state_.limits.spend(name.size() + size_of_values(values));
-    }
-    const ShellVariables before = variables;
+    state_.limits.spend(inner->text.size() + size_of_variables(variables));
+    ShellVariables before = variables;
     variables.positional = std::move(inner->positional);
     Follower(shell_tokens(inner->text), state_.script, state_.limits, depth_ + 1).run();
-    variables = before;
+    if (inner->is_eval) {
+      variables.positional = std::move(before.positional);
+    } else {
+      variables = std::move(before);
+    }
   }
 
   ShellState state_;
@@ -224,7 +242,6 @@ class Follower {
   ShellListFollower lists_ = [this](ShellListEnds ends) { return follow_list(ends); };
   int depth_;
   int nested_ = 0;
-  int calls_ = 0;
   std::map<std::string, std::size_t, std::less<>> functions_;
 };
 

@@ -1,5 +1,8 @@
 #include "planner/import/shell/shell_pattern.h"
 
+#include <algorithm>
+#include <cctype>
+
 namespace ptdp {
 namespace {
 
@@ -34,6 +37,21 @@ std::size_t matched_by(std::string_view pattern, char c, ShellLimits& limits) {
     return c == '[' ? 1 : 0;
   }
   return is_in_set(c, pattern.substr(1, close - 1)) ? close + 1 : 0;
+}
+
+/// Returns the length of the longest match at the start of a text; 0 for none.
+std::size_t longest_match(std::string_view text, std::string_view pattern, ShellLimits& limits) {
+  if (pattern.find_first_of("*?[") == std::string_view::npos) {
+    limits.spend(1 + pattern.size() / 32);  // what one comparison of texts costs
+    return text.starts_with(pattern) ? pattern.size() : 0;
+  }
+  for (std::size_t length = text.size(); length > 0; --length) {
+    limits.spend(1);
+    if (matches_pattern(text.substr(0, length), pattern, limits)) {
+      return length;
+    }
+  }
+  return 0;
 }
 
 }  // namespace
@@ -78,24 +96,48 @@ std::string without_match(const std::string& text, std::string_view pattern, She
   return text;
 }
 
-std::string with_replaced(const std::string& text, const std::string& from, const std::string& to,
+std::string with_replaced(const std::string& text, std::string_view pattern, const std::string& to,
                           bool every, ShellLimits& limits) {
-  // A comparison looks at some 32 characters in one step.
-  limits.spend(text.size() * (1 + from.size() / 32));
+  const char anchor = !every && !pattern.empty() ? pattern.front() : '\0';
+  const bool at_start = anchor == '#';
+  const bool at_end = anchor == '%';
+  pattern.remove_prefix(at_start || at_end ? 1 : 0);
+  if (pattern.empty() && !at_start && !at_end) {
+    return text;
+  }
+  if (at_start || at_end) {
+    const std::string rest =
+        without_match(text, pattern, {.at_start = at_start, .longest = true}, limits);
+    const bool is_found = rest.size() < text.size() || pattern.empty();
+    return !is_found ? text : at_start ? to + rest : rest + to;
+  }
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t found = from.empty() ? std::string::npos : text.find(from, at);
-    if (found == std::string::npos) {
-      return result + text.substr(at);
+    const std::size_t length = longest_match(std::string_view(text).substr(at), pattern, limits);
+    if (length == 0) {
+      result += text[at++];
+      continue;
     }
     limits.spend(to.size());
-    result += text.substr(at, found - at) + to;
-    at = found + from.size();
+    result += to;
+    at += length;
     if (!every) {
       return result + text.substr(at);
     }
   }
   return result;
+}
+
+std::string with_case(std::string text, ShellCase change, std::string_view pattern,
+                      ShellLimits& limits) {
+  const std::size_t end = change.is_every ? text.size() : std::min<std::size_t>(1, text.size());
+  for (std::size_t i = 0; i < end; ++i) {
+    if (pattern.empty() || matches_pattern(std::string_view(text).substr(i, 1), pattern, limits)) {
+      const auto c = static_cast<unsigned char>(text[i]);
+      text[i] = static_cast<char>(change.is_upper ? std::toupper(c) : std::tolower(c));
+    }
+  }
+  return text;
 }
 
 }  // namespace ptdp

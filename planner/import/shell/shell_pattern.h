@@ -22,8 +22,19 @@ struct ShellTrim {
 [[nodiscard]] std::string without_match(const std::string& text, std::string_view pattern,
                                         ShellTrim trim, ShellLimits& limits);
 
-/// Returns the text with the first `from` replaced, or with each of them.
-[[nodiscard]] std::string with_replaced(const std::string& text, const std::string& from,
+/// Returns the text with the first match of a pattern replaced, the longest at its place, or with
+/// each of them. A pattern that begins with # or % matches at the start or the end alone.
+[[nodiscard]] std::string with_replaced(const std::string& text, std::string_view pattern,
                                         const std::string& to, bool every, ShellLimits& limits);
+
+/// How letters change: ${X^^} makes capitals of all, ${X,} a small letter of the first.
+struct ShellCase {
+  bool is_upper = false;
+  bool is_every = false;
+};
+
+/// Returns the text with the letters changed that a pattern matches; all, for an empty pattern.
+[[nodiscard]] std::string with_case(std::string text, ShellCase change, std::string_view pattern,
+                                    ShellLimits& limits);
 
 }  // namespace ptdp

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,6 +11,7 @@
 
 #include "planner/import/shell/shell_limits.h"
 #include "planner/import/shell/shell_script.h"
+#include "planner/import/shell/shell_test.h"
 #include "planner/import/shell/shell_tokens.h"
 
 namespace ptdp {
@@ -65,6 +68,11 @@ struct ShellState {
   ShellScript& script;
   ShellLimits& limits;
   bool is_active = true;  ///< Whether commands count; else they are passed over.
+  int calls = 0;          ///< Functions that are being followed, within each other.
+  /// What `return` said, until the call of the function has ended.
+  std::optional<ShellTruth> returned = {};
+  /// Variables that functions made their own, with the values before; the innermost call last.
+  std::vector<std::map<std::string, std::optional<std::vector<std::string>>>> locals = {};
 };
 
 /// Calls `follow`, with the state active only if it was and `is_active` holds; returns its result.
@@ -74,12 +82,17 @@ auto with_active(ShellState& state, bool is_active, Follow follow) {
   const bool before = state.is_active;
   state.is_active = before && is_active;
   const auto result = follow();
-  state.is_active = before;
+  state.is_active = before && !state.returned;
   return result;
 }
 
 /// Adds a note about a line, once.
 void add_note(ShellScript& script, int line, const std::string& text, ShellLimits& limits);
+
+/// Makes a variable the innermost function's own: its value comes back when the call ends.
+void make_local(const std::string& name, ShellState& state);
+/// Gives variables that the innermost function made its own their values of before.
+void end_locals(ShellState& state);
 
 /// Returns whether a word is a variable that is not set, which the shell leaves out; notes it.
 bool is_unset_alone(const std::string& word, int line, ShellState& state);

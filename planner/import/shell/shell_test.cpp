@@ -118,10 +118,19 @@ class ConditionReader {
     if (name == "<" || name == ">") {
       return truth_of(name == "<" ? *a < *b : *a > *b);
     }
-    const auto value =
-        shell_arithmetic("(" + *a + ")" + std::string(in_arithmetic(name)) + "(" + *b + ")",
-                         [](std::string_view) { return std::optional<std::int64_t>(); });
+    const std::string expression =
+        "(" + number_of(*a) + ")" + std::string(in_arithmetic(name)) + "(" + number_of(*b) + ")";
+    const auto value = shell_arithmetic(expression);
     return value ? truth_of(*value != 0) : ShellTruth::kUnknown;
+  }
+
+  /// Returns the text of a number without zeros in front: [ 010 -eq 10 ] holds, [[ ]] reads octal.
+  [[nodiscard]] std::string number_of(const std::string& text) const {
+    const std::size_t first = text.find_first_not_of('0');
+    const bool is_decimal = text.find_first_not_of("0123456789") == std::string::npos;
+    return has_patterns_ || !is_decimal || first == 0 || first == std::string::npos
+               ? text
+               : text.substr(first);
   }
 
   std::vector<std::string> words_;

@@ -23,19 +23,20 @@ std::vector<std::string> positional_from(const std::vector<std::string>& positio
   return {begin, positional.end()};
 }
 
-void set_element(std::vector<std::string>& values, const std::string& subscript,
-                 const std::string& value, ShellLimits& limits) {
-  const auto index =
-      shell_arithmetic(subscript, [](std::string_view) { return std::optional<std::int64_t>(); });
-  if (!index || *index < 0 || *index >= kMostElements) {
-    return;
-  }
-  const auto place = static_cast<std::size_t>(*index);
+/// Returns the index of an array that a subscript comes to; -1 for none, or for a key.
+std::int64_t index_of(const std::string& subscript) {
+  const auto index = subscript.empty() ? std::nullopt : shell_arithmetic(subscript);
+  return index && *index >= 0 && *index < kMostElements ? *index : -1;
+}
+
+void set_element(std::vector<std::string>& values, std::int64_t index, const std::string& value,
+                 bool adds, ShellLimits& limits) {
+  const auto place = static_cast<std::size_t>(index);
   if (place >= values.size()) {
     limits.spend((place + 1 - values.size()) * sizeof(std::string));
     values.resize(place + 1);
   }
-  values[place] = value;
+  values[place] = adds ? values[place] + value : value;
 }
 
 }  // namespace
@@ -51,11 +52,9 @@ std::optional<std::vector<std::string>> values_of(const ShellVariables& variable
     return std::vector<std::string>{std::to_string(positional.empty() ? 0 : positional.size() - 1)};
   }
   if (std::ranges::all_of(name, is_digit)) {
-    const std::int64_t index = shell_index(name);
-    return index >= 0 && static_cast<std::size_t>(index) < positional.size()
-               ? std::optional<std::vector<std::string>>(
-                     {positional[static_cast<std::size_t>(index)]})
-               : std::nullopt;
+    const auto index = static_cast<std::size_t>(shell_integer(name).value_or(-1));
+    return index < positional.size() ? std::optional(std::vector<std::string>{positional[index]})
+                                     : std::nullopt;
   }
   const auto found = variables.values.find(name);
   if (found == variables.values.end()) {
@@ -82,10 +81,19 @@ std::size_t size_of_values(const std::vector<std::string>& values) {
   return size;
 }
 
-std::int64_t shell_index(std::string_view text) {
+std::size_t size_of_variables(const ShellVariables& variables) {
+  std::size_t size = size_of_values(variables.positional);
+  for (const auto& [name, values] : variables.values) {
+    size += name.size() + size_of_values(values);
+  }
+  return size;
+}
+
+std::optional<std::int64_t> shell_integer(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? number : -1;
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number)
+                                                                  : std::nullopt;
 }
 
 std::optional<ShellAssignment> assignment_in(const std::string& word) {
@@ -119,17 +127,22 @@ std::optional<ShellAssignment> assignment_in(const std::string& word) {
 
 void assign(const ShellAssignment& assignment, ShellAssigned assigned, ShellVariables& variables,
             ShellLimits& limits) {
-  std::vector<std::string>& values = variables.values[assignment.name];
+  std::string name = assignment.name;
+  const std::int64_t index = index_of(assignment.subscript);
+  if (index < 0 && !assignment.subscript.empty()) {
+    name += "[" + assignment.subscript + "]";
+  }
+  std::vector<std::string>& values = variables.values[name];
   std::vector<std::string>& items = assigned.values;
-  const bool keeps = assignment.adds || !assignment.subscript.empty();
+  const bool keeps = assignment.adds || index >= 0;
   const std::size_t size = size_of_values(items) + (keeps ? size_of_values(values) : 0);
-  limits.spend(size);
+  limits.spend(name.size() + size);
   if (size > kLargestVariable) {
     limits.refuse("variable " + assignment.name + " grows beyond 4 MiB; expected a shorter value");
   }
   const std::string first = items.empty() ? "" : items.front();
-  if (!assignment.subscript.empty()) {
-    set_element(values, assignment.subscript, first, limits);
+  if (index >= 0) {
+    set_element(values, index, first, assignment.adds, limits);
   } else if (!assignment.adds || values.empty()) {
     values = std::move(items);
   } else if (assigned.is_array) {

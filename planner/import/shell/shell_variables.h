@@ -13,6 +13,7 @@ namespace ptdp {
 
 /// Variables of a script: a list of values each, of one value for what is no array.
 struct ShellVariables {
+  /// A member whose subscript is no index is a variable of its own: "M[key]".
   std::map<std::string, std::vector<std::string>, std::less<>> values;
   std::vector<std::string> positional;  ///< $0, $1, ...
 };
@@ -29,8 +30,11 @@ struct ShellVariables {
 /// Returns the characters that values take up, with one more for each.
 [[nodiscard]] std::size_t size_of_values(const std::vector<std::string>& values);
 
-/// Returns a whole number of decimal digits; -1 for any other text.
-[[nodiscard]] std::int64_t shell_index(std::string_view text);
+/// Returns the characters that all variables take up, with their names.
+[[nodiscard]] std::size_t size_of_variables(const ShellVariables& variables);
+
+/// Returns a whole number of decimal digits; nullopt for any other text.
+[[nodiscard]] std::optional<std::int64_t> shell_integer(std::string_view text);
 
 /// An assignment as it is written: NAME=value, NAME+=value, NAME[subscript]=value.
 struct ShellAssignment {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "planner/import/shell/arithmetic_word.h"
 #include "planner/import/shell/shell_expansion.h"
 
 namespace ptdp {
@@ -44,14 +45,47 @@ bool is_descriptor(const std::string& word, const ShellToken& behind) {
          std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
+/// Returns the number that a subscript comes to, or its text if it is a key and no number.
+std::string subscript_of(const std::string& written, ShellState& state) {
+  if (written.empty()) {
+    return "";
+  }
+  const std::string text = expanded_to_one(written, state.script.variables, state.limits);
+  std::string number = arithmetic_word(text, state.script.variables, state.limits);
+  return unknown_part(number) ? text : number;
+}
+
+/// Takes [subscript]=value within an array's parentheses: into its values, or as a member of its
+/// own.
+void take_member(const std::string& name, const ShellAssignment& member,
+                 std::vector<std::string>& values, ShellState& state) {
+  const std::string subscript = subscript_of(member.subscript, state);
+  ShellVariables& variables = state.script.variables;
+  const std::string value = expanded_to_one(member.value, variables, state.limits);
+  if (!shell_integer(subscript)) {
+    assign({.name = name, .subscript = subscript}, {.values = {value}}, variables, state.limits);
+    return;
+  }
+  ShellVariables array;
+  array.values[name] = std::move(values);
+  assign({.name = name, .subscript = subscript}, {.values = {value}}, array, state.limits);
+  values = std::move(array.values[name]);
+}
+
 /// Reads the values of an array, from "(" to ")".
-std::vector<std::string> read_array(ShellState& state) {
+std::vector<std::string> read_array(const std::string& name, ShellState& state) {
   ShellCursor& cursor = state.cursor;
   std::vector<std::string> values;
   cursor.advance();
   while (!cursor.is_operator(")") && !cursor.is_end()) {
     if (cursor.is_any_word() && state.is_active) {
       const ShellToken& token = cursor.here();
+      if (const auto member = assignment_in("x" + token.text);
+          member && member->name == "x" && !member->subscript.empty()) {
+        take_member(name, *member, values, state);
+        cursor.advance();
+        continue;
+      }
       for (std::string& word : expanded(token.text, state.script.variables, state.limits)) {
         if (!is_unset_alone(word, token.line, state)) {
           values.push_back(std::move(word));
@@ -70,13 +104,21 @@ void take_assignment(const ShellAssignment& assignment, ShellState& state) {
   assigned.is_array =
       assignment.value.empty() && state.cursor.is_operator("(") && state.cursor.here().is_joined;
   if (assigned.is_array) {
-    assigned.values = read_array(state);
+    assigned.values = read_array(assignment.name, state);
   } else if (state.is_active) {
     assigned.values = {expanded_to_one(assignment.value, state.script.variables, state.limits)};
   }
   if (state.is_active) {
-    assign(assignment, std::move(assigned), state.script.variables, state.limits);
+    assign({.name = assignment.name,
+            .subscript = subscript_of(assignment.subscript, state),
+            .adds = assignment.adds},
+           std::move(assigned), state.script.variables, state.limits);
   }
+}
+
+/// Returns whether a declaration makes variables of a function its own.
+bool is_local(const std::string& declaration) {
+  return declaration == "local" || declaration == "declare" || declaration == "typeset";
 }
 
 /// Reads one word of a command, or an assignment before its words or behind a declaration.
@@ -89,6 +131,9 @@ void read_word(ShellCommand& command, bool& has_word, ShellState& state) {
   const std::optional<ShellAssignment> assignment = assignment_in(token.text);
   const bool declares = !command.words.empty() && is_declaration(command.words.front());
   if (assignment && (!has_word || declares)) {
+    if (declares && state.is_active && is_local(command.words.front())) {
+      make_local(assignment->name, state);
+    }
     take_assignment(*assignment, state);
     return;
   }
@@ -130,7 +175,7 @@ ShellTruth follow_double_brackets(ShellState& state) {
   cursor.advance();
   std::vector<std::string> words;
   while (!cursor.is_word("]]") && !cursor.is_end()) {
-    if (cursor.is_any_word()) {
+    if (cursor.is_any_word() && state.is_active) {
       words.push_back(expanded_to_one(cursor.here().text, state.script.variables, state.limits));
     } else if (!cursor.is_newline()) {
       words.push_back(cursor.here().text);
@@ -138,12 +183,15 @@ ShellTruth follow_double_brackets(ShellState& state) {
     cursor.advance();
   }
   cursor.advance();
-  return shell_test(std::move(words), true, state.limits);
+  return state.is_active ? shell_test(std::move(words), true, state.limits) : ShellTruth::kUnknown;
 }
 
 ShellTruth follow_arithmetic(ShellState& state) {
   const std::string word = "$" + state.cursor.here().text;
   state.cursor.advance();
+  if (!state.is_active) {
+    return ShellTruth::kUnknown;
+  }
   const std::string value = expanded_to_one(word, state.script.variables, state.limits);
   return unknown_part(value) ? ShellTruth::kUnknown : truth_of(value != "0");
 }
