@@ -73,6 +73,10 @@ bool sets_variables(const std::vector<std::string>& words, ShellState& state) {
   return true;
 }
 
+bool is_shell(const std::string& word) {
+  return word == "sh" || word == "bash" || word.ends_with("/sh") || word.ends_with("/bash");
+}
+
 }  // namespace
 
 std::optional<ShellTruth> built_in(const ShellCommand& command, ShellState& state) {
@@ -111,6 +115,26 @@ std::optional<ShellTruth> built_in(const ShellCommand& command, ShellState& stat
     const std::string file = command.words.size() > 1 ? command.words[1] : "a file";
     add_note(state.script, command.line, file + " sets more; it is not read", state.limits);
     return ShellTruth::kYes;
+  }
+  return std::nullopt;
+}
+
+std::optional<InnerScript> inner_script(const std::vector<std::string>& words,
+                                        const std::vector<std::string>& positional) {
+  if (words.front() == "eval") {
+    const std::string text = joined_values({words.begin() + 1, words.end()});
+    if (!text.empty()) {
+      return InnerScript{.text = text, .is_eval = true, .positional = positional};
+    }
+  }
+  for (std::size_t i = 0; i + 2 < words.size(); ++i) {
+    const std::string& flag = words[i + 1];
+    if (is_shell(words[i]) && (flag == "-c" || flag == "-lc" || flag == "-xc") &&
+        !words[i + 2].empty()) {
+      return InnerScript{
+          .text = words[i + 2],
+          .positional = {words.begin() + static_cast<std::ptrdiff_t>(i) + 3, words.end()}};
+    }
   }
   return std::nullopt;
 }

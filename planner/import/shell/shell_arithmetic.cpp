@@ -1,10 +1,10 @@
 #include "planner/import/shell/shell_arithmetic.h"
 
-#include <array>
 #include <cctype>
 #include <charconv>
-#include <limits>
 #include <string>
+
+#include "planner/import/shell/arithmetic_operators.h"
 
 namespace ptdp {
 namespace {
@@ -12,82 +12,6 @@ namespace {
 using Number = std::optional<std::int64_t>;
 
 constexpr int kDeepestExpression = 100;
-
-Number product(std::int64_t a, std::int64_t b) {
-  std::int64_t result = 0;
-  return __builtin_mul_overflow(a, b, &result) ? std::nullopt : Number(result);
-}
-
-Number power(std::int64_t base, std::int64_t exponent) {
-  if (exponent < 0 || exponent > 63) {
-    return std::nullopt;
-  }
-  Number result = 1;
-  for (std::int64_t i = 0; i < exponent && result; ++i) {
-    result = product(*result, base);
-  }
-  return result;
-}
-
-Number sum(std::int64_t a, std::int64_t b) {
-  std::int64_t result = 0;
-  return __builtin_add_overflow(a, b, &result) ? std::nullopt : Number(result);
-}
-
-Number difference(std::int64_t a, std::int64_t b) {
-  std::int64_t result = 0;
-  return __builtin_sub_overflow(a, b, &result) ? std::nullopt : Number(result);
-}
-
-bool can_divide(std::int64_t a, std::int64_t b) {
-  return b != 0 && !(a == std::numeric_limits<std::int64_t>::min() && b == -1);
-}
-
-Number quotient(std::int64_t a, std::int64_t b) {
-  return can_divide(a, b) ? Number(a / b) : std::nullopt;
-}
-
-Number remainder(std::int64_t a, std::int64_t b) {
-  return can_divide(a, b) ? Number(a % b) : std::nullopt;
-}
-
-Number shifted(std::int64_t a, std::int64_t b, bool is_left) {
-  if (b < 0 || b > 63) {
-    return std::nullopt;
-  }
-  // NOLINTNEXTLINE(hicpp-signed-bitwise): bash shifts signed numbers
-  return is_left ? static_cast<std::int64_t>(static_cast<std::uint64_t>(a) << b) : a >> b;
-}
-
-/// An operator between two numbers. Level 0 binds the weakest.
-struct Operator {
-  std::size_t level = 0;
-  std::string_view name;
-  Number (*applied)(std::int64_t a, std::int64_t b) = nullptr;
-};
-
-constexpr std::size_t kNumLevels = 11;
-/// Within a level the longer names come first, since one may begin another.
-constexpr std::array<Operator, 19> kOperators = {
-    {{0, "||", [](std::int64_t a, std::int64_t b) { return Number(a != 0 || b != 0); }},
-     {1, "&&", [](std::int64_t a, std::int64_t b) { return Number(a != 0 && b != 0); }},
-     {2, "|", [](std::int64_t a, std::int64_t b) { return Number(a | b); }},
-     {3, "^", [](std::int64_t a, std::int64_t b) { return Number(a ^ b); }},
-     {4, "&", [](std::int64_t a, std::int64_t b) { return Number(a & b); }},
-     {5, "==", [](std::int64_t a, std::int64_t b) { return Number(a == b); }},
-     {5, "!=", [](std::int64_t a, std::int64_t b) { return Number(a != b); }},
-     {6, "<=", [](std::int64_t a, std::int64_t b) { return Number(a <= b); }},
-     {6, ">=", [](std::int64_t a, std::int64_t b) { return Number(a >= b); }},
-     {6, "<", [](std::int64_t a, std::int64_t b) { return Number(a < b); }},
-     {6, ">", [](std::int64_t a, std::int64_t b) { return Number(a > b); }},
-     {7, "<<", [](std::int64_t a, std::int64_t b) { return shifted(a, b, true); }},
-     {7, ">>", [](std::int64_t a, std::int64_t b) { return shifted(a, b, false); }},
-     {8, "+", sum},
-     {8, "-", difference},
-     {9, "*", product},
-     {9, "/", quotient},
-     {9, "%", remainder},
-     {10, "**", power}}};
 
 /// Reads an expression by recursive descent. A part that is not understood makes all unknown.
 class Expression {
@@ -126,10 +50,10 @@ class Expression {
   }
 
   /// Returns the operator of a level that stands here, and passes over it; nullptr for none.
-  const Operator* take_operator(std::size_t level) {
+  const ArithmeticOperator* take_operator(std::size_t level) {
     skip_blanks();
-    const Operator* found = nullptr;
-    for (const Operator& candidate : kOperators) {
+    const ArithmeticOperator* found = nullptr;
+    for (const ArithmeticOperator& candidate : arithmetic_operators()) {
       const bool is_longer = found == nullptr || candidate.name.size() > found->name.size();
       if (is_longer && is_next(candidate.name)) {
         found = &candidate;
@@ -139,8 +63,7 @@ class Expression {
       return nullptr;
     }
     // a += b and the like are assignments, which only a variable begins.
-    const bool assigns = text_.substr(at_ + found->name.size(), 1) == "=" && found->level != 5 &&
-                         found->level != 6 && found->level > 1;
+    const bool assigns = found->can_assign() && text_.substr(at_ + found->name.size(), 1) == "=";
     at_ += assigns ? 0 : found->name.size();
     return assigns ? nullptr : found;
   }
@@ -152,10 +75,9 @@ class Expression {
       if (!is_next("==") && take("=")) {
         return stored(*variable, assignment_within());
       }
-      for (const Operator& candidate : kOperators) {
+      for (const ArithmeticOperator& candidate : arithmetic_operators()) {
         const std::string name = std::string(candidate.name) + "=";
-        const bool can_assign = candidate.level > 1 && candidate.level != 5 && candidate.level != 6;
-        if (can_assign && take(name)) {
+        if (candidate.can_assign() && take(name)) {
           const Number right = assignment_within();
           const Number left = held(*variable);
           return stored(*variable, left && right ? candidate.applied(*left, *right) : std::nullopt);
@@ -199,11 +121,11 @@ class Expression {
     if (depth_ > kDeepestExpression) {
       return std::nullopt;
     }
-    if (level == kNumLevels) {
+    if (level == kArithmeticLevels) {
       return unary();
     }
     Number left = binary(level + 1);
-    while (const Operator* const found = take_operator(level)) {
+    while (const ArithmeticOperator* const found = take_operator(level)) {
       // a ** b ** c is a ** (b ** c).
       const bool is_power = found->name == "**";
       const bool before = is_live_;
@@ -241,7 +163,7 @@ class Expression {
         const Number operand = unary();
         --depth_;
         return !operand      ? std::nullopt
-               : sign == "-" ? difference(0, *operand)
+               : sign == "-" ? arithmetic_difference(0, *operand)
                : sign == "!" ? Number(*operand == 0 ? 1 : 0)
                : sign == "~" ? Number(-1 - *operand)
                              : operand;
@@ -318,7 +240,7 @@ class Expression {
   }
 
   static Number stepped(Number value, bool adds) {
-    return value ? sum(*value, adds ? 1 : -1) : std::nullopt;
+    return value ? arithmetic_sum(*value, adds ? 1 : -1) : std::nullopt;
   }
   [[nodiscard]] Number held(const Variable& variable) const {
     return numbers_.get && variable.index ? numbers_.get(variable.name, *variable.index)

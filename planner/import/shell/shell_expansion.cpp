@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <iterator>
 #include <optional>
-#include <utility>
 
 #include "planner/import/shell/arithmetic_word.h"
 #include "planner/import/shell/parameter.h"
-#include "planner/import/shell/shell_pattern.h"
 #include "planner/import/shell/shell_tokens.h"
+#include "planner/import/shell/text_change.h"
 #include "planner/import/shell/word_builder.h"
 
 namespace ptdp {
@@ -37,44 +35,6 @@ std::string_view inside(std::string_view text, std::size_t open, std::size_t clo
 }
 
 // NOLINTBEGIN(misc-no-recursion): no deeper than kDeepestValue
-
-/// Returns the character that an octal or hexadecimal escape means, and passes over its digits.
-char numbered(std::string_view text, std::size_t& at, int base, std::size_t most) {
-  int value = 0;
-  const std::string_view digits = text.substr(at, most);
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-  at += static_cast<std::size_t>(end - digits.data());
-  return static_cast<char>(error == std::errc() ? value : 0);
-}
-
-/// Returns the text of $'...' with escapes such as \\n, \\x41 and \\101 as what they mean.
-std::string with_escapes(std::string_view text) {
-  constexpr std::string_view kNames = "abefnrtv";
-  constexpr std::string_view kMeanings = "\a\b\x1b\f\n\r\t\v";
-  std::string result;
-  for (std::size_t at = 0; at < text.size();) {
-    const char c = text[at++];
-    if (c != '\\' || at >= text.size()) {
-      result += c;
-      continue;
-    }
-    const char name = text[at];
-    if (const std::size_t found = kNames.find(name); found != std::string_view::npos) {
-      result += kMeanings[found];
-      ++at;
-    } else if (name >= '0' && name <= '7') {
-      result += numbered(text, at, 8, 3);
-    } else if (name == 'x') {
-      ++at;
-      result += numbered(text, at, 16, 2);
-    } else {
-      result += name;
-      ++at;
-    }
-  }
-  return result;
-}
 
 /// Fills in one word.
 class Expansion {
@@ -258,7 +218,7 @@ class Expansion {
   /// Adds a variable with a default or with a change of its text: ${X:-d}, ${X//a/b}, ${X,,}.
   void add_changed(ShellParameter parameter, bool is_quoted) {
     const ParameterChange change = change_in(parameter.change);
-    const auto values = values_in(parameter);
+    auto values = values_in(parameter);
     const std::string text = !values              ? ""
                              : parameter.is_all() ? joined_values(*values)
                                                   : element(*values, parameter.subscript);
@@ -278,87 +238,42 @@ class Expansion {
     } else if (change.kind == '?' || !values) {
       words_.put(unknown_value("$" + parameter.name), true);
     } else {
-      put_changed(*values, text, change, parameter, is_quoted);
+      put_changed(*std::move(values), text, change, parameter, is_quoted);
     }
   }
 
   /// Adds a text with its change, or each value of an array with it.
-  void put_changed(const std::vector<std::string>& values, const std::string& text,
+  void put_changed(std::vector<std::string> values, const std::string& text,
                    const ParameterChange& change, const ShellParameter& parameter, bool is_quoted) {
-    if (!parameter.is_all()) {
-      words_.put(changed(text, change, parameter.change), is_quoted);
+    const TextChange filled_in = filled_change(change, parameter.change);
+    if (!parameter.is_all() || filled_in.is_unknown()) {
+      words_.put(changed_text(text, filled_in, limits_), is_quoted);
       return;
     }
-    std::vector<std::string> results;
-    if (change.kind == ':') {
+    if (change.kind == ':' && (parameter.name == "@" || parameter.name == "*")) {
       // ${@:1} begins with $1: what stands before it is $0.
-      const bool is_positional = parameter.name == "@" || parameter.name == "*";
-      std::vector<std::string> all = values;
-      if (is_positional) {
-        const auto& positional = variables_.positional;
-        all.insert(all.begin(), positional.empty() ? "" : positional.front());
-      }
-      const auto range = range_of(change, all.size());
-      if (!range) {
-        words_.put(unknown_value("${..." + std::string(parameter.change) + "}"), true);
-        return;
-      }
-      results.assign(all.begin() + range->first, all.begin() + range->second);
-    } else {
-      results.reserve(values.size());
-      for (const std::string& value : values) {
-        results.push_back(changed(value, change, parameter.change));
-      }
+      const auto& positional = variables_.positional;
+      values.insert(values.begin(), positional.empty() ? "" : positional.front());
     }
+    const std::vector<std::string> results = changed_values(values, filled_in, limits_);
     if (!results.empty()) {
       words_.put_all(results, is_quoted, parameter.keeps_words());
     }
   }
 
-  std::string changed(const std::string& text, const ParameterChange& change,
-                      std::string_view written) {
-    switch (change.kind) {
-      case '#':
-      case '%':
-        return without_match(text, filled(change.first),
-                             {.at_start = change.kind == '#', .longest = change.is_twice}, limits_);
-      case ',':
-      case '^':
-        return with_case(text, {.is_upper = change.kind == '^', .is_every = change.is_twice},
-                         filled(change.first), limits_);
-      case '/': {
-        const std::string to = filled(change.second);
-        return with_replaced(text, filled(change.first), to, change.is_twice, limits_);
+  TextChange filled_change(const ParameterChange& change, std::string_view written) {
+    TextChange result{
+        .kind = change.kind, .is_twice = change.is_twice, .written = std::string(written)};
+    if (change.kind == ':') {
+      result.begin = shell_integer(change.first.empty() ? "0" : arithmetic(change.first));
+      if (change.has_second) {
+        result.length = shell_integer(change.second.empty() ? "0" : arithmetic(change.second));
       }
-      case ':': {
-        const auto range = range_of(change, text.size());
-        return range ? text.substr(static_cast<std::size_t>(range->first),
-                                   static_cast<std::size_t>(range->second - range->first))
-                     : unknown_value("${..." + std::string(written) + "}");
-      }
-      default:
-        return unknown_value("${..." + std::string(written) + "}");
+    } else {
+      result.second = filled(change.second);
+      result.first = filled(change.first);
     }
-  }
-
-  /// Returns begin and end of the part that ${X:begin:length} means; nullopt if it is not known.
-  std::optional<std::pair<std::int64_t, std::int64_t>> range_of(const ParameterChange& change,
-                                                                std::size_t size) {
-    const auto whole = static_cast<std::int64_t>(size);
-    const auto begin = shell_integer(change.first.empty() ? "0" : arithmetic(change.first));
-    const auto length = change.has_second
-                            ? shell_integer(change.second.empty() ? "0" : arithmetic(change.second))
-                            : std::optional(whole);
-    if (!begin || !length) {
-      return std::nullopt;
-    }
-    const std::int64_t first = *begin < 0 ? whole + *begin : *begin;
-    if (first < 0 || first > whole) {
-      return std::pair(whole, whole);
-    }
-    const std::int64_t last =
-        *length < 0 ? whole + *length : first + std::min(*length, whole - first);
-    return std::pair(first, std::max(first, last));
+    return result;
   }
 
   ShellVariables& variables_;

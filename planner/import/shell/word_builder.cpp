@@ -1,5 +1,7 @@
 #include "planner/import/shell/word_builder.h"
 
+#include <charconv>
+
 #include "planner/import/shell/shell_variables.h"
 #include "planner/import/shell/unknown_value.h"
 
@@ -10,6 +12,16 @@ constexpr std::size_t kLongestWord = std::size_t{4} << 20;
 
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\n';
+}
+
+/// Returns the character that an octal or hexadecimal escape means, and passes over its digits.
+char numbered(std::string_view text, std::size_t& at, int base, std::size_t most) {
+  int value = 0;
+  const std::string_view digits = text.substr(at, most);
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+  at += static_cast<std::size_t>(end - digits.data());
+  return static_cast<char>(error == std::errc() ? value : 0);
 }
 
 }  // namespace
@@ -65,6 +77,33 @@ void ShellWordBuilder::end_word() {
   }
   current_.clear();
   has_current_ = false;
+}
+
+std::string with_escapes(std::string_view text) {
+  constexpr std::string_view kNames = "abefnrtv";
+  constexpr std::string_view kMeanings = "\a\b\x1b\f\n\r\t\v";
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at++];
+    if (c != '\\' || at >= text.size()) {
+      result += c;
+      continue;
+    }
+    const char name = text[at];
+    if (const std::size_t found = kNames.find(name); found != std::string_view::npos) {
+      result += kMeanings[found];
+      ++at;
+    } else if (name >= '0' && name <= '7') {
+      result += numbered(text, at, 8, 3);
+    } else if (name == 'x') {
+      ++at;
+      result += numbered(text, at, 16, 2);
+    } else {
+      result += name;
+      ++at;
+    }
+  }
+  return result;
 }
 
 }  // namespace ptdp

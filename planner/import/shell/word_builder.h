@@ -38,4 +38,7 @@ class ShellWordBuilder {
   std::vector<std::string> words_;
 };
 
+/// Returns the text of $'...' with escapes such as \n, \x41 and \101 as what they mean.
+[[nodiscard]] std::string with_escapes(std::string_view text);
+
 }  // namespace ptdp
