@@ -150,23 +150,18 @@ class Expression {
     }
     for (const bool adds : {true, false}) {
       const std::size_t begin = at_;
-      if (take(adds ? "++" : "--")) {
-        if (const auto variable = take_variable()) {
-          return stored(*variable, stepped(held(*variable), adds));
-        }
-        at_ = begin;
+      const auto variable = take(adds ? "++" : "--") ? take_variable() : std::nullopt;
+      if (variable) {
+        return stored(*variable, stepped(held(*variable), adds));
       }
+      at_ = begin;
     }
     for (const std::string_view sign : {"-", "+", "!", "~"}) {
       if (take(sign)) {
         ++depth_;
         const Number operand = unary();
         --depth_;
-        return !operand      ? std::nullopt
-               : sign == "-" ? arithmetic_difference(0, *operand)
-               : sign == "!" ? Number(*operand == 0 ? 1 : 0)
-               : sign == "~" ? Number(-1 - *operand)
-                             : operand;
+        return signed_number(sign, operand);
       }
     }
     if (take("(")) {
@@ -181,7 +176,7 @@ class Expression {
       const Number value = held(*variable);
       for (const bool adds : {true, false}) {
         if (take(adds ? "++" : "--")) {
-          stored(*variable, stepped(value, adds));
+          static_cast<void>(stored(*variable, stepped(value, adds)));
         }
       }
       return value;
@@ -239,6 +234,15 @@ class Expression {
     return error == std::errc() && end == word.data() + word.size() ? Number(number) : std::nullopt;
   }
 
+  static Number signed_number(std::string_view sign, Number operand) {
+    if (!operand || sign == "+") {
+      return operand;
+    }
+    if (sign == "-") {
+      return arithmetic_difference(0, *operand);
+    }
+    return sign == "!" ? Number(*operand == 0 ? 1 : 0) : Number(-1 - *operand);
+  }
   static Number stepped(Number value, bool adds) {
     return value ? arithmetic_sum(*value, adds ? 1 : -1) : std::nullopt;
   }
@@ -246,7 +250,7 @@ class Expression {
     return numbers_.get && variable.index ? numbers_.get(variable.name, *variable.index)
                                           : std::nullopt;
   }
-  Number stored(const Variable& variable, Number value) const {
+  [[nodiscard]] Number stored(const Variable& variable, Number value) const {
     if (is_live_ && numbers_.set && variable.index) {
       numbers_.set(variable.name, *variable.index, value);
     }

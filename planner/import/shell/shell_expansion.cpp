@@ -143,7 +143,7 @@ class Expansion {
     if (subscript.empty() || values.empty()) {
       return values.empty() ? "" : values.front();
     }
-    const std::string word = arithmetic(subscript);
+    std::string word = arithmetic(subscript);
     const auto index = shell_integer(word);
     if (!index) {
       return word;

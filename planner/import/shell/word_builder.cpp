@@ -80,8 +80,8 @@ void ShellWordBuilder::end_word() {
 }
 
 std::string with_escapes(std::string_view text) {
-  constexpr std::string_view kNames = "abefnrtv";
-  constexpr std::string_view kMeanings = "\a\b\x1b\f\n\r\t\v";
+  constexpr std::string_view names = "abefnrtv";
+  constexpr std::string_view meanings = "\a\b\x1b\f\n\r\t\v";
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
     const char c = text[at++];
@@ -90,8 +90,8 @@ std::string with_escapes(std::string_view text) {
       continue;
     }
     const char name = text[at];
-    if (const std::size_t found = kNames.find(name); found != std::string_view::npos) {
-      result += kMeanings[found];
+    if (const std::size_t found = names.find(name); found != std::string_view::npos) {
+      result += meanings[found];
       ++at;
     } else if (name >= '0' && name <= '7') {
       result += numbered(text, at, 8, 3);

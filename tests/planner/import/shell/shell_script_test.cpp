@@ -131,7 +131,7 @@ std::string refusal_of_script(const std::string& script) {
   }
 }
 
-std::string repeated(const std::string& text, int times) {
+std::string repeated_text(const std::string& text, int times) {
   std::string result;
   for (int i = 0; i < times; ++i) {
     result += text;
@@ -167,7 +167,7 @@ TEST(ShellScript, RefusesWhatWouldTakeHours) {
   std::string calls = "f0() { :; }\n";
   for (int i = 1; i <= 12; ++i) {
     const std::string inner = "f" + std::to_string(i - 1);
-    calls += "f" + std::to_string(i) + "() { " + repeated(inner + "; ", 10) + "}\n";
+    calls += "f" + std::to_string(i) + "() { " + repeated_text(inner + "; ", 10) + "}\n";
   }
   EXPECT_THAT(refusal_of_script(calls + "f12\n"), HasSubstr(work));
   const std::string megabyte = "X=aaaaaaaaaaaaaaaa\n" + repeated("X=$X$X\n", 16);
