@@ -141,7 +141,7 @@ std::string repeated_text(const std::string& text, int times) {
 
 TEST(ShellScript, NamesFileAndLineOfWhatItRefuses) {
   // 16 characters, doubled in lines 2 to 18, are 2 MiB.
-  const std::string two_mebibytes = "X=aaaaaaaaaaaaaaaa\n" + repeated("X=$X$X\n", 17);
+  const std::string two_mebibytes = "X=aaaaaaaaaaaaaaaa\n" + repeated_text("X=$X$X\n", 17);
   EXPECT_EQ(refusal_of_script(two_mebibytes + "run $X\nrun $X$X$X\n"),
             "launch.sh: line 20: a word grows beyond 4 MiB; expected shorter values in it");
   const std::string variable = "variable X grows beyond 4 MiB; expected a shorter value";
@@ -155,7 +155,7 @@ TEST(ShellScript, NamesFileAndLineOfWhatItRefuses) {
   // Each call is one command deep, and the body around it another: the 41st is f's in line 3.
   EXPECT_EQ(refusal_of_script("f() { g; }\ng() {\n f\n}\nrun\nf"),
             "launch.sh: line 3: commands nest more than 40 deep; expected fewer within each other");
-  EXPECT_EQ(refusal_of_script(repeated("run\n", 20'001)),
+  EXPECT_EQ(refusal_of_script(repeated_text("run\n", 20'001)),
             "launch.sh: line 20001: the script runs more than 20000 commands; expected a launch "
             "script, which runs fewer");
 }
@@ -170,18 +170,20 @@ TEST(ShellScript, RefusesWhatWouldTakeHours) {
     calls += "f" + std::to_string(i) + "() { " + repeated_text(inner + "; ", 10) + "}\n";
   }
   EXPECT_THAT(refusal_of_script(calls + "f12\n"), HasSubstr(work));
-  const std::string megabyte = "X=aaaaaaaaaaaaaaaa\n" + repeated("X=$X$X\n", 16);
+  const std::string megabyte = "X=aaaaaaaaaaaaaaaa\n" + repeated_text("X=$X$X\n", 16);
   EXPECT_EQ(refusal_of_script(megabyte + "run ${X##*a*b}\n"), "launch.sh: line 18: " + work);
   EXPECT_EQ(refusal_of_script(megabyte + "run ${X//a/$X}\n"), "launch.sh: line 18: " + work);
-  EXPECT_EQ(refusal_of_script(megabyte + "case $X in *" + repeated("a", 100) + "b) ;; esac\n"),
+  EXPECT_EQ(refusal_of_script(megabyte + "case $X in *" + repeated_text("a", 100) + "b) ;; esac\n"),
             "launch.sh: line 18: " + work);
-  EXPECT_THAT(refusal_of_script(megabyte + repeated("eval true\n", 100)), HasSubstr(work));
-  EXPECT_THAT(refusal_of_script(repeated("A[9999]=1 B[9999]=1 C[9999]=1\nA=() B=() C=()\n", 100)),
-              HasSubstr(work));
+  EXPECT_THAT(refusal_of_script(megabyte + repeated_text("eval true\n", 100)), HasSubstr(work));
+  EXPECT_THAT(
+      refusal_of_script(repeated_text("A[9999]=1 B[9999]=1 C[9999]=1\nA=() B=() C=()\n", 100)),
+      HasSubstr(work));
 }
 
 TEST(ShellScript, ReadsDeepDefaultsToTheirBound) {
-  const std::string deep = "X=1; run " + repeated("${X:+", 100'000) + repeated("}", 100'000);
+  const std::string deep =
+      "X=1; run " + repeated_text("${X:+", 100'000) + repeated_text("}", 100'000);
   EXPECT_EQ(refusal_of_script(deep), "");
 }
 
