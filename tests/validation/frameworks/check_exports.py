@@ -2,7 +2,6 @@
 rest."""
 
 import argparse
-import collections
 import json
 import os
 import pathlib
@@ -18,8 +17,7 @@ from plans import Lottery, NoProgram
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DONE, BAD_USAGE, FAULTS = 0, 2, 6
 HERE = pathlib.Path(__file__).resolve().parent
-# Exporters whose framework's parser is called by a file here: megatron-bridge by megatron_bridge.py.
-FRAMEWORKS = [name for name in PACKAGES if (HERE / (name.replace("-", "_") + ".py")).exists()]
+FRAMEWORKS = list(PACKAGES)
 
 
 def tell(text):
@@ -32,27 +30,43 @@ def parse(words):
         description="Makes random plans with ptdp-plan, exports them, and reads the files with the\n"
                     f"frameworks' own parsers: {' '.join(FRAMEWORKS)}.\n"
                     "Demanded of each: what we write is accepted, and says what the plan says.\n"
+                    "Plans are drawn for each framework, so that it can run most of them; what we\n"
+                    "refuse of the others is counted by the plan's field.\n"
                     "Skipped where there is no Python 3.12 (PTDP_PYTHON names another one).",
         epilog="exit status: 0 all right, or skipped; 6 a parser disagrees; 2 bad usage")
     parser.add_argument("build", nargs="?", type=pathlib.Path, default=ROOT / "build/release",
                         help="the build to try (default: build/release)")
     parser.add_argument("--framework", action="append", choices=FRAMEWORKS, metavar="NAME",
                         help="only this one; can be given several times")
-    parser.add_argument("--plans", type=int, default=100, help="how many to draw (default: 100)")
+    parser.add_argument("--plans", type=int, default=100, metavar="N",
+                        help="how many exports to each framework (default: 100)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--environment", type=pathlib.Path, metavar="DIR",
-                        help="a virtual environment that has the packages")
+                        help="a virtual environment that has the packages, and torchtitan 0.2.2 in\n"
+                             "DIR/torchtitan-0.2.2")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR",
                         help="leave plans and exports here")
     return parser.parse_args(words)
 
 
-def check(framework, python, plans):
-    """Starts the framework's parser on every plan that it can run; returns the faults."""
+def draw(arguments, framework, directory):
+    """Draws plans that the framework can run, and exports them; tells what was refused."""
     start = time.monotonic()
-    done = subprocess.run([python, "-B", HERE / "parsers.py", framework,
-                           plans], stdout=subprocess.PIPE, text=True, check=False,
-                          env=os.environ | {"PYTHONWARNINGS": "ignore"})
+    lottery = Lottery(ROOT, arguments.build.resolve(), arguments.seed, framework, directory)
+    for number in range(arguments.plans):
+        lottery.draw(number)
+    tell(f"{framework}: {arguments.plans} plans exported, {lottery.num_refused} refused, of "
+         f"{lottery.num_asked} searches ({time.monotonic() - start:.0f} s)")
+    for field, count in sorted(lottery.refusals.items()):
+        tell(f"{framework}: {field} refused in {count} plans")
+
+
+def check(framework, environment, directory):
+    """Starts the framework's parser on every export; returns the number of faults."""
+    start = time.monotonic()
+    done = subprocess.run([environment.python, "-B", HERE / "parsers.py", framework, directory],
+                          stdout=subprocess.PIPE, text=True, check=False,
+                          env=os.environ | environment.variables(framework))
     results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"plan"')]
     faults = [result for result in results if result["fault"]]
     tell(f"{framework}: {len(results) - len(faults)} of {len(results)} exports right "
@@ -68,23 +82,16 @@ def main(words):
     arguments = parse(words)
     chosen = arguments.framework or FRAMEWORKS
     try:
-        python = make_environment(ROOT, arguments.environment, chosen, tell)
+        environment = make_environment(ROOT, arguments.environment, chosen, tell)
     except Missing as reason:
         tell(f"skipped: {reason}")
         return DONE
     directory = arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="check-exports-"))
+    faults = 0
     try:
-        lottery = Lottery(ROOT, arguments.build.resolve(), arguments.seed)
-        lottery.write_parameters(directory)
-        start = time.monotonic()
-        refusals = collections.Counter()
-        for number in range(arguments.plans):
-            refusals.update(lottery.draw(directory / f"{number:04}"))
-        tell(f"{arguments.plans} plans of {lottery.num_asked} searches "
-             f"({time.monotonic() - start:.0f} s)")
-        for refusal, count in sorted(refusals.items()):
-            tell(f"refused {count} times: {refusal}")
-        faults = sum(check(name, python, directory) for name in chosen)
+        for framework in chosen:
+            draw(arguments, framework, directory / framework)
+            faults += check(framework, environment, directory / framework)
         return FAULTS if faults else DONE
     except NoProgram as missing:
         tell(str(missing))

@@ -5,6 +5,8 @@ import pathlib
 import shutil
 import subprocess
 
+# The release that reads TOML, in a folder of the environment, since another one is installed.
+OLD_TORCHTITAN = "torchtitan-0.2.2"
 # Packages of PyPI by framework, each list an installation of its own. Megatron-Core's wheel has its
 # parser (megatron.training) for Python 3.12 and above only: pip takes an older one without a word.
 PACKAGES = {
@@ -13,14 +15,32 @@ PACKAGES = {
                         ["--no-deps", "megatron-bridge==0.6.2"],
                         ["omegaconf", "hydra-core", "transformers"]],
     "torchtitan": [["torch"], ["torchtitan==0.3.0"]],
+    "torchtitan-toml": [["torch"], ["torchtitan==0.3.0"],  # with what both releases import
+                        ["--no-deps", "--target", OLD_TORCHTITAN, "torchtitan==0.2.2"]],
     "nanotron": [["torch"], ["nanotron==0.4"]],
     "accelerate": [["torch"], ["accelerate==1.15.0", "transformers"]],
     "deepspeed": [["torch"], ["deepspeed==0.19.8", "--no-build-isolation"]],
+    "schedule-csv": [["torch"]],
 }
 
 
 class Missing(Exception):
     """Why nothing can be checked here."""
+
+
+class Environment:
+    """A virtual environment's Python, and what a framework's process needs beside it."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.python = directory / "bin/python"
+
+    def variables(self, framework):
+        """Returns the variables of a process that imports the framework."""
+        result = {"PYTHONWARNINGS": "ignore"}
+        if framework == "torchtitan-toml":
+            result["PYTHONPATH"] = str(self.directory / OLD_TORCHTITAN)
+        return result
 
 
 def find_python():
@@ -38,12 +58,14 @@ def find_python():
 
 
 def make_environment(root, given, frameworks, tell):
-    """Returns the Python of an environment that has the packages of all `frameworks`."""
+    """Returns an environment that has the packages of all `frameworks`."""
     if given:
-        python = given.resolve() / "bin/python"
-        if not python.exists():
-            raise Missing(f"no {python}")
-        return python
+        environment = Environment(given.resolve())
+        if not environment.python.exists():
+            raise Missing(f"no {environment.python}")
+        if "torchtitan-toml" in frameworks and not (environment.directory / OLD_TORCHTITAN).exists():
+            raise Missing(f"no {environment.directory / OLD_TORCHTITAN}")
+        return environment
     directory = root / "build/frameworks"
     python = directory / "bin/python"
     wanted = [packages for name in frameworks for packages in PACKAGES[name]]
@@ -59,9 +81,9 @@ def make_environment(root, given, frameworks, tell):
         tell(f"installs {line} below {directory}")
         status = subprocess.run(
             [directory / "bin/uv", "pip", "install", "--quiet", "--python", python, *packages],
-            check=False, env=os.environ | {"UV_LINK_MODE": "copy"}).returncode
+            check=False, cwd=directory, env=os.environ | {"UV_LINK_MODE": "copy"}).returncode
         if status != 0:
             raise Missing(f"cannot install {line}")
         installed.append(line)
         pathlib.Path(done).write_text("\n".join(installed) + "\n", encoding="utf-8")
-    return python
+    return Environment(directory)

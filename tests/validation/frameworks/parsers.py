@@ -1,10 +1,11 @@
 """Reads the exports of many plans with one framework's own parser, in a process of its own.
 
 usage: parsers.py FRAMEWORK DIRECTORY. Prints a line of JSON for each export: {"plan", "fault"}. The
-framework's file here, such as megatron.py, has check(directory), which raises what is wrong."""
+framework's file in readers/, such as megatron.py, has check(directory), which raises what is
+wrong."""
 
 import contextlib
-import importlib.util
+import importlib
 import json
 import logging
 import os
@@ -13,29 +14,17 @@ import sys
 import traceback
 import warnings
 
-HERE = pathlib.Path(__file__).resolve().parent
-
-
-def load(framework):
-    """Imports the framework's file here, which has the name of a package that it imports."""
-    sys.path[:] = [path for path in sys.path if pathlib.Path(path).resolve() != HERE]
-    path = HERE / (framework.replace("-", "_") + ".py")
-    spec = importlib.util.spec_from_file_location("exported_" + path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
 
 def main(framework, directory):
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
-    check = load(framework).check
+    module = importlib.import_module("readers." + framework.replace("-", "_"))
     for path in sorted(pathlib.Path(directory).resolve().glob(f"*/exports/{framework}")):
         fault = ""
         with open(os.devnull, "w", encoding="utf-8") as nowhere, \
                 contextlib.redirect_stdout(nowhere):
             try:
-                check(path)
+                module.check(path)
             except (Exception, SystemExit) as error:  # whatever a parser refuses with
                 place = traceback.extract_tb(error.__traceback__)[-1]
                 fault = f"{type(error).__name__}: {error} ({place.name}:{place.lineno})"

@@ -1,35 +1,17 @@
-"""Random plans of ptdp-plan, exported to everything that takes them."""
+"""Random plans of ptdp-plan, drawn for one framework and exported to it."""
 
+import collections
 import json
+import pathlib
 import random
 import re
 import shutil
 import subprocess
 
-MODELS = ["gpt-tiny", "gpt2-355m", "1.7B", "7.5B", "18B", "39B", "145B", "1T", "gpt3-175b", "llama-2-7b",
-          "llama-3-8b", "llama-3-70b", "llama-3.1-405b", "mistral-7b", "nemotron-4-15b", "qwen3-8b",
-          "qwen2.5-7b", "mixtral-8x7b", "mixtral-8x22b", "qwen3-30b-a3b", "qwen3-235b-a22b",
-          "deepseek-v3", "kimi-k2"]
-CLUSTERS = ["selene-a100", "dgx-h100", "hgx-h200", "dgx-b200", "dgx-gb200"]
-STACKS = ["megatron-lm-2021", "megatron-lm-2023", "megatron-core-2024", "megatron-core-2025",
-          "megatron-core-2025-no-overlap", "megatron-bridge-2025",
-          "megatron-bridge-2026-cuda-graphs", "nemo-2024", "nemo-mlperf-v4.1", "megascale-2024",
-          "meta-llama3", "torchtitan-2024", "nanotron-2025", "zero-bubble-2023"]
-GPUS = [8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 3072]
-# Flags, each with its values and how often it is drawn [%].
-PINS = [("--tp", [1, 2, 4, 8], 55), ("--pp", [1, 2, 4, 6, 8, 16], 60), ("--vpp", [1, 2, 3, 4], 35),
-        ("--cp", [2, 4], 25), ("--ep", [2, 4, 8], 40), ("--etp", [1, 2, 4], 25),
-        ("--zero-stage", [0, 1, 2, 3], 50), ("--dp-replicate", [2, 4], 12),
-        ("--micro-batch-size", [1, 2, 4], 30),
-        ("--schedule", ["1f1b", "interleaved", "gpipe", "zb-h1"], 25),
-        ("--recompute", ["none", "selective", "full"], 40),
-        ("--rank-order", ["tp-cp-ep-pp-dp", "tp-cp-ep-dp-pp"], 30),
-        ("--offload", ["optimizer", "activations", "optimizer+activations"], 12),
-        ("--sequence-parallel", ["on", "off"], 20),
-        ("--precision", ["bf16", "fp16", "fp32", "fp8", "fp8-delayed", "fp8-current", "fp8-block",
-                         "fp8-mx"], 25),
-        ("--overlap", ["none", "all", "messages", "reductions,gathers", "tensor"], 25),
-        ("--global-batch-size", [48, 64, 96, 256, 1024], 40)]
+from recipes import CLUSTERS, EXPERT_FLAGS, EXPERT_MODELS, NOT_GIVEN, PINS, RECIPES, write_stacks
+
+RELAXED = 0.3  # how often one demand of a recipe is dropped, so that refusals occur
+MOST_REFUSED = 40  # refused plans in a row after which a recipe is taken to be wrong
 
 
 class NoProgram(Exception):
@@ -37,67 +19,115 @@ class NoProgram(Exception):
 
 
 class Lottery:
-    """Draws questions until ptdp-plan has a plan for one."""
+    """Draws questions until ptdp-plan has a plan that the framework can run."""
 
-    def __init__(self, root, build, seed):
-        self.chance = random.Random(seed)
+    def __init__(self, root, build, seed, framework, directory):
+        self.chance = random.Random(f"{framework} {seed}")
+        self.framework = framework
+        self.recipe = RECIPES[framework]
         self.program = build / "tools/ptdp-plan"
-        self.profiles = root / "profiles"
+        self.directory = directory
         self.num_asked = 0
+        self.num_refused = 0
+        self.refusals = collections.Counter()
         if not self.program.exists():
             raise NoProgram(f"no {self.program}: cmake --build --preset release")
         told = subprocess.run([self.program, "--help"], capture_output=True, text=True, check=False)
         self.flags = set(re.findall(r"--[a-z0-9-]+", told.stdout))
+        self.stacks = write_stacks(root / "profiles", directory / "stacks")
+        self._write_parameters()
 
-    def write_parameters(self, directory):
+    def _write_parameters(self):
         """Writes parameters.json: how many each shipped model has, by its name."""
-        directory.mkdir(parents=True, exist_ok=True)
         told = subprocess.run([self.program, "list", "models", "--format", "json"],
                               capture_output=True, text=True, check=True)
         counts = {model["name"]: model["parameters"] for model in json.loads(told.stdout)["models"]}
-        (directory / "parameters.json").write_text(json.dumps(counts), encoding="utf-8")
+        (self.directory / "parameters.json").write_text(json.dumps(counts), encoding="utf-8")
+
+    def _pins(self):
+        """Returns flags with values: what the recipe demands, one demand perhaps dropped."""
+        demands = dict(self.recipe.demands)
+        if demands and self.chance.random() < RELAXED:
+            del demands[self.chance.choice(sorted(demands))]
+        pins = {}
+        for flag, values, percent in PINS:
+            if flag in demands:
+                pins[flag] = self.chance.choice(demands[flag])
+            elif self.chance.random() * 100 < percent:
+                pins[flag] = self.chance.choice(values)
+        return {flag: str(value) for flag, value in pins.items()
+                if flag in self.flags and value is not NOT_GIVEN}
 
     def question(self):
-        words = ["--model", self.chance.choice(MODELS), "--cluster", self.chance.choice(CLUSTERS),
-                 "--stack", self.chance.choice(STACKS), "--gpus", str(self.chance.choice(GPUS))]
-        for flag, values, percent in PINS:
-            if flag in self.flags and self.chance.random() * 100 < percent:
-                words += [flag, str(self.chance.choice(values))]
-        if "--recompute full" in " ".join(words) and self.chance.random() < 0.3:
-            words += ["--recompute-method", self.chance.choice(["block", "uniform", "every"]),
-                      "--recompute-num-layers", str(self.chance.choice([1, 2, 3, 8]))]
-        if "--recompute selective" in " ".join(words) and self.chance.random() < 0.6:
-            modules = ["core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe",
-                       "shared_experts"]
-            drawn = self.chance.sample(modules, self.chance.choice([1, 2, 3]))
-            words += ["--recompute-modules", "+".join(drawn)]
-        return words
+        pins = self._pins()
+        model = self.chance.choice(self.recipe.models)
+        if model not in EXPERT_MODELS:
+            pins = {flag: value for flag, value in pins.items() if flag not in EXPERT_FLAGS}
+        recompute = pins.get("--recompute")
+        if recompute == "full" and self.chance.random() < 0.3:
+            pins["--recompute-method"] = self.chance.choice(self.recipe.methods)
+            pins["--recompute-num-layers"] = str(self.chance.choice([1, 2, 3, 8]))
+        if recompute == "selective" and (len(self.recipe.modules) == 1 or
+                                         self.chance.random() < 0.6):
+            most = min(3, len(self.recipe.modules))
+            drawn = self.chance.sample(self.recipe.modules, self.chance.randint(1, most))
+            pins["--recompute-modules"] = "+".join(drawn)
+        stack = self.chance.choice(self.recipe.stacks)
+        words = ["--model", model,
+                 "--cluster", self.chance.choice(CLUSTERS),
+                 "--stack", str(self.stacks.get(stack, stack)),
+                 "--gpus", str(self.chance.choice(self.recipe.gpus))]
+        return words + [word for pin in pins.items() for word in pin]
 
-    def draw(self, directory):
-        """Writes plan.json, question.txt and an export per exporter; returns what was refused."""
-        directory.mkdir(parents=True, exist_ok=True)
-        plan = directory / "plan.json"
+    def _ask(self, plan):
+        """Draws until there is a plan; returns the question that it answers."""
+        plan.unlink(missing_ok=True)
         while True:
             words = self.question()
             self.num_asked += 1
             done = subprocess.run(
                 [self.program, *words, "--time-limit", "2", "--threads", "1", "-o", plan],
                 capture_output=True, text=True, check=False)
-            if done.returncode not in (0, 2, 3, 4):
+            if done.returncode not in (0, 2, 3):
                 raise NoProgram(f"{' '.join(words)}: status {done.returncode}: {done.stderr}")
             if plan.exists():
-                break
-        (directory / "question.txt").write_text(" ".join(words) + "\n", encoding="utf-8")
-        return self.export(plan, directory)
+                return words
 
-    def export(self, plan, directory):
-        exports = directory / "exports"
-        shutil.rmtree(exports, ignore_errors=True)
-        done = subprocess.run([self.program, "export", plan, "--to", "all", "-o", exports],
-                              capture_output=True, text=True, check=False)
-        if done.returncode not in (0, 2):
-            raise NoProgram(f"export {plan}: status {done.returncode}: {done.stderr}")
-        found = re.findall(r"^--to (\S+): the plan has (.*)$", done.stdout, re.MULTILINE)
-        # The value differs from plan to plan: a kind of refusal is its exporter and its field.
-        return [f"{name}: {part.split(' ')[0]}"
-                for name, text in found for part in text.split("; ")]
+    def draw(self, number):
+        """Writes plan.json, question.txt and an export below `number`; counts what is refused."""
+        drawn = self.directory / f"{number:04}"
+        drawn.mkdir(parents=True, exist_ok=True)
+        for _ in range(MOST_REFUSED):
+            words = self._ask(drawn / "plan.json")
+            (drawn / "question.txt").write_text(" ".join(words) + "\n", encoding="utf-8")
+            shutil.rmtree(drawn / "exports", ignore_errors=True)
+            refusal = self._export(drawn, self.framework)
+            if refusal is None:
+                if self.framework == "megatron":  # its groups are compared with ours
+                    self._export(drawn, "rank-map")
+                return
+            self._keep_refused(drawn, refusal)
+        raise NoProgram(f"{self.framework}: {MOST_REFUSED} plans in a row refused: {refusal}")
+
+    def _export(self, drawn, name):
+        """Exports a plan; returns what is refused of it, or None."""
+        words = [self.program, "export", drawn / "plan.json", "--to", name, "-o",
+                 drawn / "exports" / name]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return None
+        found = re.search(rf"--to {name}: the plan has (.*)$", done.stderr, re.MULTILINE)
+        if done.returncode != 2 or not found:
+            raise NoProgram(f"{' '.join(map(str, words))}: status {done.returncode}: {done.stderr}")
+        return found[1]
+
+    def _keep_refused(self, drawn, refusal):
+        """Counts a refused plan by its fields, and leaves it below refused/."""
+        # Values differ from plan to plan: a kind of refusal is its field.
+        self.refusals.update({part.split(" ")[0] for part in refusal.split("; ")})
+        kept = self.directory / "refused" / f"{self.num_refused:04}"
+        self.num_refused += 1
+        kept.mkdir(parents=True, exist_ok=True)
+        for name in ("plan.json", "question.txt"):
+            pathlib.Path(drawn / name).replace(kept / name)
+        (kept / "refusal.txt").write_text(refusal + "\n", encoding="utf-8")

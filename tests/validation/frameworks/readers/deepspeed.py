@@ -5,8 +5,8 @@ import json
 import pathlib
 from unittest import mock
 
-FLAGS = pathlib.Path(__file__).parents[2] / "golden" / "frameworks" / "megatron_deepspeed_4efb479d.txt"
-KEYS = pathlib.Path(__file__).parents[2] / "golden" / "frameworks" / "deepspeed_0.19.8.txt"
+FLAGS = pathlib.Path(__file__).parents[3] / "golden" / "frameworks" / "megatron_deepspeed_4efb479d.txt"
+KEYS = pathlib.Path(__file__).parents[3] / "golden" / "frameworks" / "deepspeed_0.19.8.txt"
 
 
 class _Groups:
