@@ -45,41 +45,4 @@ class ArgumentList {
 /// arguments. Source: as megatron_model_arguments().
 [[nodiscard]] std::vector<MegatronArgument> megatron_plan_arguments(const Plan& plan);
 
-/// Returns Megatron-Core's name of the plan's attention kernel: "unfused", "fused" for cuDNN,
-/// "flash", or "auto" for latent attention, whose heads of two widths not every kernel takes.
-[[nodiscard]] std::string megatron_attention_backend(const Plan& plan);
-/// Returns whether messages between pipeline ranks run beside compute in Megatron-Core. It does so
-/// in interleaved schedules only, and over two ranks always: two messages are under way there.
-[[nodiscard]] bool megatron_overlaps_messages(const Plan& plan);
-/// Returns environment variables of every process, with their values. NVTE_FLASH_ATTN and its like
-/// are not among them: Megatron-Core sets them by its attention backend, and refuses others.
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> megatron_environment(
-    const Plan& plan);
-
-/// Returns sentences that say what Megatron-Core does differently from what the plan costs.
-[[nodiscard]] std::vector<std::string> megatron_differences(const Plan& plan);
-
-/// Returns what of the plan's model no Megatron flag expresses.
-[[nodiscard]] std::vector<ExportRefusal> megatron_model_refusals(const Plan& plan);
-/// Returns what of the plan's configuration Megatron-Core cannot run. It includes what its parser
-/// accepts although training fails or differs: more recomputed layers than a chunk has, groups of
-/// microbatches that interleaving refuses (schedules.py), experts that do not divide the ranks,
-/// experts and tensor parallelism without sequence parallelism (moe_layer.py).
-[[nodiscard]] std::vector<ExportRefusal> megatron_plan_refusals(const Plan& plan);
-
-/// Returns a pipeline layout string, such as "Et*7|(t*9|)*2t*7L": E is the embedding, t a layer, m
-/// a module that predicts more tokens, L the loss, and | ends a virtual stage.
-[[nodiscard]] std::string megatron_layout(const Plan& plan);
-/// Returns whether stages differ in their layers, so that only a layout string says them.
-[[nodiscard]] bool needs_megatron_layout(const Plan& plan);
-
-/// Returns whether gradients are held and reduced in 2 bytes, as --grad-reduce-in-bf16 does.
-[[nodiscard]] bool has_bf16_gradients(const StackSpec& stack);
-/// Returns whether weights of 8-bit layers are gathered from ZeRO's shards into their 8-bit place.
-/// MX weights are gathered in 16 bits, into the buffer of gradients, and held in 8.
-[[nodiscard]] bool gathers_fp8_weights(const Plan& plan);
-
-/// Returns a list per layer as Python that Megatron-LM evaluates: "([0]*3+[1]*58)".
-[[nodiscard]] std::string python_list(const std::vector<int>& values);
-
 }  // namespace ptdp

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "planner/export/launch_script.h"
-#include "planner/export/megatron/megatron_arguments.h"
 #include "planner/export/megatron/megatron_bridge_config.h"
+#include "planner/export/megatron/megatron_refusals.h"
 
 namespace ptdp {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "planner/export/megatron/megatron_arguments.h"
+#include "planner/export/megatron/megatron_layout.h"
 #include "tests/planner/export/exports.h"
 #include "tests/support/scenarios.h"
 

@@ -1,0 +1,49 @@
+#include "planner/export/megatron/megatron_choices.h"
+
+#include "planner/export/exporter.h"
+
+namespace ptdp {
+
+std::string megatron_attention_backend(const Plan& plan) {
+  const StackSpec& stack = plan.scenario.stack;
+  if (stack.attention == "unfused") {
+    return "unfused";
+  }
+  const bool has_flash =
+      !has_latent_attention(plan.scenario.job.model) &&
+      (stack.precision == Precision::kBf16 || stack.precision == Precision::kFp16);
+  return !has_flash ? "auto" : stack.attention == "cudnn" ? "fused" : "flash";
+}
+
+bool megatron_overlaps_messages(const Plan& plan) {
+  return plan.config.vpp > 1 && (plan.config.pp == 2 || plan.scenario.stack.pipeline_overlap >=
+                                                            PipelineOverlap::kInterleaved);
+}
+
+std::vector<std::pair<std::string, std::string>> megatron_environment(const Plan& plan) {
+  std::vector<std::pair<std::string, std::string>> variables = {
+      {"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}};
+  const ParallelConfig& config = plan.config;
+  if (config.zero_stage > 1) {
+    // Megatron-FSDP's collectives and products are launched side by side: 1 is refused.
+    variables.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "8");
+  } else if (has_blackwell(plan)) {
+    variables.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+  } else if (config.tp > 1 || config.cp > 1) {
+    variables.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  }
+  return variables;
+}
+
+bool has_bf16_gradients(const StackSpec& stack) {
+  return stack.gradient_bytes == 2.0 && stack.reduced_gradient_bytes == 2.0;
+}
+
+bool gathers_fp8_weights(const Plan& plan) {
+  const Fp8Recipe* recipe = fp8_recipe(plan.scenario.stack);
+  return recipe != nullptr && plan.config.zero_stage > 0 &&
+         (recipe->gathers_weights ||
+          (recipe->scaling == Fp8Scaling::kMx && recipe->has_only_fp8_weights));
+}
+
+}  // namespace ptdp
