@@ -1,6 +1,8 @@
 // nanotron 0.4: config.yaml, and a script that starts its trainer.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cost_model/inputs/config_fields.h"
 #include "planner/export/exporter.h"
 #include "planner/export/launch_script.h"
@@ -42,12 +44,12 @@ std::vector<ExportRefusal> nanotron_refusals(const Plan& plan) {
   refusals.add_if(model.num_query_groups % config.tp != 0, "tp", config.tp,
                   fmt::format("a divisor of the {} key-value heads", model.num_query_groups));
   refusals.add(model_refusals(plan, {}));
-  if (refusals.is_empty()) {
-    const std::vector<int> balance = nanotron_layers(plan);
-    refusals.add_if(plan.schedule.layers_per_stage != balance, "layers_per_stage",
-                    spelled(plan.schedule.layers_per_stage),
-                    fmt::format("{}, nanotron's own balance", spelled(balance)));
-  }
+  // Ranks without layers are possible at the ends, which have the embedding and the logits.
+  const std::vector<int>& layers = plan.schedule.layers_per_stage;
+  refusals.add_if(
+      layers.size() > 2 && std::find(layers.begin() + 1, layers.end() - 1, 0) != layers.end() - 1,
+      "layers_per_stage", spelled(layers),
+      "at least a layer for each rank between the first and the last");
   return refusals.take();
 }
 
@@ -60,8 +62,10 @@ Export nanotron_export(const Plan& plan) {
       .variables = {{"CONFIG", "config.yaml", "set data.dataset there"}},
       .environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}},
       .lines = {"run_train.py", "--config-file \"$CONFIG\""}};
+  const std::vector<int>& layers = plan.schedule.layers_per_stage;
   Export result;
   result.files = {{"config.yaml", nanotron_yaml(plan)},
+                  {"layers_per_stage.json", fmt::format("[{}]\n", fmt::join(layers, ", "))},
                   {"run_train.py", std::string(kNanotronTrain)},
                   {"launch.sh", launch_script(plan, script)}};
   result.expressed = {
@@ -72,7 +76,7 @@ Export nanotron_export(const Plan& plan) {
       {"microbatch and batch",
        "tokens.micro_batch_size, tokens.batch_accumulation_per_replica, parallelism.dp"},
       {"ZeRO", "optimizer.zero_stage"},
-      {"layers per stage", "nanotron's own balance, which is the plan's"},
+      {"layers per stage", "layers_per_stage.json, which run_train.py has nanotron cut by"},
       {"model", "model.model_config"}};
   result.differences = uncovered_parts(plan);
   if (config.dp > 1 && overlaps_reduction(stack, config.pp) && config.zero_stage > 0) {
@@ -84,6 +88,12 @@ Export nanotron_export(const Plan& plan) {
     result.differences.emplace_back(
         "The plan reduces gradients after the last backward pass; nanotron does it behind that "
         "pass.");
+  }
+  if (const std::vector<int> balance = nanotron_layers(plan); layers != balance) {
+    result.differences.push_back(
+        fmt::format("A program of your own, without what run_train.py does about layers, has "
+                    "nanotron's balance: {} layers per stage.",
+                    spelled(balance)));
   }
   result.differences.emplace_back(
       "The base of rotary positions is 10000: nanotron 0.4 has no key.");

@@ -8,7 +8,7 @@
 
 namespace ptdp {
 
-/// Returns the layers that nanotron puts on each pipeline rank: it goes on to the next rank when
+/// Returns the layers that nanotron, left alone, puts on each pipeline rank. It goes on to the next rank when
 /// the products so far exceed the rank's share. Source: nanotron 0.4, models/base.py build_model()
 /// and models/llama.py get_block_compute_costs().
 [[nodiscard]] std::vector<int> nanotron_layers(const Plan& plan);

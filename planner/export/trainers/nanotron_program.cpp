@@ -4,10 +4,13 @@
 namespace ptdp {
 
 const std::string_view kNanotronTrain =
-    R"python("""Trains nanotron 0.4 as config.yaml says, on made-up tokens."""
+    R"python("""Trains nanotron 0.4 as config.yaml says, on made-up tokens, with the plan's layers per stage."""
 
 import argparse
+import itertools
+import json
 import logging as standard_logging
+import os
 import sys
 import types
 
@@ -26,15 +29,38 @@ class Later(types.ModuleType):
         return lambda *args, **kwargs: getattr(sys.modules["nanotron.logging"], name)(*args, **kwargs)
 
 
+class PlannedCosts:
+    """Stands for the costs of the model's parts: a rank ends with the part by which the costs so far
+    exceed its share. nanotron asks once for each part: embedding, layers, norm, logits, loss."""
+
+    def __init__(self, layers):
+        ends = list(itertools.accumulate(layers))[:-1]
+        costs = [0.0] * (1 + sum(layers)) + [0.5 if ends else 1.0]
+        for end in ends:  # a share is 1, and these sums are 1.5, 2.5 ...
+            costs[end] = 1.5 if end == ends[0] else 1.0
+        self.costs = iter(costs)
+
+    def __contains__(self, part):
+        return True
+
+    def __getitem__(self, part):
+        return next(self.costs, 0.0)
+
+
 sys.modules["nanotron.logging"] = Later("nanotron.logging")
 import nanotron.config  # noqa: E402
 
 del sys.modules["nanotron.logging"]
 import nanotron.logging  # noqa: E402
 from nanotron.dataloader import dummy_infinite_data_generator  # noqa: E402
+from nanotron.models.llama import LlamaForTraining  # noqa: E402
 from nanotron.trainer import DistributedTrainer  # noqa: E402
 
 if __name__ == "__main__":
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "layers_per_stage.json")) as file:
+        layers = json.load(file)
+    LlamaForTraining.get_block_compute_costs = lambda model: PlannedCosts(layers)
     parser = argparse.ArgumentParser()
     parser.add_argument("--config-file", required=True)
     trainer = DistributedTrainer(parser.parse_args().config_file)

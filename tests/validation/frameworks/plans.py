@@ -12,6 +12,9 @@ from recipes import CLUSTERS, EXPERT_FLAGS, EXPERT_MODELS, NOT_GIVEN, PINS, RECI
 
 RELAXED = 0.3  # how often one demand of a recipe is dropped, so that refusals occur
 MOST_REFUSED = 40  # refused plans in a row after which a recipe is taken to be wrong
+# What readers compare with what a framework makes of its export: groups, orders.
+BESIDE = {"megatron": ["rank-map"], "torchtitan": ["schedule-csv"],
+          "torchtitan-toml": ["schedule-csv"]}
 
 
 class NoProgram(Exception):
@@ -88,7 +91,8 @@ class Lottery:
             done = subprocess.run(
                 [self.program, *words, "--time-limit", "2", "--threads", "1", "-o", plan],
                 capture_output=True, text=True, check=False)
-            if done.returncode not in (0, 2, 3):
+            is_stack_wrong = str(self.directory / "stacks") in done.stderr and done.returncode == 2
+            if done.returncode not in (0, 2, 3) or is_stack_wrong:
                 raise NoProgram(f"{' '.join(words)}: status {done.returncode}: {done.stderr}")
             if plan.exists():
                 return words
@@ -103,8 +107,8 @@ class Lottery:
             shutil.rmtree(drawn / "exports", ignore_errors=True)
             refusal = self._export(drawn, self.framework)
             if refusal is None:
-                if self.framework == "megatron":  # its groups are compared with ours
-                    self._export(drawn, "rank-map")
+                for name in BESIDE.get(self.framework, []):
+                    self._export(drawn, name)
                 return
             self._keep_refused(drawn, refusal)
         raise NoProgram(f"{self.framework}: {MOST_REFUSED} plans in a row refused: {refusal}")

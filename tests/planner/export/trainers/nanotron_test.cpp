@@ -6,9 +6,11 @@
 namespace ptdp {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 /// A configuration that nanotron runs.
 constexpr ParallelConfig kNanotronRuns = {
@@ -102,12 +104,33 @@ TEST(NanotronExport, HasKeysOfTheFrameworkAlone) {
 
 // 4·4096² + 3·4096·14336 a layer, 128256·4096 for logits: 2.16 layers. A share is 8.54 layers, and
 // the layer that exceeds it still belongs to the rank.
-TEST(NanotronExport, TakesThePartitionThatNanotronMakes) {
+TEST(NanotronExport, SaysThePartitionThatNanotronMakesAlone) {
   ParallelConfig config = kNanotronRuns;
   config.pp = 4;
-  EXPECT_THAT(nanotron_refuses(config), ElementsAre("layers_per_stage"));
+  const auto differences = [&] {
+    return nanotron_export(llama_plan("nanotron-2025", config)).differences;
+  };
+  EXPECT_THAT(differences(), Contains(HasSubstr("2x9,8,6 layers per stage")));
   config.layers_per_stage = {9, 9, 8, 6};
-  EXPECT_THAT(nanotron_refuses(config), IsEmpty());
+  EXPECT_THAT(differences(), Not(Contains(HasSubstr("layers per stage"))));
+}
+
+TEST(NanotronExport, WritesLayersPerStage) {
+  ParallelConfig config = kNanotronRuns;
+  config.pp = 4;
+  config.layers_per_stage = {0, 12, 20, 0};
+  const Plan plan = llama_plan("nanotron-2025", config);
+  ASSERT_THAT(nanotron_refusals(plan), IsEmpty());
+  const Export exported = nanotron_export(plan);
+  EXPECT_EQ(content_of(exported, "layers_per_stage.json"), "[0, 12, 20, 0]\n");
+  EXPECT_THAT(content_of(exported, "run_train.py"), HasSubstr("layers_per_stage.json"));
+}
+
+TEST(NanotronExport, RefusesAnEmptyRankInTheMiddle) {
+  ParallelConfig config = kNanotronRuns;
+  config.pp = 4;
+  config.layers_per_stage = {12, 0, 10, 10};
+  EXPECT_THAT(nanotron_refuses(config), ElementsAre("layers_per_stage"));
 }
 
 TEST(NanotronExport, RefusesWhatNanotronDoesNotRun) {

@@ -4,6 +4,7 @@ alone passes orders that deadlock across ranks."""
 import csv
 import json
 import pathlib
+from unittest import mock
 
 
 def _actions(file):
@@ -36,6 +37,29 @@ def check_schedule(file):
     with_messages = schedules._add_send_recv(actions, ranks.__getitem__, stages)
     schedules._simulate_comms_compute(_single(with_messages), ranks.__getitem__, stages)
     return num_ranks, stages, microbatches
+
+
+def check_same_orders(name, num_ranks, stages_per_rank, file):
+    """Raises where torch's schedule of a name refuses these numbers, or has other orders than the
+    file. Schedules of one stage per rank write no orders down: these are only constructed."""
+    from torch.distributed.pipelining import schedules
+
+    expected = _single(_actions(file))
+    microbatches = 1 + max(action.microbatch_index for action in expected[0])
+    schedule_class = schedules.get_schedule_class(name)
+    stages = [mock.MagicMock(group_size=num_ranks, group_rank=0, stage_index=index * num_ranks,
+                             num_stages=num_ranks * stages_per_rank)
+              for index in range(stages_per_rank)]
+    if issubclass(schedule_class, schedules.PipelineScheduleSingle):
+        schedule_class(stages[0], microbatches)
+        return
+    with mock.patch.object(schedule_class, "_prepare_schedule_with_comms"):
+        schedule = schedule_class(stages, microbatches)
+    found = _single(schedule.pipeline_order)
+    for rank, order in expected.items():
+        if found[rank] != order:
+            raise ValueError(f"{name}, rank {rank}: torch runs {' '.join(map(str, found[rank]))}, "
+                             f"the plan {' '.join(map(str, order))}")
 
 
 def check(directory):

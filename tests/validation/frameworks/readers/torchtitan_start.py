@@ -5,7 +5,7 @@ import os
 import re
 import sys
 
-from readers.schedule_csv import check_schedule
+from readers.schedule_csv import check_same_orders, check_schedule
 
 
 def world_size(script):
@@ -55,6 +55,10 @@ def check_stages(parallelism, num_layers, pipeline):
         raise ValueError(f"{parallelism.pipeline_parallel_schedule} with {len(stages)} stages")
     if parallelism.pipeline_parallel_schedule_csv:
         check_schedule(parallelism.pipeline_parallel_schedule_csv)
+    else:
+        degree = parallelism.pipeline_parallel_degree
+        check_same_orders(parallelism.pipeline_parallel_schedule, degree, len(stages) // degree,
+                          "../schedule-csv/schedule.csv")
 
 
 def check_batch(training, parallelism):
