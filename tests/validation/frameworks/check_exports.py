@@ -12,7 +12,8 @@ import tempfile
 import time
 
 from environment import PACKAGES, Missing, make_environment
-from plans import Lottery, NoProgram
+from plans import BESIDE, Lottery, NoProgram
+from refusals import compare, write_refused
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DONE, BAD_USAGE, FAULTS = 0, 2, 6
@@ -61,21 +62,36 @@ def draw(arguments, framework, directory):
         tell(f"{framework}: {field} refused in {count} plans")
 
 
-def check(framework, environment, directory):
-    """Starts the framework's parser on every export; returns the number of faults."""
-    start = time.monotonic()
+def read(framework, environment, directory):
+    """Starts the framework's parser on every export; returns its results and exit status."""
     done = subprocess.run([environment.python, "-B", HERE / "parsers.py", framework, directory],
                           stdout=subprocess.PIPE, text=True, check=False,
                           env=os.environ | environment.variables(framework))
-    results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"plan"')]
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"plan"')]
+    return [json.loads(line) for line in lines], done.returncode
+
+
+def check(framework, environment, directory):
+    """Has the framework read every export; returns the number of faults."""
+    start = time.monotonic()
+    results, status = read(framework, environment, directory)
     faults = [result for result in results if result["fault"]]
     tell(f"{framework}: {len(results) - len(faults)} of {len(results)} exports right "
          f"({time.monotonic() - start:.0f} s)")
-    if done.returncode != 0:
-        tell(f"{framework}: the process ended with status {done.returncode}")
+    if status != 0:
+        tell(f"{framework}: the process ended with status {status}")
     for fault in faults:
         tell(f"{framework}: {fault['plan']}: {fault['fault']}")
-    return len(faults) + (done.returncode != 0) + (not results)
+    return len(faults) + (status != 0) + (not results)
+
+
+def check_refusals(build, framework, environment, directory):
+    """Has the framework read what we refuse, and tells which refusals it shares. That it accepts
+    one is no fault: parsers accept much that training fails of, or does otherwise."""
+    if write_refused(build, framework, BESIDE.get(framework, []), directory) > 0:
+        results, _ = read(framework, environment, directory / "refused")
+        for sentence in compare(results, directory):
+            tell(f"{framework}: {sentence}")
 
 
 def main(words):
@@ -87,11 +103,13 @@ def main(words):
         tell(f"skipped: {reason}")
         return DONE
     directory = arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="check-exports-"))
+    build = arguments.build.resolve()
     faults = 0
     try:
         for framework in chosen:
             draw(arguments, framework, directory / framework)
             faults += check(framework, environment, directory / framework)
+            check_refusals(build, framework, environment, directory / framework)
         return FAULTS if faults else DONE
     except NoProgram as missing:
         tell(str(missing))

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 
 from recipes import CLUSTERS, EXPERT_FLAGS, EXPERT_MODELS, NOT_GIVEN, PINS, RECIPES, write_stacks
+from refusals import fields_of
 
 RELAXED = 0.3  # how often one demand of a recipe is dropped, so that refusals occur
 MOST_REFUSED = 40  # refused plans in a row after which a recipe is taken to be wrong
@@ -92,7 +93,7 @@ class Lottery:
                 [self.program, *words, "--time-limit", "2", "--threads", "1", "-o", plan],
                 capture_output=True, text=True, check=False)
             is_stack_wrong = str(self.directory / "stacks") in done.stderr and done.returncode == 2
-            if done.returncode not in (0, 2, 3) or is_stack_wrong:
+            if done.returncode not in (0, 2, 3, 4) or is_stack_wrong:
                 raise NoProgram(f"{' '.join(words)}: status {done.returncode}: {done.stderr}")
             if plan.exists():
                 return words
@@ -127,8 +128,7 @@ class Lottery:
 
     def _keep_refused(self, drawn, refusal):
         """Counts a refused plan by its fields, and leaves it below refused/."""
-        # Values differ from plan to plan: a kind of refusal is its field.
-        self.refusals.update({part.split(" ")[0] for part in refusal.split("; ")})
+        self.refusals.update(fields_of(refusal))
         kept = self.directory / "refused" / f"{self.num_refused:04}"
         self.num_refused += 1
         kept.mkdir(parents=True, exist_ok=True)

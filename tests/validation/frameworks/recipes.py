@@ -33,13 +33,19 @@ MODULES = ["core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "sh
 MEGATRON_STACKS = ["megatron-lm-2021", "megatron-lm-2023", "megatron-core-2024",
                    "megatron-core-2025", "megatron-core-2025-no-overlap", "megatron-bridge-2025",
                    "megatron-bridge-2026-cuda-graphs", "nemo-2024", "nemo-mlperf-v4.1",
-                   "megascale-2024", "meta-llama3", "zero-bubble-2023"]
+                   "megascale-2024", "meta-llama3", "zero-bubble-2023", "megatron-replicated",
+                   "megatron-gathers"]
 ALL_STACKS = [*MEGATRON_STACKS, "torchtitan-2024", "nanotron-2025"]
 SCHEDULES = ["1f1b", "interleaved", "gpipe", "looped-bfs", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min",
              "dualpipev", "zb-auto"]
 
 # Stacks that no profile describes, from one that does: name, base, what differs.
 STACKS = [
+    ("megatron-replicated", "megatron-core-2025",
+     {"context_parallel_kind": "all-to-all", "expert_dispatch": "all-gather",
+      "can_run": {"hybrid_sharding": True}}),
+    ("megatron-gathers", "megatron-bridge-2025",
+     {"context_parallel_kind": "all-gather", "expert_overlap": True}),
     ("torchtitan-gathers", "torchtitan-2024",
      {"context_parallel_kind": "all-gather", "can_run": {"expert_parallel": True,
                                                          "zero_stages": [0, 3]}}),
@@ -91,8 +97,8 @@ RECIPES = {
          "torchtitan-gathers-eager", "torchtitan-ring-experts"],
         _TORCHTITAN_DEMANDS, modules=["op"], methods=["every"]),
     "torchtitan-toml": Recipe(
-        ["llama-3-8b", "llama-3-70b", "llama-3.1-405b", "qwen3-8b", "qwen3-32b", "qwen3-30b-a3b",
-         "qwen3-235b-a22b"],
+        [*["llama-3-8b", "llama-3-70b", "llama-3.1-405b"] * 3, "qwen3-8b", "qwen3-32b",
+         "qwen3-30b-a3b", "qwen3-235b-a22b"],
         ["torchtitan-2024", "torchtitan-2024-eager", "torchtitan-gathers",
          "torchtitan-ring-experts"],
         _TORCHTITAN_DEMANDS | {"--precision": [NOT_GIVEN, "bf16", "fp32", "fp8-current"],
