@@ -289,13 +289,25 @@ class Profiler {
     if (is_cancelled()) {
       return;
     }
+    keep_tables(base, precision);
+    keep_busy_cores(base, busy, skews);
+  }
+
+  /// Adds the tables of a precision to the profile.
+  void keep_tables(const OperationTimes& base, Precision precision) {
     for (MeasuredOperation& table : measured_operations(base, precision)) {
       profile_.cluster.gpu.measured_operations.push_back(std::move(table));
     }
+  }
+
+  /// Adds how much longer operations take beside other ranks, by the number of busy cores.
+  void keep_busy_cores(const OperationTimes& base,
+                       const std::map<int, std::vector<OperationTimes>>& busy,
+                       const std::map<int, std::vector<double>>& skews) {
     for (const auto& [number, times] : busy) {
       BusyCores factors = factors_between(mean_of(times), base);
       factors.cores = number;
-      factors.skew = quiet_median(skews[number]);
+      factors.skew = quiet_median(skews.at(number));
       profile_.cluster.busy_cores.push_back(factors);
       tell(
           fmt::format("{} busy cores: products take {:.2f}, attention {:.2f}, the rest {:.2f}, the "

@@ -232,8 +232,10 @@ void list_other_keys(const FlagList& keys, ReadingNotes& reading) {
 }
 
 /// Sets the layers of each stage, which nanotron balances by itself.
-void balance_layers(const TransformerConfig& model, ParallelConfig& config) {
+void balance_layers(const TransformerConfig& model, ParallelConfig& config, ReadingNotes& reading) {
   if (config.pp > 1) {
+    reading.notes.emplace_back(
+        "layers per stage as nanotron balances them; a program may have it cut otherwise");
     const std::vector<int> layers = nanotron_layers(model, config.tp, config.pp);
     const bool is_even =
         std::ranges::all_of(layers, [&](int count) { return count == layers.front(); });
@@ -257,7 +259,7 @@ ImportedRun read_nanotron(const RunFile& file) {
   if (kind.empty() || kind == "is_llama_config" || kind == "is_qwen2_config") {
     run.model = resolved(nanotron_model(keys, place), place);
     run.seq_length = run.model->seq_length;
-    balance_layers(*run.model, run.config);
+    balance_layers(*run.model, run.config, run.reading);
   } else {
     run.missing = "a model like Llama or Qwen2 (" + shape_key(kind) + ")";
     run.seq_length = needed_count(keys, "tokens.sequence_length");
