@@ -1,5 +1,8 @@
 #include "planner/import/imported_run.h"
 
+#include "cost_model/error.h"
+#include "cost_model/text/plural.h"
+
 namespace ptdp {
 
 StackSpec with_changes(StackSpec stack, const StackChanges& changes) {
@@ -28,6 +31,23 @@ StackSpec with_changes(StackSpec stack, const StackChanges& changes) {
   stack.expert_dispatch = changes.dispatch.value_or(stack.expert_dispatch);
   stack.context_parallel_kind = changes.context.value_or(stack.context_parallel_kind);
   return stack;
+}
+
+void divide_gpus(std::int64_t gpus, const std::string& place, ImportedRun& run) {
+  ParallelConfig& config = run.config;
+  if (gpus == 0) {
+    throw Error(place + ": does not say how many GPUs there are; expected --gpus too");
+  }
+  run.gpus = gpus;
+  config.dp = 1;
+  const std::int64_t replica = config.world_size();
+  if (gpus % replica != 0) {
+    throw Error(place + ": " + plural(gpus, "GPU") + " are no multiple of tp*pp*cp, " +
+                std::to_string(replica) + "; --gpus gives another number");
+  }
+  config.dp = static_cast<int>(gpus / replica);
+  run.reading.notes.push_back("dp " + std::to_string(config.dp) + ": " + plural(gpus, "GPU") +
+                              " over tp*pp*cp, " + std::to_string(replica));
 }
 
 }  // namespace ptdp

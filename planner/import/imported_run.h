@@ -49,4 +49,8 @@ struct ImportedRun {
   ReadingNotes reading;
 };
 
+/// Sets the number of GPUs, and dp to what the run's other degrees leave; notes both. Throws Error,
+/// naming `place`, for 0 GPUs and for GPUs that the degrees do not divide.
+void divide_gpus(std::int64_t gpus, const std::string& place, ImportedRun& run);
+
 }  // namespace ptdp

@@ -207,6 +207,28 @@ std::int64_t setting(const NumbersByName& settings, std::string_view name) {
   return found == settings.end() || found->second > (std::int64_t{1} << 31) ? 0 : found->second;
 }
 
+/// Returns the variables that Slurm sets for a script, as its #SBATCH lines say.
+ShellVariables variables_of_slurm(std::string_view text) {
+  const NumbersByName batch = batch_settings(text);
+  ShellVariables variables;
+  const auto set = [&](std::int64_t value, std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      if (value > 0) {
+        variables.values[name] = {std::to_string(value)};
+      }
+    }
+  };
+  const std::int64_t nodes = setting(batch, "--nodes");
+  const std::int64_t tasks_per_node = setting(batch, "--ntasks-per-node");
+  const std::int64_t tasks = setting(batch, "--ntasks");
+  set(nodes, {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
+  set(setting(batch, "--gpus-per-node"), {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"});
+  set(tasks_per_node, {"SLURM_NTASKS_PER_NODE"});
+  set(tasks > 0 ? tasks : nodes * tasks_per_node, {"SLURM_NTASKS", "SLURM_NPROCS"});
+  set(setting(batch, "--cpus-per-task"), {"SLURM_CPUS_PER_TASK"});
+  return variables;
+}
+
 /// Returns the number of processes; 0 if neither launcher nor script says it.
 std::int64_t count_gpus(const std::vector<std::string>& launcher, std::string_view text,
                         const ShellVariables& variables) {
@@ -354,7 +376,8 @@ LaunchedProgram find_program(std::string_view text, const std::vector<std::strin
       return *program;
     }
   }
-  const ShellScript script = follow_script(text, place);
+  ShellLimits own_limits(place);
+  const ShellScript script = follow_script(text, own_limits, variables_of_slurm(text));
   if (auto program = finder.find(script)) {
     return *program;
   }

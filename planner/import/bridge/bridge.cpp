@@ -41,20 +41,8 @@ void refuse_adapters(const FlagList& paths, const BridgeFile& file) {
 /// Sets the number of GPUs, dp and the batch.
 void read_bridge_batch(const FlagList& paths, std::int64_t gpus, const std::string& place,
                        ImportedRun& run) {
+  divide_gpus(gpus, place, run);
   ParallelConfig& config = run.config;
-  if (gpus == 0) {
-    throw Error(place + ": does not say how many GPUs there are; expected --gpus too");
-  }
-  run.gpus = gpus;
-  config.dp = 1;
-  const std::int64_t replica = config.world_size();
-  if (gpus % replica != 0) {
-    throw Error(place + ": " + plural(gpus, "GPU") + " are no multiple of tp*pp*cp, " +
-                std::to_string(replica) + "; --gpus gives another number");
-  }
-  config.dp = static_cast<int>(gpus / replica);
-  run.reading.notes.push_back("dp " + std::to_string(config.dp) + ": " + plural(gpus, "GPU") +
-                              " over tp*pp*cp, " + std::to_string(replica));
   const auto size = paths.count("train.micro_batch_size");
   const auto batch = paths.count("train.global_batch_size");
   if (!size || !batch) {

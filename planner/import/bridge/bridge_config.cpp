@@ -65,26 +65,12 @@ void read_bridge_degrees(const FlagList& paths, const TransformerConfig& model, 
 
 void read_bridge_recomputation(const FlagList& paths, const TransformerConfig& model,
                                ParallelConfig& config) {
-  constexpr const char* granularity = "model.recompute_granularity";
-  const std::string kind = paths.text(granularity).value_or("none");
-  const auto modules = paths.values("model.recompute_modules");
-  const std::string method = paths.text("model.recompute_method").value_or("uniform");
-  const int layers = paths.count("model.recompute_num_layers").value_or(1);
-  if (kind == "selective") {
-    config.recompute = Recompute::kSelective;
-    std::string names;
-    for (const std::string& module : modules.value_or(std::vector<std::string>{"core_attn"})) {
-      names += (names.empty() ? "" : "+") + module;
-    }
-    config.recompute_modules = parse_recompute_modules(names, "model.recompute_modules");
-  } else if (kind == "full") {
-    config.recompute = Recompute::kFull;
-    if (!set_recomputed_layers(method, layers, model.num_layers, config)) {
-      paths.refuse("model.recompute_method", "expected block or uniform, got " + in_quotes(method));
-    }
-  } else if (kind != "none") {
-    paths.refuse(granularity, "expected selective or full, got " + in_quotes(kind));
-  }
+  const RecomputeFlags names = {.granularity = "model.recompute_granularity",
+                                .modules = "model.recompute_modules",
+                                .method = "model.recompute_method",
+                                .num_layers = "model.recompute_num_layers"};
+  recompute_as_said(paths, names, paths.text(names.granularity).value_or("none"), model.num_layers,
+                    config);
 }
 
 void read_bridge_sharding(const FlagList& paths, const BridgeFile& file, ImportedRun& run) {

@@ -79,24 +79,12 @@ void read_recomputation(const FlagList& flags, const TransformerConfig& model,
                                .value_or(is_old_full    ? "full"
                                          : is_selective ? "selective"
                                                         : "none");
-  const auto modules = flags.values("--recompute-modules");
-  const std::string method = flags.text("--recompute-method").value_or("uniform");
-  const int layers = flags.count("--recompute-num-layers").value_or(1);
-  if (kind == "selective") {
-    config.recompute = Recompute::kSelective;
-    std::string names;
-    for (const std::string& module : modules.value_or(std::vector<std::string>{"core_attn"})) {
-      names += (names.empty() ? "" : "+") + module;
-    }
-    config.recompute_modules = parse_recompute_modules(names, "--recompute-modules");
-  } else if (kind == "full") {
-    config.recompute = Recompute::kFull;
-    if (!set_recomputed_layers(method, layers, model.num_layers, config)) {
-      flags.refuse("--recompute-method", "expected block or uniform, got " + in_quotes(method));
-    }
-  } else if (kind != "none") {
-    flags.refuse("--recompute-granularity", "expected selective or full, got " + in_quotes(kind));
-  }
+  recompute_as_said(flags,
+                    {.granularity = "--recompute-granularity",
+                     .modules = "--recompute-modules",
+                     .method = "--recompute-method",
+                     .num_layers = "--recompute-num-layers"},
+                    kind, model.num_layers, config);
 }
 
 void read_sharding(const FlagList& flags, ImportedRun& run) {
@@ -189,20 +177,8 @@ std::string read_precision(const FlagList& flags) {
 /// Sets the number of GPUs, dp and the batch.
 void read_batch(const FlagList& flags, std::int64_t gpus, const std::string& place,
                 ImportedRun& run) {
+  divide_gpus(gpus, place, run);
   ParallelConfig& config = run.config;
-  if (gpus == 0) {
-    throw Error(place + ": does not say how many GPUs there are; expected --gpus too");
-  }
-  run.gpus = gpus;
-  config.dp = 1;
-  const std::int64_t replica = config.world_size();
-  if (gpus % replica != 0) {
-    throw Error(place + ": " + plural(gpus, "GPU") + " are no multiple of tp*pp*cp, " +
-                std::to_string(replica) + "; --gpus gives another number");
-  }
-  config.dp = static_cast<int>(gpus / replica);
-  run.reading.notes.push_back("dp " + std::to_string(config.dp) + ": " + plural(gpus, "GPU") +
-                              " over tp*pp*cp, " + std::to_string(replica));
   const auto old_size = flags.count("--batch-size");
   const auto size = flags.count("--micro-batch-size");
   if (!size && !old_size) {

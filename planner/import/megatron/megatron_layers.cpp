@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cost_model/inputs/recompute_modules.h"
 #include "cost_model/text/in_quotes.h"
 #include "planner/import/megatron/megatron_values.h"
 
@@ -71,6 +72,23 @@ int chunks_of(const FlagList& flags, int num_layers, int pp, const MegatronSplit
   return num_layers / pp / *layers;
 }
 
+/// Sets which layers full recomputation repeats. Returns whether there is such a method.
+bool set_recomputed_layers(const std::string& method, int layers, int num_layers,
+                           ParallelConfig& config) {
+  const int stages = config.pp * config.vpp;
+  const std::vector<int>& uneven = config.layers_per_stage;
+  const int largest = num_layers == 0  ? layers
+                      : uneven.empty() ? std::max(num_layers / std::max(stages, 1), 1)
+                                       : *std::ranges::max_element(uneven);
+  if (method == "block" && layers <= largest) {
+    config.recompute_num_layers = layers;
+  } else if (method == "uniform" && layers > 1) {
+    config.recompute_method = RecomputeMethod::kUniform;
+    config.recompute_num_layers = layers;
+  }
+  return method == "block" || method == "uniform";
+}
+
 }  // namespace
 
 MegatronSplit megatron_split(const FlagList& flags, int num_layers, int pp,
@@ -97,22 +115,6 @@ MegatronSplit megatron_split(const FlagList& flags, int num_layers, int pp,
     split.layers_per_stage.clear();
   }
   return split;
-}
-
-bool set_recomputed_layers(const std::string& method, int layers, int num_layers,
-                           ParallelConfig& config) {
-  const int stages = config.pp * config.vpp;
-  const std::vector<int>& uneven = config.layers_per_stage;
-  const int largest = num_layers == 0  ? layers
-                      : uneven.empty() ? std::max(num_layers / std::max(stages, 1), 1)
-                                       : *std::ranges::max_element(uneven);
-  if (method == "block" && layers <= largest) {
-    config.recompute_num_layers = layers;
-  } else if (method == "uniform" && layers > 1) {
-    config.recompute_method = RecomputeMethod::kUniform;
-    config.recompute_num_layers = layers;
-  }
-  return method == "block" || method == "uniform";
 }
 
 void read_window(const FlagList& flags, std::string_view window_flag, std::string_view skipped_flag,
@@ -168,6 +170,28 @@ void read_expert_layers(const FlagList& flags, std::string_view flag, Transforme
   if (!is_regular) {
     flags.refuse(flag, "expected experts in every n-th of " + std::to_string(model.num_layers) +
                            " layers, got " + in_quotes(*text));
+  }
+}
+
+void recompute_as_said(const FlagList& flags, const RecomputeFlags& names, const std::string& kind,
+                       int num_layers, ParallelConfig& config) {
+  const auto modules = flags.values(names.modules);
+  const std::string method = flags.text(names.method).value_or("uniform");
+  const int layers = flags.count(names.num_layers).value_or(1);
+  if (kind == "selective") {
+    config.recompute = Recompute::kSelective;
+    std::string joined;
+    for (const std::string& module : modules.value_or(std::vector<std::string>{"core_attn"})) {
+      joined += (joined.empty() ? "" : "+") + module;
+    }
+    config.recompute_modules = parse_recompute_modules(joined, std::string(names.modules));
+  } else if (kind == "full") {
+    config.recompute = Recompute::kFull;
+    if (!set_recomputed_layers(method, layers, num_layers, config)) {
+      flags.refuse(names.method, "expected block or uniform, got " + in_quotes(method));
+    }
+  } else if (kind != "none") {
+    flags.refuse(names.granularity, "expected selective or full, got " + in_quotes(kind));
   }
 }
 

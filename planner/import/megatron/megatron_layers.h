@@ -32,10 +32,17 @@ struct MegatronSplitFlags {
 [[nodiscard]] MegatronSplit megatron_split(const FlagList& flags, int num_layers, int pp,
                                            const MegatronSplitFlags& names = {});
 
-/// Sets which of `num_layers` layers full recomputation repeats, 0: nobody knows how many there
-/// are. pp, vpp and layers_per_stage must be set. Returns whether there is such a method.
-[[nodiscard]] bool set_recomputed_layers(const std::string& method, int layers, int num_layers,
-                                         ParallelConfig& config);
+/// Names of the flags that say what is recomputed.
+struct RecomputeFlags {
+  std::string_view granularity;
+  std::string_view modules;
+  std::string_view method;
+  std::string_view num_layers;
+};
+/// Sets what of `num_layers` layers is recomputed; 0: nobody knows how many there are. `kind` is
+/// none, selective or full. pp, vpp and layers_per_stage must be set. Throws Error for other words.
+void recompute_as_said(const FlagList& flags, const RecomputeFlags& names, const std::string& kind,
+                       int num_layers, ParallelConfig& config);
 
 /// Reads which layers have experts: every N-th, or a list with 1 for each that has.
 void read_expert_layers(const FlagList& flags, std::string_view flag, TransformerConfig& model);

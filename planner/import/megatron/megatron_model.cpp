@@ -9,16 +9,19 @@ namespace {
 constexpr int kVocabularyOfGpt2 = 50257;
 constexpr int kVocabularyOfLlama2 = 32000;
 
-void read_positions(const FlagList& flags, TransformerConfig& model) {
+void read_positions(const FlagList& flags, TransformerConfig& model, ReadingNotes& reading) {
   const std::string type = flags.text("--position-embedding-type").value_or("learned_absolute");
   const bool has_none = flags.has("--no-position-embedding");
   if (flags.has("--use-rotary-position-embeddings") || type == "rope" || type == "yarn") {
     model.position_embedding = PositionEmbedding::kRope;
-  } else if (has_none || type == "none") {
+  } else if (has_none || type == "none" || type == "alibi") {
     model.position_embedding = PositionEmbedding::kNone;
+    if (type == "alibi") {
+      reading.notes.emplace_back("alibi: what it adds to attention's scores is not costed");
+    }
   } else if (type != "learned_absolute") {
     flags.refuse("--position-embedding-type",
-                 "expected learned_absolute, rope, yarn or none, got " + in_quotes(type));
+                 "expected learned_absolute, rope, yarn, alibi or none, got " + in_quotes(type));
   }
 }
 
@@ -142,7 +145,7 @@ TransformerConfig megatron_model(const FlagList& flags, ReadingNotes& reading,
   }
   read_attention(flags, model);
   read_window(flags, "--window-size", "--window-attn-skip-freq", model);
-  read_positions(flags, model);
+  read_positions(flags, model, reading);
   const std::string norm = flags.text("--normalization").value_or("LayerNorm");
   const bool is_rms = norm == "RMSNorm" || norm == "rmsnorm";  // Megatron-DeepSpeed's is small
   model.normalization = is_rms ? Normalization::kRmsNorm : Normalization::kLayerNorm;

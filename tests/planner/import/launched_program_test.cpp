@@ -88,5 +88,17 @@ TEST(FindProgram, SaysWhereThereIsNone) {
   }
 }
 
+// What Slurm sets for a job is known from its own lines; the script may change it.
+TEST(LaunchedProgram, HasTheVariablesThatSlurmSets) {
+  const LaunchedProgram program = find_program(
+      "#SBATCH --nodes=4\n#SBATCH --gpus-per-node=8\n#SBATCH --ntasks-per-node=8\n"
+      "python train.py --num-layers $SLURM_NNODES --hidden-size $SLURM_GPUS_PER_NODE "
+      "--seq-length $SLURM_NTASKS\n",
+      {"--num-layers", "--hidden-size", "--seq-length"}, "job.slurm");
+  EXPECT_EQ(program.gpus, 32);
+  EXPECT_THAT(program.words, testing::ElementsAre("--num-layers", "4", "--hidden-size", "8",
+                                                  "--seq-length", "32"));
+}
+
 }  // namespace
 }  // namespace ptdp
