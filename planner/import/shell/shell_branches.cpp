@@ -1,6 +1,9 @@
 #include "planner/import/shell/shell_branches.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "planner/import/shell/shell_expansion.h"
 #include "planner/import/shell/shell_pattern.h"
@@ -8,6 +11,8 @@
 
 namespace ptdp {
 namespace {
+
+constexpr std::size_t kMostTurns = 64;  // of a loop that is followed; launchers have a few
 
 std::string filled_here(ShellState& state) {
   return !state.is_active
@@ -29,6 +34,47 @@ bool takes_patterns(const std::string& subject, ShellState& state) {
   }
   cursor.advance();  // )
   return is_matched;
+}
+
+/// Returns whether the loop from here on may end, or go on, before its body does.
+bool leaves_early(ShellCursor& cursor) {
+  const std::size_t begin = cursor.place();
+  int depth = 0;
+  bool leaves = false;
+  while (!cursor.is_end() && !(depth == 1 && cursor.is_word("done"))) {
+    depth += cursor.is_word("do") ? 1 : cursor.is_word("done") ? -1 : 0;
+    leaves = leaves || cursor.is_word("break") || cursor.is_word("continue");
+    cursor.advance();
+  }
+  cursor.go_to(begin);
+  return leaves;
+}
+
+/// Reads "for NAME in WORDS". Returns the words; nullopt for another loop, for words that are not
+/// known or name files, for very many, and for a body that may be left early.
+std::optional<std::vector<std::string>> values_of_loop(ShellState& state, std::string& name) {
+  ShellCursor& cursor = state.cursor;
+  if (!cursor.is_word("for") || cursor.ahead(2).text != "in" || leaves_early(cursor)) {
+    return std::nullopt;
+  }
+  cursor.advance();
+  name = cursor.here().text;
+  cursor.advance();
+  cursor.advance();
+  std::vector<std::string> values;
+  while (cursor.is_any_word()) {
+    const std::string& word = cursor.here().text;
+    const bool may_name_files =
+        word.find_first_of("*?{") != std::string::npos && word.find("${") == std::string::npos;
+    const std::vector<std::string> filled = expanded(word, state.script.variables, state.limits);
+    if (may_name_files || values.size() + filled.size() > kMostTurns ||
+        std::ranges::any_of(filled, [](const auto& value) { return !!unknown_part(value); })) {
+      return std::nullopt;
+    }
+    values.insert(values.end(), filled.begin(), filled.end());
+    cursor.advance();
+  }
+  return values;
 }
 
 }  // namespace
@@ -92,19 +138,30 @@ ShellTruth follow_case(ShellState& state, const ShellListFollower& follow_list) 
 
 ShellTruth follow_loop(ShellState& state, const ShellListFollower& follow_list) {
   ShellCursor& cursor = state.cursor;
-  if (state.is_active) {
-    add_note(state.script, cursor.here().line, "a loop is not followed", state.limits);
+  const int line = cursor.here().line;
+  std::string name;
+  const std::optional<std::vector<std::string>> values =
+      state.is_active ? values_of_loop(state, name) : std::nullopt;
+  if (state.is_active && !values) {
+    add_note(state.script, line, "a loop is not followed", state.limits);
   }
-  return with_active(state, false, [&] {
-    while (!cursor.is_word("do") && !cursor.is_end()) {
-      cursor.advance();
-    }
+  while (!cursor.is_word("do") && !cursor.is_end()) {
     cursor.advance();
-    const ShellTruth truth = follow_list({"done"});
-    cursor.advance();
-    skip_redirections(state);
-    return truth;
-  });
+  }
+  cursor.advance();
+  const std::size_t body = cursor.place();
+  ShellTruth truth = ShellTruth::kYes;
+  for (const std::string& value : values.value_or(std::vector<std::string>())) {
+    cursor.go_to(body);
+    state.script.variables.values[name] = {value};
+    truth = follow_list({"done"});
+  }
+  if (cursor.place() == body) {
+    truth = with_active(state, false, [&] { return follow_list({"done"}); });
+  }
+  cursor.advance();
+  skip_redirections(state);
+  return truth;
 }
 
 }  // namespace ptdp

@@ -28,7 +28,7 @@ struct ShellScript {
 /// its functions. Nothing is run and no file is read:
 ///
 ///   - the output of a command is unknown, and so is a condition that needs it; it counts as false;
-///   - bodies of loops are left out;
+///   - loops run over words that are known; the bodies of others are left out;
 ///   - the words of `bash -c` and `eval` are followed as a script.
 ///
 /// `variables` are set at the start. Throws Error, naming the limits' place and the line, for a

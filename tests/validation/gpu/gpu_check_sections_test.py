@@ -63,17 +63,21 @@ class RunningPrograms(Directory):
 
     def test_a_profile_is_kept_and_its_operations_are_judged(self):
         cluster = ('{"gpu": {"measured_operations": ['
-                   '{"operation": "copy", "precision": "bf16", "rows": [1, 1], "width": [10, 4096],'
-                   ' "time_us": [1, 2]},'
-                   '{"operation": "bias-gelu", "precision": "bf16", "rows": [2, 64],'
-                   ' "width": [2, 64], "time_us": [1, 4]}]}}')
+                   '{"operation": "copy", "precision": "bf16", "rows": [1, 1],'
+                   ' "width": [10, 67108864], "time_us": [1, 100]},'
+                   '{"operation": "bias", "precision": "bf16", "rows": [64], "width": [64],'
+                   ' "time_us": [4]},'
+                   '{"operation": "bias-gelu", "precision": "bf16", "rows": [2, 8192],'
+                   ' "width": [2, 8192], "time_us": [1, 200]}]}}')
         self.script("build/tools/ptdp-profile",
                     f"#!/bin/sh\necho \"$@\"\necho '{cluster}' >$2\n")
         record = self.run_section("profile")
         self.assertRegex(record["values"]["summary"], "--device cuda")
-        # A copy moves 4 bytes for each of 4096 elements in 2 us: 8.192 GB/s; GELU 6 in 4 us.
-        self.assertEqual(record["values"]["GBps"], {"bias-gelu": 6.144})
-        self.assertEqual([goal["value"] for goal in record["goals"]], ["75 %"])
+        # A copy moves 4 bytes for each of 2^26 elements in 100 us: 2684 GB/s; GELU 6 in 200 us.
+        # A bias of 16 KiB stays in the cache and is not judged.
+        self.assertEqual(record["values"]["GBps"], {"bias": None, "bias-gelu": 2013.26592})
+        self.assertEqual([goal["value"] for goal in record["goals"]],
+                         ["no case of 128 MiB", "75 %"])
         self.assertTrue((self.directory / "out/cluster.json").exists())
 
     def test_a_section_that_takes_too_long_goes_on_later(self):

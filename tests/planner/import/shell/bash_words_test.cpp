@@ -29,6 +29,15 @@ std::string words_for_run(const std::string& script) {
 
 TEST(ShellScript, GivesCommandsTheWordsOfBash) {
   const std::vector<BashRow> rows = {
+      {"for X in a \"b c\" d; do run $X; done; run $X", "run<a>\nrun<b><c>\nrun<d>\nrun<d>\n"},
+      {"L=\"1 2\"; A=(x \"y z\"); for V in $L \"${A[@]}\"; do W+=\"-$V\"; run \"$W\"; done",
+       "run<-1>\nrun<-1-2>\nrun<-1-2-x>\nrun<-1-2-x-y z>\n"},
+      {"for X in 1 2\ndo\n  for Y in a b; do run $X$Y; done\ndone\nrun end",
+       "run<1a>\nrun<1b>\nrun<2a>\nrun<2b>\nrun<end>\n"},
+      {"for X in; do run $X; done; run none", "run<none>\n"},
+      {"f() { for Q in \"$@\"; do run f $Q; done; }; f 1 2", "run<f><1>\nrun<f><2>\n"},
+      {"for X in 1 2; do if [ $X = 2 ]; then run two; else run other; fi; done",
+       "run<other>\nrun<two>\n"},
       {"run $((0x10 + 010)) $((7 & 3)) $((4 | 1)) $((5 ^ 1)) $((1 << 4)) $((256 >> 2)) $((~0))",
        "run<24><3><5><4><16><64><-1>\n"},
       {"run $((2, 3)) $((1 ? 2 : 3)) $((3 > 2 && 2 > 1))", "run<3><2><1>\n"},

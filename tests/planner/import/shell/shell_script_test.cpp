@@ -57,7 +57,7 @@ TEST(ShellScript, RunsNothingAndSaysWhatItDoesNotKnow) {
   const ShellScript followed = follow_script(
       "N=$(nvidia-smi -L | wc -l)\n"
       "if [ $N -gt 4 ]; then X=1; fi\n"
-      "for i in 1 2; do rm -rf /; done\n"
+      "for i in $(ls); do rm -rf /; done\n"
       "source env.sh\n"
       "run $N $EXTRA\n",
       "launch.sh");
@@ -185,6 +185,18 @@ TEST(ShellScript, ReadsDeepDefaultsToTheirBound) {
   const std::string deep =
       "X=1; run " + repeated_text("${X:+", 100'000) + repeated_text("}", 100'000);
   EXPECT_EQ(refusal_of_script(deep), "");
+}
+
+// Loops that may be left early, name files, count, or have many turns.
+TEST(ShellScript, PassesOverLoopsWhoseTurnsAreNotKnown) {
+  for (const std::string begin :
+       {"for X in 1 2; do break; ", "for X in *.sh; do ", "for X in {1..3}; do ",
+        "for ((I = 0; I < 2; I++)); do ", "while true; do ", "for X in $(seq 3); do "}) {
+    const ShellScript followed = follow_script(begin + "run $X; done\nrun end", "launch.sh");
+    ASSERT_EQ(followed.commands.size(), 1U) << begin;
+    EXPECT_THAT(followed.commands[0].words, ElementsAre("run", "end")) << begin;
+    EXPECT_THAT(followed.notes, Contains(HasSubstr("line 1: a loop is not followed"))) << begin;
+  }
 }
 
 }  // namespace
