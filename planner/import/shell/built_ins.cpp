@@ -40,6 +40,70 @@ void unset(const std::vector<std::string>& words, ShellVariables& variables) {
   }
 }
 
+/// Returns the fields that `read` makes of a text for so many names: the last one has the rest.
+std::vector<std::string> fields_of(std::string text, const std::string& separators,
+                                   std::size_t most) {
+  const std::string blanks = " \t\n";
+  const auto is_separator = [&](char c) { return separators.find(c) != std::string::npos; };
+  const auto is_blank = [&](char c) {
+    return is_separator(c) && blanks.find(c) != std::string::npos;
+  };
+  while (!text.empty() && is_blank(text.back())) {
+    text.pop_back();
+  }
+  std::vector<std::string> fields;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    while (at < text.size() && is_blank(text[at])) {
+      ++at;
+    }
+    std::size_t end = at;
+    while (end < text.size() && (!is_separator(text[end]) || fields.size() + 1 == most)) {
+      ++end;
+    }
+    fields.push_back(text.substr(at, end - at));
+    at = end;
+    while (at < text.size() && is_blank(text[at])) {
+      ++at;
+    }
+    at += at < text.size() && is_separator(text[at]) ? 1 : 0;
+  }
+  return fields;
+}
+
+/// Carries out `read NAME...` or `read -a NAME` of a text behind `<<<`; returns whether it can.
+bool reads_here_string(const std::vector<std::string>& words, ShellState& state) {
+  std::vector<std::string> names;
+  bool is_array = false;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "-a" || words[i] == "-ra") {
+      is_array = true;
+    } else if (words[i].starts_with('-') && words[i] != "-r") {
+      return false;
+    } else if (words[i] != "-r") {
+      names.push_back(words[i]);
+    }
+  }
+  ShellVariables& variables = state.script.variables;
+  if (!state.here_string || names.empty() || unknown_part(*state.here_string)) {
+    return false;
+  }
+  const auto ifs = values_of(variables, "IFS", state.limits);
+  const std::string separators = ifs && !ifs->empty() ? ifs->front() : " \t\n";
+  state.limits.spend(state.here_string->size());
+  std::vector<std::string> fields =
+      fields_of(*state.here_string, separators, is_array ? 0 : names.size());
+  if (is_array) {
+    variables.values[names.front()] = std::move(fields);
+    return true;
+  }
+  fields.resize(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    variables.values[names[i]] = {fields[i]};
+  }
+  return true;
+}
+
 /// Carries out a command that sets variables or positional parameters; returns whether it is one.
 bool sets_variables(const std::vector<std::string>& words, ShellState& state) {
   const std::string& name = words.front();
@@ -60,6 +124,8 @@ bool sets_variables(const std::vector<std::string>& words, ShellState& state) {
     for (std::size_t i = 1; i < words.size(); ++i) {
       static_cast<void>(arithmetic_word(words[i], variables, state.limits));
     }
+  } else if (name == "read" && reads_here_string(words, state)) {
+    return true;
   } else if (name == "read" || (name == "printf" && words.size() > 2 && words[1] == "-v")) {
     const std::size_t end = name == "read" ? words.size() : 3;
     for (std::size_t i = 1; i < end; ++i) {

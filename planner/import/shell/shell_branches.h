@@ -21,8 +21,8 @@ ShellTruth follow_if(ShellState& state, const ShellListFollower& follow_list);
 /// Follows `case` from its word to `esac`. No branch is taken for a subject that is not known.
 ShellTruth follow_case(ShellState& state, const ShellListFollower& follow_list);
 
-/// Follows a loop from its word to `done`. Turns of "for NAME in WORDS" are followed where the words
-/// are known and few; other loops are passed over, and noted.
+/// Follows a loop from its word to `done`. Turns of "for NAME in WORDS" are followed where the
+/// words are known and few; other loops are passed over, and noted.
 ShellTruth follow_loop(ShellState& state, const ShellListFollower& follow_list);
 
 }  // namespace ptdp

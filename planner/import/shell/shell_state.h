@@ -69,6 +69,8 @@ struct ShellState {
   ShellLimits& limits;
   bool is_active = true;  ///< Whether commands count; else they are passed over.
   int calls = 0;          ///< Functions that are being followed, within each other.
+  /// Text behind `<<<` of the command that is read, which `read` takes.
+  std::optional<std::string> here_string = {};
   /// What `return` said, until the call of the function has ended.
   std::optional<ShellTruth> returned = {};
   /// Variables that functions made their own, with the values before; the innermost call last.

@@ -21,8 +21,12 @@ bool skip_redirection(ShellState& state) {
     return false;
   }
   const bool is_document = cursor.is_operator("<<") || cursor.is_operator("<<-");
+  const bool is_here_string = cursor.is_operator("<<<");
   const std::string document = cursor.here().document;
   cursor.advance();
+  if (is_here_string && state.is_active) {
+    state.here_string = expanded_to_one(cursor.here().text, state.script.variables, state.limits);
+  }
   if (is_document && state.is_active) {
     const bool is_literal = cursor.here().text.find_first_of("'\"\\") != std::string::npos;
     state.limits.spend(document.size());
@@ -160,6 +164,7 @@ void skip_redirections(ShellState& state) {
 
 ShellCommand read_command(ShellState& state) {
   ShellCommand command{.line = state.cursor.here().line};
+  state.here_string = std::nullopt;
   bool has_word = false;
   while (true) {
     if (!ends_command(state.cursor)) {

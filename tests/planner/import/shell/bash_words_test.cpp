@@ -29,6 +29,14 @@ std::string words_for_run(const std::string& script) {
 
 TEST(ShellScript, GivesCommandsTheWordsOfBash) {
   const std::vector<BashRow> rows = {
+      {"IFS=\",\" read -r A B C <<< \"1,2,3\"; run $A $B $C", "run<1><2><3>\n"},
+      {"for X in \"8,4\" \"2,1,x\"; do IFS=\",\" read T P R <<< \"$X\"; run \"$T\" \"$P\" \"$R\"; "
+       "done",
+       "run<8><4><>\nrun<2><1><x>\n"},
+      {"read A B <<< \"  one two  three \"; run \"$A\" \"$B\"", "run<one><two  three>\n"},
+      {"IFS=: read -ra L <<< \"a:b::c\"; run \"${L[@]}\"", "run<a><b><><c>\n"},
+      {"IFS=, read A B <<< \"x,y,z,\"; run \"$A\" \"$B\"", "run<x><y,z,>\n"},
+      {"IFS=\"|\" read A B C <<< \"a | b|\"; run \"$A\" \"$B\" \"$C\"", "run<a >< b><>\n"},
       {"for X in a \"b c\" d; do run $X; done; run $X", "run<a>\nrun<b><c>\nrun<d>\nrun<d>\n"},
       {"L=\"1 2\"; A=(x \"y z\"); for V in $L \"${A[@]}\"; do W+=\"-$V\"; run \"$W\"; done",
        "run<-1>\nrun<-1-2>\nrun<-1-2-x>\nrun<-1-2-x-y z>\n"},
