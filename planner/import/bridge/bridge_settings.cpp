@@ -5,6 +5,16 @@
 namespace ptdp {
 namespace {
 
+/// Returns the letter of a layer in Megatron-LM's layouts. What is no layer's name stays, and is
+/// refused where the layout is read.
+std::string letter_of(const std::string& layer) {
+  return layer == "embedding" ? "E"
+         : layer == "decoder" ? "t"
+         : layer == "mtp"     ? "m"
+         : layer == "loss"    ? "L"
+                              : layer;
+}
+
 /// Writes a layout that is a list for every stage as Megatron-LM's text: "Et|tL".
 void join_layout(DocumentSettings& settings) {
   const std::string path = "model.pipeline_model_parallel_layout";
@@ -18,11 +28,7 @@ void join_layout(DocumentSettings& settings) {
     text += stage > 0 ? "|" : "";
     for (const std::string& layer : found->second) {
       is_known = is_known && !layer.empty();
-      text += layer == "embedding" ? "E"
-              : layer == "decoder" ? "t"
-              : layer == "mtp"     ? "m"
-              : layer == "loss"    ? "L"
-                                   : layer;  // what is no layer's name is refused where it is read
+      text += letter_of(layer);
     }
     settings.erase(found);
   }

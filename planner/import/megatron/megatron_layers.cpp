@@ -15,6 +15,15 @@ bool is_on(const FlagList& flags, std::string_view flag) {
   return values && (values->empty() || flags.truth(flag).value_or(false));
 }
 
+/// Throws Error for flags that only the number of layers gives a meaning.
+void refuse_without_layers(const FlagList& flags, const MegatronSplitFlags& names) {
+  for (const std::string_view name : {names.first, names.last, names.embedding, names.loss}) {
+    if (name == names.first || name == names.last ? flags.has(name) : is_on(flags, name)) {
+      flags.refuse(name, "needs the number of layers, which the file does not say");
+    }
+  }
+}
+
 /// Returns the split where first and last rank have numbers of their own. Embedding and
 /// loss may count as layers.
 std::vector<int> layers_of_ranks(const FlagList& flags, int num_layers, int pp,
@@ -24,12 +33,8 @@ std::vector<int> layers_of_ranks(const FlagList& flags, int num_layers, int pp,
   const bool counts_embedding = is_on(flags, names.embedding);
   const bool counts_loss = is_on(flags, names.loss);
   std::vector<int> layers(static_cast<std::size_t>(pp));
-  if (num_layers == 0 && (first || last || counts_embedding || counts_loss)) {
-    flags.refuse(first              ? names.first
-                 : last             ? names.last
-                 : counts_embedding ? names.embedding
-                                    : names.loss,
-                 "needs the number of layers, which the file does not say");
+  if (num_layers == 0) {
+    refuse_without_layers(flags, names);
   }
   if (counts_embedding || counts_loss) {
     const int counted = num_layers + (counts_embedding ? 1 : 0) + (counts_loss ? 1 : 0);

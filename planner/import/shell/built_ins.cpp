@@ -104,6 +104,20 @@ bool reads_here_string(const std::vector<std::string>& words, ShellState& state)
   return true;
 }
 
+/// Sets what `read`, or `printf -v`, sets: to nobody knows what, but for a text behind `<<<`.
+void read_variables(const std::vector<std::string>& words, ShellState& state) {
+  const bool is_read = words.front() == "read";
+  if (is_read && reads_here_string(words, state)) {
+    return;
+  }
+  const std::size_t end = is_read ? words.size() : 3;
+  for (std::size_t i = 1; i < end; ++i) {
+    if (!words[i].starts_with('-')) {
+      state.script.variables.values[words[i]] = {unknown_value("$(" + words.front() + ")")};
+    }
+  }
+}
+
 /// Carries out a command that sets variables or positional parameters; returns whether it is one.
 bool sets_variables(const std::vector<std::string>& words, ShellState& state) {
   const std::string& name = words.front();
@@ -124,15 +138,8 @@ bool sets_variables(const std::vector<std::string>& words, ShellState& state) {
     for (std::size_t i = 1; i < words.size(); ++i) {
       static_cast<void>(arithmetic_word(words[i], variables, state.limits));
     }
-  } else if (name == "read" && reads_here_string(words, state)) {
-    return true;
   } else if (name == "read" || (name == "printf" && words.size() > 2 && words[1] == "-v")) {
-    const std::size_t end = name == "read" ? words.size() : 3;
-    for (std::size_t i = 1; i < end; ++i) {
-      if (!words[i].starts_with('-')) {
-        variables.values[words[i]] = {unknown_value("$(" + name + ")")};
-      }
-    }
+    read_variables(words, state);
   } else {
     return false;
   }
