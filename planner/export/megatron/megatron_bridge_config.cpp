@@ -102,14 +102,6 @@ void add_overlap(const Plan& plan, std::vector<BridgeSetting>& settings) {
       hides_dispatch(plan.scenario, config));
 }
 
-std::string precision(const StackSpec& stack) {
-  return stack.precision == Precision::kBf16   ? "get_mixed_precision_config(\"bf16_mixed\")"
-         : stack.precision == Precision::kFp16 ? "get_mixed_precision_config(\"fp16_mixed\")"
-                                               : "MixedPrecisionConfig(fp32=True, "
-                                                 "params_dtype=torch.float32, "
-                                                 "pipeline_dtype=torch.float32)";
-}
-
 }  // namespace
 
 std::vector<BridgeSetting> bridge_settings(const Plan& plan) {
@@ -149,7 +141,8 @@ std::string bridge_python_file(const Plan& plan) {
   const TransformerConfig& model = plan.scenario.job.model;
   return text + fmt::format(fmt::runtime(kBridgeTail),
                             has_latent_attention(model) ? "MLAModelProvider" : "GPTModelProvider",
-                            precision(plan.scenario.stack), model.seq_length, environment);
+                            bridge_mixed_precision(plan.scenario.stack), model.seq_length,
+                            environment);
 }
 
 }  // namespace ptdp

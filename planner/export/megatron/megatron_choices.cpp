@@ -46,4 +46,38 @@ bool gathers_fp8_weights(const Plan& plan) {
           (recipe->scaling == Fp8Scaling::kMx && recipe->has_only_fp8_weights));
 }
 
+std::string_view megatron_cp_comm_type(ContextParallel kind) {
+  switch (kind) {
+    case ContextParallel::kRing:
+      return "p2p";
+    case ContextParallel::kAllGather:
+      return "all_gather";
+    case ContextParallel::kAllToAll:
+      return "a2a";
+  }
+  return "";
+}
+
+std::string_view megatron_fp8_recipe(Fp8Scaling scaling) {
+  switch (scaling) {
+    case Fp8Scaling::kDelayed:
+      return "delayed";
+    case Fp8Scaling::kCurrent:
+      return "tensorwise";
+    case Fp8Scaling::kBlock:
+      return "blockwise";
+    case Fp8Scaling::kMx:
+      return "mxfp8";
+  }
+  return "";
+}
+
+std::string bridge_mixed_precision(const StackSpec& stack) {
+  return stack.precision == Precision::kBf16   ? "get_mixed_precision_config(\"bf16_mixed\")"
+         : stack.precision == Precision::kFp16 ? "get_mixed_precision_config(\"fp16_mixed\")"
+                                               : "MixedPrecisionConfig(fp32=True, "
+                                                 "params_dtype=torch.float32, "
+                                                 "pipeline_dtype=torch.float32)";
+}
+
 }  // namespace ptdp

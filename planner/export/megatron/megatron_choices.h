@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,5 +26,12 @@ namespace ptdp {
 /// Returns whether weights of 8-bit layers are gathered from ZeRO's shards into their 8-bit place.
 /// MX weights are gathered in 16 bits, into the buffer of gradients, and held in 8.
 [[nodiscard]] bool gathers_fp8_weights(const Plan& plan);
+
+/// Returns what --cp-comm-type calls a kind of context parallelism.
+[[nodiscard]] std::string_view megatron_cp_comm_type(ContextParallel kind);
+/// Returns what --fp8-recipe calls a scaling of 8-bit numbers.
+[[nodiscard]] std::string_view megatron_fp8_recipe(Fp8Scaling scaling);
+/// Returns Python that makes Megatron-Bridge's configuration of a stack's precision.
+[[nodiscard]] std::string bridge_mixed_precision(const StackSpec& stack);
 
 }  // namespace ptdp

@@ -9,32 +9,6 @@
 namespace ptdp {
 namespace {
 
-std::string_view cp_comm_type(ContextParallel kind) {
-  switch (kind) {
-    case ContextParallel::kRing:
-      return "p2p";
-    case ContextParallel::kAllGather:
-      return "all_gather";
-    case ContextParallel::kAllToAll:
-      return "a2a";
-  }
-  return "";
-}
-
-std::string_view fp8_recipe_name(Fp8Scaling scaling) {
-  switch (scaling) {
-    case Fp8Scaling::kDelayed:
-      return "delayed";
-    case Fp8Scaling::kCurrent:
-      return "tensorwise";
-    case Fp8Scaling::kBlock:
-      return "blockwise";
-    case Fp8Scaling::kMx:
-      return "mxfp8";
-  }
-  return "";
-}
-
 void add_schedule(const Plan& plan, ArgumentList& arguments) {
   const ParallelConfig& config = plan.config;
   if (needs_megatron_layout(plan)) {
@@ -117,7 +91,7 @@ void add_precision(const Plan& plan, ArgumentList& arguments) {
                    "gradients in 2 bytes", "--grad-reduce-in-bf16");
   if (const Fp8Recipe* recipe = fp8_recipe(stack)) {
     arguments.add("8 bits", "--fp8-format", recipe->scaling == Fp8Scaling::kMx ? "e4m3" : "hybrid");
-    arguments.add("8 bits", "--fp8-recipe", fp8_recipe_name(recipe->scaling));
+    arguments.add("8 bits", "--fp8-recipe", megatron_fp8_recipe(recipe->scaling));
     arguments.add_if(gathers_fp8_weights(plan), "8 bits", "--fp8-param-gather");
     arguments.add_if(recipe->scaling == Fp8Scaling::kMx && gathers_fp8_weights(plan) &&
                          plan.config.zero_stage == 1,
@@ -135,7 +109,8 @@ std::vector<MegatronArgument> megatron_plan_arguments(const Plan& plan) {
   arguments.add("pipeline parallel", "--pipeline-model-parallel-size", config.pp);
   if (config.cp > 1) {
     arguments.add("context parallel", "--context-parallel-size", config.cp);
-    arguments.add("context parallel", "--cp-comm-type", cp_comm_type(stack.context_parallel_kind));
+    arguments.add("context parallel", "--cp-comm-type",
+                  megatron_cp_comm_type(stack.context_parallel_kind));
   }
   if (has_experts(plan.scenario.job.model)) {
     arguments.add("expert parallel", "--expert-model-parallel-size", config.ep);
