@@ -29,16 +29,12 @@ class SettingsBuilder {
   explicit SettingsBuilder(const std::string& place) : place_(place) {}
 
   void put(const std::string& key, std::vector<std::string> values) {
-    if (++count_ > kMostSettings) {
-      throw Error(place_ + ": expected at most " + std::to_string(kMostSettings) + " values");
-    }
+    count();
     settings_[key] = std::move(values);
   }
   /// Appends to a list.
   void append(const std::string& key, std::string value) {
-    if (++count_ > kMostSettings) {
-      throw Error(place_ + ": expected at most " + std::to_string(kMostSettings) + " values");
-    }
+    count();
     settings_[key].push_back(std::move(value));
   }
   /// Forgets a key and all below it.
@@ -50,7 +46,9 @@ class SettingsBuilder {
       at = settings_.erase(at);
     }
   }
-  void check_depth(int depth) const {
+  /// Begins a part of the document, whether it holds values or not.
+  void enter(int depth) {
+    count();
     if (depth > kDeepestSetting) {
       throw Error(place_ + ": expected at most " + std::to_string(kDeepestSetting) +
                   " keys within each other");
@@ -59,6 +57,12 @@ class SettingsBuilder {
   [[nodiscard]] DocumentSettings take() { return std::move(settings_); }
 
  private:
+  void count() {
+    if (++count_ > kMostSettings) {
+      throw Error(place_ + ": expected at most " + std::to_string(kMostSettings) + " values");
+    }
+  }
+
   const std::string& place_;
   DocumentSettings settings_;
   std::size_t count_ = 0;
@@ -129,7 +133,7 @@ void add_yaml_pairs(const YAML::Node& map, bool merged, const std::string& key, 
 
 void add_yaml(const YAML::Node& node, const std::string& key, int depth,
               SettingsBuilder& settings) {
-  settings.check_depth(depth);
+  settings.enter(depth);
   if (node.IsScalar()) {
     if (auto value = yaml_scalar(node)) {
       settings.put(key, {*std::move(value)});
@@ -172,7 +176,7 @@ std::optional<std::string> toml_scalar(const toml::node& node) {
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than kDeepestSetting
 void add_toml(const toml::node& node, const std::string& key, int depth,
               SettingsBuilder& settings) {
-  settings.check_depth(depth);
+  settings.enter(depth);
   if (const auto* table = node.as_table()) {
     for (const auto& [name, value] : *table) {
       add_toml(value, below(key, std::string(name.str())), depth + 1, settings);
@@ -198,7 +202,7 @@ std::string json_scalar(const nlohmann::json& node) {
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than kDeepestSetting
 void add_json(const nlohmann::json& node, const std::string& key, int depth,
               SettingsBuilder& settings) {
-  settings.check_depth(depth);
+  settings.enter(depth);
   if (node.is_object()) {
     for (const auto& [name, value] : node.items()) {
       add_json(value, below(key, name), depth + 1, settings);

@@ -1,5 +1,9 @@
 #include "planner/import/imported_run.h"
 
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
 #include "cost_model/error.h"
 #include "cost_model/text/plural.h"
 
@@ -33,10 +37,23 @@ StackSpec with_changes(StackSpec stack, const StackChanges& changes) {
   return stack;
 }
 
+void note_optimizer(const std::optional<std::string>& name, ReadingNotes& reading) {
+  std::string lower = name.value_or("adam");
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (lower != "adam" && lower != "adamw" && lower != "fusedadam") {
+    reading.notes.push_back("optimizer " + *name + ": costed as Adam, with its two moments");
+  }
+}
+
 void divide_gpus(std::int64_t gpus, const std::string& place, ImportedRun& run) {
   ParallelConfig& config = run.config;
   if (gpus == 0) {
     throw Error(place + ": does not say how many GPUs there are; expected --gpus too");
+  }
+  if (gpus > std::numeric_limits<int>::max()) {
+    throw Error(place + ": expected at most " + std::to_string(std::numeric_limits<int>::max()) +
+                " GPUs, got " + std::to_string(gpus));
   }
   run.gpus = gpus;
   config.dp = 1;

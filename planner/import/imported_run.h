@@ -49,6 +49,9 @@ struct ImportedRun {
   ReadingNotes reading;
 };
 
+/// Notes an optimizer that is not Adam or AdamW, as whose it is costed; in any case of letters.
+void note_optimizer(const std::optional<std::string>& name, ReadingNotes& reading);
+
 /// Sets the number of GPUs, and dp to what the run's other degrees leave; notes both. Throws Error,
 /// naming `place`, for 0 GPUs and for GPUs that the degrees do not divide.
 void divide_gpus(std::int64_t gpus, const std::string& place, ImportedRun& run);

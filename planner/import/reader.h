@@ -29,8 +29,8 @@ struct RunReader {
   /// Returns whether the file is of this kind, by its content alone.
   bool (*recognizes)(const RunFile& file);
   /// Reads a file of this kind. What it does not say has the framework's default. Throws Error,
-  /// naming the place, for what cannot be read, for a value that only running the program gives,
-  /// and for GPUs that the degrees do not divide.
+  /// naming the place, for what cannot be read or only running the program gives. It throws one for
+  /// GPUs that the degrees do not divide, too.
   ImportedRun (*read)(const RunFile& file);
 };
 

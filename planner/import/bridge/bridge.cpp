@@ -156,6 +156,7 @@ ImportedRun read_bridge(const RunFile& file) {
   ImportedRun run{.framework = "Megatron-Bridge"};
   run.reading.notes = bridge.notes;
   refuse_adapters(paths, bridge);
+  note_optimizer(paths.text("optimizer.optimizer"), run.reading);
   TransformerConfig model;
   if (bridge.has_whole_model) {
     model = bridge_model(paths, run.missing);

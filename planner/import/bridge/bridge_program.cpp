@@ -245,6 +245,9 @@ const std::vector<std::string_view>& bridge_telling_words() {
 
 BridgeFile bridge_program(std::string_view text, const std::string& place) {
   const LaunchedProgram program = find_program(text, bridge_telling_words(), place);
+  if (program.is_dump) {
+    throw Error(place + ": a log's list of arguments is Megatron-LM's");
+  }
   BridgeFile file{.gpus = program.gpus, .notes = program.notes};
   Words words = sorted_words(program.words);
   // scripts/performance applies its flags after the overrides, scripts/training before them.

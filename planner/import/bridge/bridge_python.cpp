@@ -125,12 +125,16 @@ class PythonReader {
       constructed(statement, text.substr(7));
       return;
     }
-    const std::size_t equals = text.find(" = ");
-    if (equals == std::string::npos) {
+    if (const std::string body = body_on_the_line(text); !body.empty()) {
+      assign({statement.line, statement.indent + 1, body});
       return;
     }
-    const std::string target = text.substr(0, equals);
-    const std::string value = text.substr(equals + 3);
+    const auto assignment = python_assignment(text);
+    if (!assignment) {
+      refuse_setattr(statement);
+      return;
+    }
+    const auto& [target, value, is_plain] = *assignment;
     if (target == "SETTINGS") {
       settings(value);
       return;
@@ -147,10 +151,25 @@ class PythonReader {
       return;
     }
     const std::string path = target.substr(dot + 1);
+    if (!is_plain && is_part(path.substr(0, path.find('.')))) {
+      refuse(statement, "expected \"" + target + " = ...\", got " + in_quotes(text));
+    }
     if (is_part(path)) {
       assign_part(statement, path, value);
     } else if (is_part(path.substr(0, path.find('.')))) {
       set(statement, path, value);
+    }
+  }
+
+  [[noreturn]] void refuse(const Statement& statement, const std::string& why) const {
+    throw Error(place_ + ": line " + std::to_string(statement.line) + ": " + why);
+  }
+  /// Throws Error for "setattr(cfg.model, ...)".
+  void refuse_setattr(const Statement& statement) const {
+    const PythonCall call = python_call(statement.text);
+    const std::size_t dot = call.first.find('.');
+    if (call.name == "setattr" && dot != std::string::npos && is_part(call.first.substr(dot + 1))) {
+      refuse(statement, "expected an assignment, got " + in_quotes(statement.text));
     }
   }
 
@@ -191,6 +210,10 @@ class PythonReader {
       set(statement, part, call.first);
     } else if (part == "peft" || (part == "mixed_precision" && call.name.ends_with("_mixed"))) {
       set(statement, part, '"' + call.name + '"');
+    }
+    if (value.find("(**") != std::string::npos || value.find(", **") != std::string::npos) {
+      file_.notes.push_back("line " + std::to_string(statement.line) + ": what ** adds to " + part +
+                            " is not read");
     }
     for (const PythonArgument& argument : call.arguments) {
       set(statement, part + "." + argument.name, argument.value);

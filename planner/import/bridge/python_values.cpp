@@ -1,6 +1,7 @@
 #include "planner/import/bridge/python_values.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <optional>
 
@@ -155,6 +156,45 @@ PythonCall python_call(std::string_view text) {
     is_first = false;
   }
   return call;
+}
+
+std::optional<PythonAssignment> python_assignment(std::string_view text) {
+  const std::string_view signs = "<>!=:";
+  const std::string_view operators = "+-*/|&%@^";
+  std::size_t equals = std::string_view::npos;
+  std::size_t colon = std::string_view::npos;
+  scan(text, [&](std::size_t at, char c, int depth) {
+    colon = c == ':' && depth == 0 ? std::min(colon, at) : colon;
+    equals = c == '=' && depth == 0 ? at : equals;
+    return equals == std::string_view::npos;
+  });
+  if (equals == std::string_view::npos || equals == 0 || text.substr(equals + 1, 1) == "=" ||
+      signs.find(text[equals - 1]) != std::string_view::npos) {
+    return std::nullopt;
+  }
+  PythonAssignment assignment{.value = std::string(stripped(text.substr(equals + 1)))};
+  std::string_view target = text.substr(0, std::min(equals, colon));
+  while (!target.empty() && operators.find(target.back()) != std::string_view::npos) {
+    assignment.is_plain = false;
+    target.remove_suffix(1);
+  }
+  assignment.target = stripped(target);
+  return assignment;
+}
+
+std::string body_on_the_line(std::string_view text) {
+  constexpr std::array<std::string_view, 7> begins = {"if ",    "elif ", "else:", "for ",
+                                                      "while ", "with ", "try:"};
+  if (std::ranges::none_of(begins,
+                           [&](std::string_view begin) { return text.starts_with(begin); })) {
+    return "";
+  }
+  std::size_t colon = text.size();
+  scan(text, [&](std::size_t at, char c, int depth) {
+    colon = c == ':' && depth == 0 ? at : colon;
+    return colon == text.size();
+  });
+  return std::string(stripped(text.substr(std::min(colon + 1, text.size()))));
 }
 
 int open_brackets(std::string_view line) {

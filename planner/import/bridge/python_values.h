@@ -1,6 +1,7 @@
 // Values as Python and Hydra spell them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,19 @@ struct PythonCall {
 };
 /// Reads a call. Arguments without a name, but for the first, are passed over.
 [[nodiscard]] PythonCall python_call(std::string_view text);
+
+/// An assignment as it is written: "cfg.train.global_batch_size *= 2".
+struct PythonAssignment {
+  std::string target;
+  std::string value;
+  bool is_plain = true;  ///< Whether it is "=", and no "+=" or the like.
+};
+/// Reads an assignment, with blanks around its sign or without; a type behind the target is left
+/// out. Returns nullopt for another statement.
+[[nodiscard]] std::optional<PythonAssignment> python_assignment(std::string_view text);
+
+/// Returns what stands behind "if X:", "for X in Y:" and their like on one line; empty if nothing.
+[[nodiscard]] std::string body_on_the_line(std::string_view text);
 
 /// Returns how many brackets a line opens beyond those that it closes; texts do not count.
 [[nodiscard]] int open_brackets(std::string_view line);

@@ -157,8 +157,9 @@ void read_stack(const FlagList& flags, const TransformerConfig& model, ImportedR
 
 std::string read_precision(const FlagList& flags) {
   const std::string recipe = flags.text("--fp8-recipe").value_or("delayed");
-  const bool is_fp8 =
-      flags.has("--fp8-format") || flags.has("--fp8-hybrid") || flags.has("--fp8-e4m3");
+  // A log lists the format as "fp8".
+  const bool is_fp8 = flags.has("--fp8-format") || flags.has("--fp8-hybrid") ||
+                      flags.has("--fp8-e4m3") || flags.has("--fp8");
   const bool is_bf16 = flags.has("--bf16");
   const bool is_fp16 = flags.has("--fp16");
   if (!is_fp8) {
@@ -224,12 +225,17 @@ ImportedRun read_megatron(const RunFile& file) {
   const std::string& place = file.place;
   const LaunchedProgram program = find_program(file.text, telling_flags(), place);
   FlagList flags(program.words, place);
-  if (file.vocab_size && !flags.has("--vocab-size")) {
+  if (file.vocab_size) {
+    if (flags.has("--vocab-size") && flags.count("--vocab-size") != *file.vocab_size) {
+      flags.refuse("--vocab-size", "expected the file's, or " + std::to_string(*file.vocab_size) +
+                                       " and none in the file");
+    }
     flags.set("--vocab-size", {std::to_string(*file.vocab_size)});
   }
   refuse_other_models(flags, program.program, place);
   ImportedRun run{.framework = "Megatron-LM"};
   run.reading.notes = program.notes;
+  note_optimizer(flags.text("--optimizer"), run.reading);
   const TransformerConfig model = megatron_model(flags, run.reading, run.missing);
   run.seq_length = model.seq_length;
   if (run.missing.empty()) {

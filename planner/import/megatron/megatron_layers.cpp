@@ -1,6 +1,7 @@
 #include "planner/import/megatron/megatron_layers.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "cost_model/inputs/recompute_modules.h"
 #include "cost_model/text/in_quotes.h"
@@ -9,10 +10,20 @@
 namespace ptdp {
 namespace {
 
+constexpr std::int64_t kMostStages = 100'000;  // of a pipeline; layouts have no more either
+
 /// Returns whether a switch stands there, and does not say that it is off.
 bool is_on(const FlagList& flags, std::string_view flag) {
   const auto values = flags.values(flag);
   return values && (values->empty() || flags.truth(flag).value_or(false));
+}
+
+std::string joined_numbers(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    text += (text.empty() ? "" : ",") + word;
+  }
+  return text;
 }
 
 /// Throws Error for flags that only the number of layers gives a meaning.
@@ -108,6 +119,11 @@ MegatronSplit megatron_split(const FlagList& flags, int num_layers, int pp,
     split = {static_cast<int>(layers->size()) / pp, *layers};
   } else {
     split.vpp = chunks_of(flags, num_layers, pp, names);
+    if (std::int64_t{1} * pp * split.vpp > kMostStages) {
+      flags.refuse(names.chunks, "expected at most " + std::to_string(kMostStages) +
+                                     " stages, got " +
+                                     std::to_string(std::int64_t{1} * pp * split.vpp));
+    }
     const std::vector<int> ranks = layers_of_ranks(flags, num_layers, pp, names);
     for (int chunk = 0; chunk < split.vpp; ++chunk) {
       for (const int layers : ranks) {
@@ -151,7 +167,14 @@ void read_window(const FlagList& flags, std::string_view window_flag, std::strin
 }
 
 void read_expert_layers(const FlagList& flags, std::string_view flag, TransformerConfig& model) {
-  const auto text = flags.text(flag);
+  const auto values = flags.values(flag);
+  // A log's list comes in words: 0, 1, 1.
+  std::optional<std::string> text;
+  if (values && values->size() > 1) {
+    text = "[" + joined_numbers(*values) + "]";
+  } else {
+    text = flags.text(flag);
+  }
   if (!text) {
     return;
   }

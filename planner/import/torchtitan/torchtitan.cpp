@@ -8,6 +8,7 @@
 #include "cost_model/text/plural.h"
 #include "planner/import/launched_program.h"
 #include "planner/import/reader.h"
+#include "planner/import/shell/unknown_value.h"
 
 namespace ptdp {
 namespace {
@@ -123,7 +124,14 @@ ImportedRun read_command_line(const RunFile& file) {
   const DocumentSettings said = torchtitan_words(program.words);
   const auto value = [&](const char* key) {
     const auto found = said.find(key);
-    return found == said.end() ? std::string() : found->second.front();
+    if (found == said.end() || found->second.empty()) {
+      return std::string();
+    }
+    std::string word = without_unset(found->second.front());
+    if (const auto part = unknown_part(word)) {
+      throw Error(file.place + ": --" + key + ": needs the output of " + *part);
+    }
+    return word;
   };
   const std::string more = beside_the_file(said);
   if (const std::string toml = value("job.config_file"); !toml.empty()) {

@@ -89,6 +89,7 @@ void read_mixed_precision(const TorchtitanSettings& settings, bool is_command_li
         "precision fp32: without shards, FSDP and its mixed precision are not applied");
   }
   const bool is_bf16 = weights == "bfloat16" || (products == "bfloat16" && has_fsdp);
+  note_optimizer(settings.text("optimizer.name"), run.reading);
   run.precision = !is_bf16 ? "fp32" : recipe.empty() ? "bf16" : recipe;
   if (weights == "bfloat16") {
     run.stack.master_weights = false;

@@ -257,6 +257,8 @@ void add_notes(const DeepspeedSettings& settings, const DocumentSettings& all, I
   const std::string optimizer = settings.flags().text("optimizer.type").value_or("");
   if (optimizer.starts_with("OneBit") || optimizer.starts_with("ZeroOne")) {
     notes.push_back("optimizer " + optimizer + ": gradients are costed at full width");
+  } else if (!optimizer.empty()) {
+    note_optimizer(optimizer, run.reading);
   }
   if (has_section("compression_training")) {
     notes.emplace_back("compression_training is not costed");

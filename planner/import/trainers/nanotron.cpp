@@ -265,6 +265,7 @@ ImportedRun read_nanotron(const RunFile& file) {
     run.seq_length = needed_count(keys, "tokens.sequence_length");
   }
   read_nanotron_stack(keys, run);
+  note_optimizer(keys.text("optimizer.optimizer_factory.name"), run.reading);
   run.precision = nanotron_precision(keys);
   read_nanotron_batch(keys, file, run);
   list_other_keys(keys, run.reading);

@@ -99,6 +99,20 @@ TEST(YamlSettings, RefuseDocumentsThatGrow) {
   EXPECT_THAT(refusal_of_document(yaml_settings, text), HasSubstr("at most 100000 values"));
 }
 
+// Maps without values grow as well: nine of nine, twelve times over.
+TEST(YamlSettings, RefuseEmptyDocumentsThatGrow) {
+  std::string text = "a0: &a0 {b: ~}\n";
+  for (int i = 1; i < 13; ++i) {
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " {";
+    for (int k = 0; k < 9; ++k) {
+      text += std::string(k == 0 ? "" : ", ") + "k" + std::to_string(k) + ": *a" +
+              std::to_string(i - 1);
+    }
+    text += "}\n";
+  }
+  EXPECT_THAT(refusal_of_document(yaml_settings, text), HasSubstr("at most 100000 values"));
+}
+
 TEST(TomlSettings, HaveDottedKeys) {
   const DocumentSettings settings = toml_settings(
       "[training]\nseq_len = 8_192\nlr = 3e-4\ncompile = true\ndtype = \"float32\"\n"

@@ -111,6 +111,23 @@ TEST(Bridge, ReadsWhatPythonAssigns) {
   EXPECT_THAT(run.reading.unknown_flags, ElementsAre("model.my_own"));
 }
 
+// Python's assignments have blanks or none; what changes a value otherwise is refused.
+TEST(Bridge, ReadsAssignmentsHoweverTheyAreWritten) {
+  EXPECT_EQ(python_run("    cfg.model.tensor_model_parallel_size=8\n").config.tp, 8);
+  EXPECT_EQ(python_run("    cfg.model.tensor_model_parallel_size: int = 4\n").config.tp, 4);
+  EXPECT_EQ(python_refusal("    cfg.train.global_batch_size *= 2\n"),
+            "plan.py: line 8: expected \"cfg.train.global_batch_size = ...\", got "
+            "\"cfg.train.global_batch_size *= 2\"");
+  EXPECT_EQ(python_refusal("    setattr(cfg.model, \"tensor_model_parallel_size\", 8)\n"),
+            "plan.py: line 8: expected an assignment, got \"setattr(cfg.model, "
+            "\"tensor_model_parallel_size\", 8)\"");
+  EXPECT_THAT(python_refusal("    if FP8: cfg.mixed_precision = \"fp16_mixed\"\n"),
+              HasSubstr("the condition above line 8"));
+  EXPECT_THAT(python_run("    cfg.ddp = DistributedDataParallelConfig(**extra)\n").reading.notes,
+              Contains("line 8: what ** adds to ddp is not read"));
+  EXPECT_EQ(python_run("    assert cfg.model.tensor_model_parallel_size == 8\n").config.tp, 1);
+}
+
 TEST(Bridge, TakesGroupsWithoutASwitchAndWidthsWithoutAGate) {
   const ImportedRun run = python_run(
       "    cfg.model.num_query_groups = 4\n"

@@ -148,7 +148,9 @@ TEST(Megatron, TakesTheVocabularyOfATokenizerFromTheCaller) {
       "--micro-batch-size 1 --tokenizer-type HuggingFaceTokenizer";
   EXPECT_EQ(read_run(text, "launch.sh", 1).missing, "--vocab-size");
   EXPECT_EQ(read_run(text, "launch.sh", 1, {}, 1000).model->vocab_size, 1000);
-  EXPECT_EQ(read_run(text + " --vocab-size 500", "launch.sh", 1, {}, 1000).model->vocab_size, 500);
+  EXPECT_EQ(read_run(text + " --vocab-size 500", "launch.sh", 1, {}, 500).model->vocab_size, 500);
+  EXPECT_THROW(static_cast<void>(read_run(text + " --vocab-size 500", "launch.sh", 1, {}, 1000)),
+               Error);
 }
 
 // Files of a model's settings that another script sources.
@@ -163,6 +165,46 @@ TEST(Megatron, ReadsArgumentsThatOnlyVariablesHold) {
   EXPECT_EQ(run.config.micro_batch_size, 2);
   EXPECT_THAT(run.reading.notes,
               Contains("nothing is started here; read are the arguments in MODEL_ARGS, TRAINING"));
+}
+
+// The list that Megatron-LM prints is its own, whoever else knows some of the names.
+TEST(Megatron, ReadsALogThroughTheTableOfReaders) {
+  const ImportedRun run = read_run(
+      "using world size: 8\n"
+      "  bf16 ............................................ True\n"
+      "  ffn_hidden_size ................................. 256\n"
+      "  fp8 ............................................. hybrid\n"
+      "  fp8_recipe ...................................... tensorwise\n"
+      "  global_batch_size ............................... 16\n"
+      "  hidden_size ..................................... 64\n"
+      "  micro_batch_size ................................ 1\n"
+      "  moe_layer_freq .................................. [0, 1, 1]\n"
+      "  num_attention_heads ............................. 4\n"
+      "  num_experts ..................................... 4\n"
+      "  num_layers ...................................... 3\n"
+      "  optimizer ....................................... sgd\n"
+      "  seq_length ...................................... 32\n"
+      "  tensor_model_parallel_size ...................... 2\n"
+      "  use_distributed_optimizer ....................... True\n"
+      "  vocab_size ...................................... 1000\n"
+      "  world_size ...................................... 8\n",
+      "train.log", {});
+  EXPECT_EQ(run.framework, "Megatron-LM");
+  EXPECT_EQ(run.precision, "fp8-current");
+  EXPECT_EQ(run.config.zero_stage, 1);
+  EXPECT_EQ(run.config.tp, 2);
+  EXPECT_EQ(run.config.dp, 4);
+  ASSERT_TRUE(run.model);
+  EXPECT_EQ(run.model->first_dense_layers, 1);
+  EXPECT_EQ(run.model->moe_layer_freq, 1);
+  EXPECT_THAT(run.reading.notes, Contains("optimizer sgd: costed as Adam, with its two moments"));
+}
+
+TEST(Megatron, RefusesNumbersThatNoClusterHas) {
+  EXPECT_THAT(refusal_of("--pipeline-model-parallel-size 100000000 "
+                         "--num-virtual-stages-per-pipeline-rank 100"),
+              HasSubstr("expected at most 100000 stages, got 10000000000"));
+  EXPECT_THAT(refusal_of("", 4'294'967'304), HasSubstr("expected at most 2147483647 GPUs"));
 }
 
 TEST(MegatronSplit, GivesFirstAndLastTheirLayers) {
