@@ -195,8 +195,12 @@ NumbersByName launcher_settings(const std::vector<std::string>& words) {
     const std::string value = equals != std::string::npos ? words[i].substr(equals + 1)
                               : i + 1 < words.size()      ? words[i + 1]
                                                           : "";
-    if (const auto number = whole(value)) {
+    const auto number = whole(value);
+    if (number) {
       settings[name->second] = *number;
+    }
+    if (name->second == "per node") {
+      settings["per node is not known"] = number ? 0 : 1;
     }
   }
   return settings;
@@ -229,12 +233,40 @@ ShellVariables variables_of_slurm(std::string_view text) {
   return variables;
 }
 
-/// Returns the number of processes; 0 if neither launcher nor script says it.
-std::int64_t count_gpus(const std::vector<std::string>& launcher, std::string_view text,
+/// Returns the number of processes where a launcher starts one for each GPU of a node, `gpu`; 0 if
+/// the script says not how many nodes or GPUs those are.
+std::int64_t gpus_of_nodes(const NumbersByName& started, const NumbersByName& batch) {
+  for (const std::int64_t nodes :
+       {setting(started, "nnodes"), setting(started, "nodes"), setting(batch, "--nodes")}) {
+    if (nodes > 0) {
+      return nodes * setting(batch, "--gpus-per-node");
+    }
+  }
+  return 0;
+}
+
+/// Returns the WORLD_SIZE of a command, or of the script; 0 if it is not known.
+std::int64_t world_size(const ShellCommand& command, const ShellVariables& variables) {
+  if (const auto own = command.environment.find("WORLD_SIZE"); own != command.environment.end()) {
+    return whole(own->second).value_or(0);
+  }
+  const auto size = variables.values.find("WORLD_SIZE");
+  return size == variables.values.end() || size->second.empty()
+             ? 0
+             : whole(size->second.front()).value_or(0);
+}
+
+/// Returns the number of processes that the launcher before the arguments at `begin` starts; 0 if
+/// neither launcher nor script says it.
+std::int64_t count_gpus(const ShellCommand& command, std::ptrdiff_t begin, std::string_view text,
                         const ShellVariables& variables) {
-  const NumbersByName started = launcher_settings(launcher);
+  const NumbersByName started =
+      launcher_settings({command.words.begin(), command.words.begin() + begin});
   const NumbersByName batch = batch_settings(text);
   const std::int64_t batch_nodes = setting(batch, "--nodes");
+  if (setting(started, "per node is not known") > 0) {
+    return gpus_of_nodes(started, batch);
+  }
   if (const std::int64_t per_node = setting(started, "per node")) {
     const std::int64_t nodes = setting(started, "nnodes");
     return per_node * std::max<std::int64_t>(nodes > 0 ? nodes : batch_nodes, 1);
@@ -255,10 +287,7 @@ std::int64_t count_gpus(const std::vector<std::string>& launcher, std::string_vi
   if (batch_nodes > 0 && setting(batch, "--ntasks-per-node") > 1) {
     return batch_nodes * setting(batch, "--ntasks-per-node");
   }
-  const auto size = variables.values.find("WORLD_SIZE");
-  return size == variables.values.end() || size->second.empty()
-             ? 0
-             : whole(size->second.front()).value_or(0);
+  return world_size(command, variables);
 }
 
 /// Returns where the program's own arguments begin: behind the last "NAME.py", or "-m NAME", before
@@ -292,6 +321,7 @@ class Finder {
     std::optional<LaunchedProgram> best;
     int best_line = 0;
     int other_line = 0;
+    std::string turns;
     for (const ShellCommand& command : script.commands) {
       std::size_t first_known = command.words.size();
       std::size_t count = 0;
@@ -308,7 +338,12 @@ class Finder {
                                                      command.words, first_known));
       std::vector<std::string> words(begin, command.words.end());
       if (best && words != best->words) {
-        other_line = count > most ? best_line : command.line;
+        if (command.line == best_line) {
+          turns = count > most ? "a later turn, with more known arguments," : "the first turn";
+        } else {
+          other_line = count > most ? best_line : command.line;
+          turns = count > most ? "" : turns;
+        }
       }
       if (count > most) {
         most = count;
@@ -316,7 +351,7 @@ class Finder {
         best = LaunchedProgram{
             .program = name_of_program(command.words, begin - command.words.begin()),
             .words = std::move(words),
-            .gpus = count_gpus({command.words.begin(), begin}, text_, script.variables)};
+            .gpus = count_gpus(command, begin - command.words.begin(), text_, script.variables)};
       }
     }
     if (best) {
@@ -324,6 +359,11 @@ class Finder {
       if (other_line > 0) {
         best->notes.push_back("line " + std::to_string(other_line) +
                               " starts something else; line " + std::to_string(best_line) +
+                              " is read");
+      }
+      if (!turns.empty()) {
+        best->notes.push_back("line " + std::to_string(best_line) +
+                              " runs in several turns with different arguments; " + turns +
                               " is read");
       }
     }

@@ -90,8 +90,7 @@ ShellTruth follow_if(ShellState& state, const ShellListFollower& follow_list) {
     });
     cursor.advance();
     if (condition == ShellTruth::kUnknown && state.is_active && !is_taken) {
-      add_note(state.script, line, "a condition needs a command or a file; taken as false",
-               state.limits);
+      note_condition(state, line);
     }
     const bool runs = condition == ShellTruth::kYes && !is_taken;
     with_active(state, runs, [&] { return follow_list({"elif", "else", "fi"}); });
@@ -109,7 +108,9 @@ ShellTruth follow_if(ShellState& state, const ShellListFollower& follow_list) {
 ShellTruth follow_case(ShellState& state, const ShellListFollower& follow_list) {
   ShellCursor& cursor = state.cursor;
   cursor.advance();
-  const std::string subject = without_unset(filled_here(state));
+  const std::string written = filled_here(state);
+  is_unset_alone(written, cursor.here().line, state);
+  const std::string subject = without_unset(written);
   const bool is_known = !unknown_part(subject);
   if (!is_known && state.is_active) {
     add_note(state.script, cursor.here().line, "no branch of a `case` is known to be taken",
@@ -155,6 +156,9 @@ ShellTruth follow_loop(ShellState& state, const ShellListFollower& follow_list) 
     cursor.go_to(body);
     state.script.variables.values[name] = {value};
     truth = follow_list({"done"});
+    if (state.returned) {
+      break;
+    }
   }
   if (cursor.place() == body) {
     truth = with_active(state, false, [&] { return follow_list({"done"}); });

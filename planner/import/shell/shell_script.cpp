@@ -76,13 +76,20 @@ class Follower {
     return truth;
   }
 
-  /// Follows commands with && and || between them. What was run counts as successful.
+  /// Follows commands with && and || between them. What was run counts as successful, and a test
+  /// that is not known as failed.
   ShellTruth follow_chain() {
+    int line = cursor_.here().line;
     ShellTruth truth = follow_pipe();
     while (cursor_.is_operator("&&") || cursor_.is_operator("||")) {
       const bool is_and = cursor_.is_operator("&&");
+      if (truth == ShellTruth::kUnknown && state_.is_active && ends_with_test_) {
+        note_condition(state_, line);
+        truth = ShellTruth::kNo;
+      }
       cursor_.advance();
       cursor_.skip_newlines();
+      line = cursor_.here().line;
       const bool runs = is_and ? truth != ShellTruth::kNo : truth == ShellTruth::kNo;
       const ShellTruth other = with_active(state_, runs, [&] { return follow_pipe(); });
       truth = runs ? other : truth;
@@ -162,11 +169,17 @@ class Follower {
       cursor_.advance();
     }
     cursor_.skip_newlines();
-    functions_[name] = cursor_.place();
+    if (state_.is_active) {
+      functions_[name] = cursor_.place();
+    }
     return with_active(state_, false, [&] { return follow_command(); });
   }
 
   ShellTruth follow_simple() {
+    if (state_.is_active) {
+      ends_with_test_ = cursor_.is_word("[[") || cursor_.is_word("[") || cursor_.is_word("test") ||
+                        cursor_.here().text.starts_with("((");
+    }
     if (cursor_.is_word("[[")) {
       return follow_double_brackets(state_);
     }
@@ -175,13 +188,24 @@ class Follower {
     }
     const bool is_active = state_.is_active;
     ShellCommand command = read_command(state_);
+    ValuesBefore before = std::exchange(state_.before_command, {});
     if (!is_active) {
       return ShellTruth::kUnknown;
     }
     if (!command.words.empty() && command.words.front() != "[" && command.words.front() != "test") {
       drop_unset(command, state_);  // a test tells an empty word from none
     }
-    return command.words.empty() ? ShellTruth::kYes : run_command(std::move(command));
+    if (command.words.empty()) {
+      return ShellTruth::kYes;  // assignments alone stay
+    }
+    if (is_declaration(command.words.front())) {
+      for (const std::string& word : command.words) {
+        before.erase(word);  // X=1 export X stays
+      }
+    }
+    const ShellTruth truth = run_command(std::move(command));
+    put_back(before, state_);
+    return truth;
   }
 
   ShellTruth run_command(ShellCommand command) {
@@ -241,6 +265,7 @@ class Follower {
   ShellListFollower lists_ = [this](ShellListEnds ends) { return follow_list(ends); };
   int depth_;
   int nested_ = 0;
+  bool ends_with_test_ = false;  ///< Whether the last command followed was a test.
   std::map<std::string, std::size_t, std::less<>> functions_;
 };
 

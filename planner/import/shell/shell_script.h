@@ -1,6 +1,8 @@
 // What a shell script would start, found without running anything.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,8 @@ namespace ptdp {
 struct ShellCommand {
   int line = 0;
   std::vector<std::string> words = {};
+  /// Variables that hold for this command alone: X=1 before its words.
+  std::map<std::string, std::string, std::less<>> environment = {};
 };
 
 /// What a script comes to.
@@ -27,7 +31,8 @@ struct ShellScript {
 /// Follows a bash script: assignments, arrays, +=, defaults, arithmetic, `if`, `case` and calls of
 /// its functions. Nothing is run and no file is read:
 ///
-///   - the output of a command is unknown, and so is a condition that needs it; it counts as false;
+///   - the output of a command is unknown, and so is a condition that needs it; it counts as false,
+///     as does a test before && or ||, while any other command there is taken to succeed;
 ///   - loops run over words that are known; the bodies of others are left out;
 ///   - the words of `bash -c` and `eval` are followed as a script.
 ///

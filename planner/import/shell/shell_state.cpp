@@ -14,25 +14,42 @@ void add_note(ShellScript& script, int line, const std::string& text, ShellLimit
   }
 }
 
-void make_local(const std::string& name, ShellState& state) {
-  if (state.locals.empty()) {
-    return;
-  }
+void note_condition(ShellState& state, int line) {
+  add_note(state.script, line, "a condition needs a command or a file; taken as false",
+           state.limits);
+}
+
+void keep_value(const std::string& name, ValuesBefore& before, ShellState& state) {
   const auto& values = state.script.variables.values;
   const auto found = values.find(name);
   const bool is_set = found != values.end();
   state.limits.spend(is_set ? size_of_values(found->second) : 1);
-  state.locals.back().try_emplace(name, is_set ? std::optional(found->second) : std::nullopt);
+  before.try_emplace(name, is_set ? std::optional(found->second) : std::nullopt);
+}
+
+void put_back(ValuesBefore& before, ShellState& state) {
+  auto& values = state.script.variables.values;
+  for (auto& [name, value] : before) {
+    const auto found = values.find(name);
+    auto now = found == values.end() ? std::nullopt : std::optional(std::move(found->second));
+    if (value) {
+      values[name] = *std::move(value);
+    } else if (now) {
+      values.erase(found);
+    }
+    value = std::move(now);
+  }
+}
+
+void make_local(const std::string& name, ShellState& state) {
+  if (state.locals.empty()) {
+    return;
+  }
+  keep_value(name, state.locals.back(), state);
 }
 
 void end_locals(ShellState& state) {
-  for (auto& [name, before] : state.locals.back()) {
-    if (before) {
-      state.script.variables.values[name] = *std::move(before);
-    } else {
-      state.script.variables.values.erase(name);
-    }
-  }
+  put_back(state.locals.back(), state);
   state.locals.pop_back();
 }
 

@@ -16,6 +16,9 @@
 
 namespace ptdp {
 
+/// Values of variables before something set them; nullopt for those that were not set.
+using ValuesBefore = std::map<std::string, std::optional<std::vector<std::string>>>;
+
 /// Walks over tokens, and keeps the limits' line at the token that is read.
 class ShellCursor {
  public:
@@ -74,7 +77,9 @@ struct ShellState {
   /// What `return` said, until the call of the function has ended.
   std::optional<ShellTruth> returned = {};
   /// Variables that functions made their own, with the values before; the innermost call last.
-  std::vector<std::map<std::string, std::optional<std::vector<std::string>>>> locals = {};
+  std::vector<ValuesBefore> locals = {};
+  /// Variables that the command that is read sets before its words, with the values before.
+  ValuesBefore before_command = {};
 };
 
 /// Calls `follow`, with the state active only if it was and `is_active` holds; returns its result.
@@ -90,6 +95,14 @@ auto with_active(ShellState& state, bool is_active, Follow follow) {
 
 /// Adds a note about a line, once.
 void add_note(ShellScript& script, int line, const std::string& text, ShellLimits& limits);
+
+/// Notes that a condition of a line is not known and counts as false.
+void note_condition(ShellState& state, int line);
+
+/// Keeps the value of a variable, unless `before` has one already.
+void keep_value(const std::string& name, ValuesBefore& before, ShellState& state);
+/// Gives variables their values of before; afterwards `before` holds those that they had.
+void put_back(ValuesBefore& before, ShellState& state);
 
 /// Makes a variable the innermost function's own: its value comes back when the call ends.
 void make_local(const std::string& name, ShellState& state);

@@ -138,8 +138,14 @@ void read_word(ShellCommand& command, bool& has_word, ShellState& state) {
     if (declares && state.is_active && is_local(command.words.front())) {
       make_local(assignment->name, state);
     }
+    if (!declares && state.is_active) {
+      keep_value(assignment->name, state.before_command, state);
+    }
     take_assignment(*assignment, state);
     return;
+  }
+  if (!has_word) {
+    put_back(state.before_command, state);  // X=1 before a word does not change $X in it
   }
   has_word = true;
   if (state.is_active) {
@@ -165,14 +171,24 @@ void skip_redirections(ShellState& state) {
 ShellCommand read_command(ShellState& state) {
   ShellCommand command{.line = state.cursor.here().line};
   state.here_string = std::nullopt;
+  state.before_command.clear();
   bool has_word = false;
   while (true) {
     if (!ends_command(state.cursor)) {
       read_word(command, has_word, state);
     } else if (!skip_redirection(state)) {
-      return command;
+      break;
     }
   }
+  if (has_word) {
+    put_back(state.before_command, state);
+    for (const auto& [name, before] : state.before_command) {
+      command.environment[name] =
+          joined_values(values_of(state.script.variables, name, state.limits)
+                            .value_or(std::vector<std::string>()));
+    }
+  }
+  return command;
 }
 
 ShellTruth follow_double_brackets(ShellState& state) {
@@ -181,7 +197,11 @@ ShellTruth follow_double_brackets(ShellState& state) {
   std::vector<std::string> words;
   while (!cursor.is_word("]]") && !cursor.is_end()) {
     if (cursor.is_any_word() && state.is_active) {
-      words.push_back(expanded_to_one(cursor.here().text, state.script.variables, state.limits));
+      std::string word = expanded_to_one(cursor.here().text, state.script.variables, state.limits);
+      if (words.empty() || (words.back() != "-z" && words.back() != "-n")) {
+        is_unset_alone(word, cursor.here().line, state);
+      }
+      words.push_back(std::move(word));
     } else if (!cursor.is_newline()) {
       words.push_back(cursor.here().text);
     }

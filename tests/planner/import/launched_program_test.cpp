@@ -39,9 +39,32 @@ TEST(FindProgram, CountsGpusOfEveryLauncher) {
            {"deepspeed --num_nodes 2 --num_gpus 4" + run, 8},
            {"torchrun --nproc_per_node 8" + run, 8},
            {"N=2; WORLD_SIZE=$((N*8)); python" + run, 16},
+           {"WORLD_SIZE=4 python" + run, 4},
+           {"WORLD_SIZE=4 true; python" + run, 0},
+           {"srun --ntasks=4 torchrun --nnodes 4 --nproc_per_node=gpu" + run, 0},
+           {"srun -n 2 torchrun --nnodes 2 --nproc-per-node $(nvidia-smi -L | wc -l)" + run, 0},
+           {"#SBATCH --gres=gpu:8\n#SBATCH --nodes=4\nsrun -n 4 torchrun --nproc_per_node gpu" +
+                run,
+            32},
+           {"#SBATCH --gpus-per-node=4\nsrun -N 2 -n 2 deepspeed --num_gpus=$(nproc)" + run, 8},
+           {"#SBATCH --gres=gpu:8\nsrun -n 4 torchrun --nproc_per_node gpu" + run, 0},
            {"python" + run, 0}}) {
     EXPECT_EQ(found_in(row.text).gpus, row.gpus) << row.text;
   }
+}
+
+TEST(FindProgram, SaysWhichTurnOfALoopIsRead) {
+  const std::string loop = "for N in 2 4; do\npython a.py --num-layers $N --hidden-size 64\ndone\n";
+  EXPECT_THAT(found_in(loop).words, ElementsAre("--num-layers", "2", "--hidden-size", "64"));
+  EXPECT_THAT(found_in(loop).notes,
+              ElementsAre("line 2 runs in several turns with different arguments; the first turn "
+                          "is read"));
+  EXPECT_THAT(found_in(loop + "python b.py --num-layers 1 --hidden-size 64\n").notes,
+              ElementsAre("line 4 starts something else; line 2 is read", HasSubstr("first turn")));
+  EXPECT_THAT(found_in("for X in '' '--seq-length 8'; do\n"
+                       "python a.py --num-layers 2 --hidden-size 64 $X\ndone\n")
+                  .notes,
+              ElementsAre(HasSubstr("; a later turn, with more known arguments, is read")));
 }
 
 TEST(FindProgram, ReadsArgumentsAlone) {

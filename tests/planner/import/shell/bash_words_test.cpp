@@ -139,6 +139,25 @@ TEST(ShellScript, GivesCommandsTheWordsOfBash) {
       {"f() { run \"${@:2}\" \"${@:1:1}\"; }; f a b c", "run<b><c><a>\n"},
       {"X=abc; run ${X/b} ${X/#b/z} ${X/%c} ${X/#/pre} ${X/%/post} ${X//?/x}",
        "run<ac><abc><ab><preabc><abcpost><xxx>\n"},
+      {"X=1; [ -f /nonexistent ] && X=2; [[ -e /nonexistent ]] || Y=3; run $X $Y", "run<1><3>\n"},
+      {"X=1; mkdir -p /tmp && X=2; run $X", "run<2>\n"},
+      {"f() { run real; }; if [ 1 = 2 ]; then f() { run other; }; fi; f", "run<real>\n"},
+      {"find_tp() { for TP in 1 2 4 8; do if [ $TP -ge 3 ]; then return; fi; done; }; find_tp; run "
+       "$TP",
+       "run<4>\n"},
+      {"f() { for A in 1 2; do for B in x y; do [ $A$B = 1y ] && return 1; done; done; }; f || run "
+       "$A $B",
+       "run<1><y>\n"},
+      {"TP=1; TP=4 run $TP; run $TP; f() { run $TP; TP=7; }; TP=5 f; run $TP; TP=2 eval 'run $TP'; "
+       "run $TP",
+       "run<1>\nrun<1>\nrun<5>\nrun<1>\nrun<2>\nrun<1>\n"},
+      {"TP=1; TP=6 bash -c \"true \\$TP\"; run $TP; TP=3 $E; run $TP; A=1 B=$A; run $B",
+       "run<1>\nrun<3>\nrun<1>\n"},
+      {"X=\"1,2\"; IFS=, read A B <<< \"$X\"; X=\"3 4\"; read C D <<< \"$X\"; run $A $B $C $D",
+       "run<1><2><3><4>\n"},
+      {"X=1 export X; run $X; X=2 : ; run $X; Y=1 Y=2 run $Y; run \"$Y\"; N=3; N=4 M=$N run $M; "
+       "M=$N; run $M",
+       "run<1>\nrun<1>\nrun\nrun<>\nrun\nrun<3>\n"},
       {"X=a; case $X in b) run 1;& c) run 2;; esac; case $X in a) run 1;& b) run 2;& c) run 3;; d) "
        "run 4;; esac",
        "run<1>\nrun<2>\nrun<3>\n"}};

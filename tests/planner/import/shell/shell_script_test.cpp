@@ -70,6 +70,38 @@ TEST(ShellScript, RunsNothingAndSaysWhatItDoesNotKnow) {
   EXPECT_THAT(followed.notes, Contains(HasSubstr("line 5: EXTRA is not set")));
 }
 
+TEST(ShellScript, TakesUnknownTestsBeforeOtherCommandsAsFalse) {
+  for (const std::string test : {"[ -d d ]", "[[ -d d ]]", "test -d d", "(( $(nproc) > 4 ))"}) {
+    const ShellScript followed =
+        follow_script("X=1\n" + test + " && X=2\n" + test + " || Y=3\nrun $X $Y", "launch.sh");
+    ASSERT_EQ(followed.commands.size(), 1U) << test;
+    EXPECT_THAT(followed.commands[0].words, ElementsAre("run", "1", "3")) << test;
+    EXPECT_THAT(followed.notes, ElementsAre(HasSubstr("line 2: a condition needs a command"),
+                                            HasSubstr("line 3: a condition needs a command")))
+        << test;
+  }
+  EXPECT_EQ(last_words("module load x && X=2; run $X"), (std::vector<std::string>{"run", "2"}));
+}
+
+TEST(ShellScript, NotesUnsetVariablesInEveryKindOfTest) {
+  for (const std::string test : {"[ $TP = 2 ]", "[[ $TP == 2 ]]", "case $TP in 2) ;; esac"}) {
+    EXPECT_THAT(follow_script(test + "\n", "launch.sh").notes,
+                ElementsAre("line 1: TP is not set; taken as empty"))
+        << test;
+  }
+  EXPECT_THAT(follow_script("[[ -z $TP ]] && [[ -n $TP || ! -n $PP ]]\n", "launch.sh").notes,
+              ElementsAre());
+}
+
+TEST(ShellScript, KeepsWhatHoldsForOneCommandWithIt) {
+  const ShellScript followed = follow_script("A=1\nA=2 B='x y' run\nrun\n", "launch.sh");
+  ASSERT_EQ(followed.commands.size(), 2U);
+  EXPECT_THAT(followed.commands[0].environment,
+              ElementsAre(testing::Pair("A", "2"), testing::Pair("B", "x y")));
+  EXPECT_THAT(followed.commands[1].environment, ElementsAre());
+  EXPECT_EQ(followed.variables.values.count("B"), 0U);
+}
+
 TEST(ShellScript, KeepsHereDocuments) {
   const ShellScript followed =
       follow_script("X=3\ncat <<EOF > a.sh\nrun $X\nEOF\ncat <<'END'\nrun $X\nEND\n", "launch.sh");
