@@ -28,7 +28,8 @@ class ArithmeticReader {
                    value ? std::to_string(*value) : unknown_value("$((" + std::string(name) + "))");
                assign({.name = std::string(name), .subscript = std::to_string(index)},
                       {.values = {text}}, variables_, limits_);
-             }});
+             },
+         .has_keys = [this](std::string_view name) { return variables_.keyed.contains(name); }});
   }
 
   /// Returns what is missing; "" for nothing.

@@ -31,11 +31,16 @@ void unset(const std::vector<std::string>& words, ShellVariables& variables) {
   for (const std::string& word : words) {
     const auto member = assignment_in(word + "=");
     const auto found = variables.values.find(member ? member->name : word);
-    const auto index = member ? shell_integer(member->subscript) : std::nullopt;
-    if (found == variables.values.end() || !index) {
+    const std::int64_t index = member ? shell_integer(member->subscript).value_or(-1) : -1;
+    const bool is_key = member && variables.keyed.contains(member->name);
+    if (variables.keyed.contains(word)) {
+      forget_members(word, variables);
       variables.values.erase(word);
-    } else if (*index >= 0 && *index < std::ssize(found->second)) {
-      found->second.erase(found->second.begin() + *index);
+      variables.keyed.erase(word);
+    } else if (found == variables.values.end() || index < 0 || is_key) {
+      variables.values.erase(word);
+    } else if (index < std::ssize(found->second)) {
+      found->second.erase(found->second.begin() + index);
     }
   }
 }
@@ -158,17 +163,25 @@ std::optional<ShellTruth> built_in(const ShellCommand& command, ShellState& stat
   if (name == "[" || name == "test") {
     const bool is_closed = name == "[" && command.words.back() == "]";
     const auto end = command.words.end() - (is_closed ? 1 : 0);
-    for (std::size_t i = 1; i < words.size(); ++i) {
-      if (words[i - 1] != "-z" && words[i - 1] != "-n") {
-        is_unset_alone(words[i], command.line, state);
+    std::vector<std::string> judged;
+    for (auto word = command.words.begin() + 1; word < end; ++word) {
+      if (judged.empty() || (judged.back() != "-z" && judged.back() != "-n")) {
+        is_unset_alone(*word, command.line, state);
       }
+      judged.push_back(*word);
+      judge_is_set(judged, state);
     }
-    return shell_test({command.words.begin() + 1, end}, false, state.limits);
+    return shell_test(std::move(judged), false, state.limits);
   }
   if (name == ":" || name == "true" || is_declaration(name)) {
     for (std::size_t i = 1; i < words.size() && name == "local"; ++i) {
       make_local(words[i], state);
       state.script.variables.values.erase(words[i]);
+    }
+    if (declares_keys(words)) {
+      for (std::size_t i = 1; i < words.size(); ++i) {
+        state.script.variables.keyed.insert(words[i]);
+      }
     }
     return ShellTruth::kYes;
   }

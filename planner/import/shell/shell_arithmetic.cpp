@@ -1,5 +1,6 @@
 #include "planner/import/shell/shell_arithmetic.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <string>
@@ -24,7 +25,7 @@ class Expression {
       result = assignment();
     }
     skip_blanks();
-    return at_ == text_.size() ? result : std::nullopt;
+    return at_ == text_.size() && !is_broken_ ? result : std::nullopt;
   }
 
  private:
@@ -70,22 +71,68 @@ class Expression {
 
   // NOLINTBEGIN(misc-no-recursion): no deeper than kDeepestExpression
   Number assignment() {
+    const std::string_view assigning = assigning_operator();
+    if (is_broken_) {
+      at_ = text_.size();  // nothing behind it changes the result
+      return std::nullopt;
+    }
+    if (assigning.empty()) {
+      return ternary();
+    }
+    const auto variable = take_variable();
+    if (!variable || !take(assigning)) {
+      return std::nullopt;
+    }
+    if (assigning == "=") {
+      return stored(*variable, assignment_within());
+    }
+    const Number right = assignment_within();
+    const Number left = held(*variable);
+    const std::string_view name = assigning.substr(0, assigning.size() - 1);
+    const auto candidates = arithmetic_operators();
+    const auto found = std::ranges::find(candidates, name, &ArithmeticOperator::name);
+    return stored(*variable, left && right ? found->applied(*left, *right) : std::nullopt);
+  }
+
+  /// Returns the assignment behind the variable that begins here, "=" or "+=" and the like; "" if
+  /// there is none. Subscripts are passed over: evaluating them twice would step i++ twice.
+  std::string_view assigning_operator() {
     const std::size_t begin = at_;
-    if (const auto variable = take_variable()) {
-      if (!is_next("==") && take("=")) {
-        return stored(*variable, assignment_within());
-      }
-      for (const ArithmeticOperator& candidate : arithmetic_operators()) {
-        const std::string name = std::string(candidate.name) + "=";
-        if (candidate.can_assign() && take(name)) {
-          const Number right = assignment_within();
-          const Number left = held(*variable);
-          return stored(*variable, left && right ? candidate.applied(*left, *right) : std::nullopt);
-        }
+    const std::string_view word = take_word();
+    const bool is_variable =
+        !word.empty() && std::isdigit(static_cast<unsigned char>(word.front())) == 0;
+    if (is_variable && text_.substr(at_, 1) == "[") {
+      at_ = end_of_subscript();
+    }
+    skip_blanks();
+    const std::size_t place = at_;
+    at_ = begin;
+    if (!is_variable) {
+      return "";
+    }
+    if (text_.substr(place, 1) == "=") {
+      return text_.substr(place, 2) == "==" ? "" : "=";
+    }
+    for (const ArithmeticOperator& candidate : arithmetic_operators()) {
+      const std::size_t size = candidate.name.size();
+      if (candidate.can_assign() && text_.substr(place, size) == candidate.name &&
+          text_.substr(place + size, 1) == "=") {
+        return text_.substr(place, size + 1);
       }
     }
-    at_ = begin;
-    return ternary();
+    return "";
+  }
+
+  /// Returns the place behind the bracket that closes the one here. Without one nothing is known.
+  std::size_t end_of_subscript() {
+    std::size_t at = at_;
+    int nested = 0;
+    do {
+      nested += text_[at] == '[' ? 1 : text_[at] == ']' ? -1 : 0;
+      ++at;
+    } while (nested > 0 && at < text_.size());
+    is_broken_ = is_broken_ || nested > 0;
+    return at;
   }
 
   Number assignment_within() {
@@ -187,6 +234,7 @@ class Expression {
   /// Passes over a variable that begins here, with its subscript; nullopt if none does.
   std::optional<Variable> take_variable() {
     skip_blanks();
+    const std::size_t begin = at_;
     const bool is_number =
         at_ >= text_.size() || std::isdigit(static_cast<unsigned char>(text_[at_])) != 0;
     const std::string_view word = is_number ? std::string_view() : take_word();
@@ -195,10 +243,13 @@ class Expression {
       return std::nullopt;
     }
     Variable variable{.name = word};
-    if (text_.substr(at_, 1) == "[") {
+    if (text_.substr(at_, 1) == "[" && numbers_.has_keys && numbers_.has_keys(word)) {
+      at_ = end_of_subscript();
+      variable.name = text_.substr(begin, at_ - begin);
+    } else if (text_.substr(at_, 1) == "[") {
       ++at_;
       variable.index = assignment_within();
-      variable.index = take("]") ? variable.index : std::nullopt;
+      is_broken_ = is_broken_ || !take("]");
     }
     return variable;
   }
@@ -262,6 +313,7 @@ class Expression {
   std::size_t at_ = 0;
   int depth_ = 0;
   bool is_live_ = true;
+  bool is_broken_ = false;  ///< Whether a bracket is not closed: no result.
 };
 
 }  // namespace

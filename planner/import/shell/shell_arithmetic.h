@@ -16,6 +16,8 @@ struct ShellNumbers {
   /// Sets a variable, to nullopt where the value is not known.
   std::function<void(std::string_view name, std::int64_t index, std::optional<std::int64_t> value)>
       set;
+  /// Returns whether a variable's subscripts are texts. Such a member is a variable, "M[key]".
+  std::function<bool(std::string_view name)> has_keys = {};
 };
 
 /// Returns the value of an expression as bash has them: all operators, assignments and ++ included,

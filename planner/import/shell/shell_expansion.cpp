@@ -152,23 +152,43 @@ class Expansion {
     return place >= 0 && place < std::ssize(values) ? values[static_cast<std::size_t>(place)] : "";
   }
 
-  /// Returns the values of a parameter's variable, or those of a member with a key.
+  /// Returns the values of a parameter's variable, or those of a member with a key. Evaluates its
+  /// subscript, once: it is a number afterwards.
   std::optional<std::vector<std::string>> values_in(ShellParameter& parameter) {
     if (!parameter.subscript.empty() && !parameter.is_all()) {
       const std::string key = filled(parameter.subscript);
       const std::string member = parameter.name + "[" + key + "]";
-      if (variables_.values.contains(member) || unknown_part(arithmetic(parameter.subscript))) {
+      const bool is_key =
+          variables_.keyed.contains(parameter.name) || variables_.values.contains(member);
+      std::string number = is_key ? "" : arithmetic_word(key, variables_, limits_);
+      if (is_key || unknown_part(number)) {
         parameter.name = member;
         parameter.subscript.clear();
+      } else {
+        parameter.subscript = std::move(number);
       }
     }
     return values_of(variables_, parameter.name, limits_);
   }
 
+  /// Returns whether all members of an array of `declare -A` are meant.
+  [[nodiscard]] bool is_all_keyed(const ShellParameter& parameter) const {
+    return parameter.is_all_subscript() && variables_.keyed.contains(parameter.name);
+  }
+
+  /// Adds all members or keys of an array of `declare -A`, whose order bash leaves open.
+  void put_all_keyed(const ShellParameter& parameter) {
+    if (count_members(parameter.name, variables_) > 0) {
+      words_.put(unknown_value("$(" + parameter.name + "[@])"), true);
+    }
+  }
+
   /// Adds a variable's value as it is.
   void add_value(ShellParameter parameter, bool is_quoted) {
     const auto values = values_in(parameter);
-    if (!values) {
+    if (is_all_keyed(parameter)) {
+      put_all_keyed(parameter);
+    } else if (!values) {
       words_.put(unknown_value("$" + parameter.name), true);
     } else if (!parameter.is_all()) {
       words_.put(element(*values, parameter.subscript), is_quoted);
@@ -193,6 +213,10 @@ class Expansion {
 
   /// Adds the variable whose name another one holds, ${!X}, or the subscripts of ${!A[@]}.
   void add_indirect(const ShellParameter& parameter, bool is_quoted) {
+    if (is_all_keyed(parameter)) {
+      put_all_keyed(parameter);
+      return;
+    }
     const auto values = values_of(variables_, parameter.name, limits_);
     if (parameter.subscript.empty()) {
       const std::string name = values ? joined_values(*values) : parameter.name;
@@ -207,6 +231,9 @@ class Expansion {
   }
 
   std::size_t length_of(ShellParameter parameter) {
+    if (is_all_keyed(parameter)) {
+      return count_members(parameter.name, variables_);
+    }
     const auto values = values_in(parameter);
     if (!values) {
       return 0;
@@ -218,6 +245,10 @@ class Expansion {
   /// Adds a variable with a default or with a change of its text: ${X:-d}, ${X//a/b}, ${X,,}.
   void add_changed(ShellParameter parameter, bool is_quoted) {
     const ParameterChange change = change_in(parameter.change);
+    if (is_all_keyed(parameter) && !change.is_for_missing()) {
+      put_all_keyed(parameter);
+      return;
+    }
     auto values = values_in(parameter);
     const std::string text = !values              ? ""
                              : parameter.is_all() ? joined_values(*values)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <iterator>
 
 #include "planner/import/shell/shell_arithmetic.h"
 
@@ -125,10 +126,29 @@ std::optional<ShellAssignment> assignment_in(const std::string& word) {
   return result;
 }
 
+std::size_t count_members(const std::string& name, const ShellVariables& variables) {
+  const std::string begin = name + "[";
+  const auto first = variables.values.lower_bound(begin);
+  auto member = first;
+  while (member != variables.values.end() && member->first.starts_with(begin)) {
+    ++member;
+  }
+  return static_cast<std::size_t>(std::distance(first, member));
+}
+
+void forget_members(const std::string& name, ShellVariables& variables) {
+  const std::string begin = name + "[";
+  auto member = variables.values.lower_bound(begin);
+  while (member != variables.values.end() && member->first.starts_with(begin)) {
+    member = variables.values.erase(member);
+  }
+}
+
 void assign(const ShellAssignment& assignment, ShellAssigned assigned, ShellVariables& variables,
             ShellLimits& limits) {
   std::string name = assignment.name;
-  const std::int64_t index = index_of(assignment.subscript);
+  const bool has_keys = variables.keyed.contains(name);
+  const std::int64_t index = has_keys ? -1 : index_of(assignment.subscript);
   if (index < 0 && !assignment.subscript.empty()) {
     name += "[" + assignment.subscript + "]";
   }

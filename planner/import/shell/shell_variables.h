@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@ struct ShellVariables {
   /// A member whose subscript is no index is a variable of its own: "M[key]".
   std::map<std::string, std::vector<std::string>, std::less<>> values;
   std::vector<std::string> positional;  ///< $0, $1, ...
+  /// Arrays of `declare -A`, all of whose subscripts are texts.
+  std::set<std::string, std::less<>> keyed = {};
 };
 
 /// Returns the values of a name: of a variable, or of 1, @, * and #. Returns nullopt if it is not
@@ -52,6 +55,11 @@ struct ShellAssigned {
   std::vector<std::string> values;
   bool is_array = false;
 };
+
+/// Returns the number of members "M[key]" of an array of `declare -A`.
+[[nodiscard]] std::size_t count_members(const std::string& name, const ShellVariables& variables);
+/// Forgets the members "M[key]" of an array of `declare -A`.
+void forget_members(const std::string& name, ShellVariables& variables);
 
 /// Sets a variable. Throws Error if it grows beyond 4 MiB.
 void assign(const ShellAssignment& assignment, ShellAssigned assigned, ShellVariables& variables,

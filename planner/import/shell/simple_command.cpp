@@ -49,12 +49,15 @@ bool is_descriptor(const std::string& word, const ShellToken& behind) {
          std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// Returns the number that a subscript comes to, or its text if it is a key and no number.
-std::string subscript_of(const std::string& written, ShellState& state) {
+/// Returns the number that a subscript of a variable comes to, or its text if it is a key.
+std::string subscript_of(const std::string& name, const std::string& written, ShellState& state) {
   if (written.empty()) {
     return "";
   }
   const std::string text = expanded_to_one(written, state.script.variables, state.limits);
+  if (state.script.variables.keyed.contains(name)) {
+    return text;
+  }
   std::string number = arithmetic_word(text, state.script.variables, state.limits);
   return unknown_part(number) ? text : number;
 }
@@ -63,10 +66,10 @@ std::string subscript_of(const std::string& written, ShellState& state) {
 /// own.
 void take_member(const std::string& name, const ShellAssignment& member,
                  std::vector<std::string>& values, ShellState& state) {
-  const std::string subscript = subscript_of(member.subscript, state);
+  const std::string subscript = subscript_of(name, member.subscript, state);
   ShellVariables& variables = state.script.variables;
   const std::string value = expanded_to_one(member.value, variables, state.limits);
-  if (!shell_integer(subscript)) {
+  if (variables.keyed.contains(name) || !shell_integer(subscript)) {
     assign({.name = name, .subscript = subscript}, {.values = {value}}, variables, state.limits);
     return;
   }
@@ -108,13 +111,17 @@ void take_assignment(const ShellAssignment& assignment, ShellState& state) {
   assigned.is_array =
       assignment.value.empty() && state.cursor.is_operator("(") && state.cursor.here().is_joined;
   if (assigned.is_array) {
+    if (state.is_active && !assignment.adds &&
+        state.script.variables.keyed.contains(assignment.name)) {
+      forget_members(assignment.name, state.script.variables);
+    }
     assigned.values = read_array(assignment.name, state);
   } else if (state.is_active) {
     assigned.values = {expanded_to_one(assignment.value, state.script.variables, state.limits)};
   }
   if (state.is_active) {
     assign({.name = assignment.name,
-            .subscript = subscript_of(assignment.subscript, state),
+            .subscript = subscript_of(assignment.name, assignment.subscript, state),
             .adds = assignment.adds},
            std::move(assigned), state.script.variables, state.limits);
   }
@@ -138,6 +145,9 @@ void read_word(ShellCommand& command, bool& has_word, ShellState& state) {
     if (declares && state.is_active && is_local(command.words.front())) {
       make_local(assignment->name, state);
     }
+    if (declares && state.is_active && declares_keys(command.words)) {
+      state.script.variables.keyed.insert(assignment->name);
+    }
     if (!declares && state.is_active) {
       keep_value(assignment->name, state.before_command, state);
     }
@@ -156,6 +166,12 @@ void read_word(ShellCommand& command, bool& has_word, ShellState& state) {
 }
 
 }  // namespace
+
+bool declares_keys(const std::vector<std::string>& words) {
+  return is_declaration(words.front()) && std::ranges::any_of(words, [](const auto& word) {
+           return word.starts_with('-') && word.find('A') != std::string::npos;
+         });
+}
 
 bool is_declaration(const std::string& name) {
   constexpr std::array<std::string_view, 5> names = {"export", "declare", "local", "readonly",
@@ -191,6 +207,15 @@ ShellCommand read_command(ShellState& state) {
   return command;
 }
 
+void judge_is_set(std::vector<std::string>& words, ShellState& state) {
+  const std::size_t size = words.size();
+  if (size > 1 && words[size - 2] == "-v") {
+    const bool is_set = values_of(state.script.variables, words.back(), state.limits).has_value();
+    words[size - 2] = "-n";
+    words.back() = is_set ? "set" : "";
+  }
+}
+
 ShellTruth follow_double_brackets(ShellState& state) {
   ShellCursor& cursor = state.cursor;
   cursor.advance();
@@ -202,6 +227,7 @@ ShellTruth follow_double_brackets(ShellState& state) {
         is_unset_alone(word, cursor.here().line, state);
       }
       words.push_back(std::move(word));
+      judge_is_set(words, state);
     } else if (!cursor.is_newline()) {
       words.push_back(cursor.here().text);
     }

@@ -155,9 +155,26 @@ TEST(ShellScript, GivesCommandsTheWordsOfBash) {
        "run<1>\nrun<3>\nrun<1>\n"},
       {"X=\"1,2\"; IFS=, read A B <<< \"$X\"; X=\"3 4\"; read C D <<< \"$X\"; run $A $B $C $D",
        "run<1><2><3><4>\n"},
-      {"X=1 export X; run $X; X=2 : ; run $X; Y=1 Y=2 run $Y; run \"$Y\"; N=3; N=4 M=$N run $M; "
+      {"X=1 export X; run $X; X=2 : ; run $X; Y=1 Y=2 run $Y; run \"${Y-none}\"; N=3; N=4 M=$N run "
+       "$M; "
        "M=$N; run $M",
-       "run<1>\nrun<1>\nrun\nrun<>\nrun\nrun<3>\n"},
+       "run<1>\nrun<1>\nrun\nrun<none>\nrun\nrun<3>\n"},
+      {"T=(2 4 8); i=0; X=$((T[i++])); run $X ${T[i]} $i; run ${T[i++]} $i; T[i++]=9; run $i "
+       "\"${T[@]}\"",
+       "run<2><4><1>\nrun<4><2>\nrun<3><2><4><9>\n"},
+      {"T=(2 4 8); i=0; run $((T[i++] = 5)) $i ${T[0]} $((T[T[0] - 4] += 1)) $((T[i]++)) ${T[1]}",
+       "run<5><1><5><5><5><6>\n"},
+      {"declare -A BIG=([TP]=8 [PP]=4); TP=1 PP=1; run ${BIG[TP]} ${BIG[$TP]-none} ${BIG[\"PP\"]} "
+       "$((BIG[TP] * 2))",
+       "run<8><none><4><16>\n"},
+      {"declare -A M; M[7]=a; M[x]=b; K=x; M[$K]+=c; x=7; run ${M[x]} ${M[7]} ${#M[@]}; unset "
+       "M[x]; run ${M[x]-none}",
+       "run<bc><a><2>\nrun<none>\n"},
+      {"declare -A M=([a]=1); M=([b]=2); run ${M[a]-none} ${M[b]}; M+=([c]=3); run ${M[b]} ${M[c]} "
+       "${#M[x]}; ((M[b] += 5)); run ${M[b]}",
+       "run<none><2>\nrun<2><3><0>\nrun<7>\n"},
+      {"[ -v X ] || run no; X=; [ -v X ] && run yes; test -v Y || run none",
+       "run<no>\nrun<yes>\nrun<none>\n"},
       {"X=a; case $X in b) run 1;& c) run 2;; esac; case $X in a) run 1;& b) run 2;& c) run 3;; d) "
        "run 4;; esac",
        "run<1>\nrun<2>\nrun<3>\n"}};

@@ -93,6 +93,13 @@ TEST(ShellScript, NotesUnsetVariablesInEveryKindOfTest) {
               ElementsAre());
 }
 
+TEST(ShellScript, KnowsNoOrderOfKeys) {
+  const std::string array = "declare -A M=([a]=1 [b]=2)\n";
+  EXPECT_EQ(last_words(array + "run \"${M[@]}\" ${!M[@]} ${#M[@]} ${M[@]/1/2}"),
+            (std::vector<std::string>{"run", unknown_value("$(M[@])"), unknown_value("$(M[@])"),
+                                      "2", unknown_value("$(M[@])")}));
+}
+
 TEST(ShellScript, KeepsWhatHoldsForOneCommandWithIt) {
   const ShellScript followed = follow_script("A=1\nA=2 B='x y' run\nrun\n", "launch.sh");
   ASSERT_EQ(followed.commands.size(), 2U);
@@ -217,6 +224,17 @@ TEST(ShellScript, ReadsDeepDefaultsToTheirBound) {
   const std::string deep =
       "X=1; run " + repeated_text("${X:+", 100'000) + repeated_text("}", 100'000);
   EXPECT_EQ(refusal_of_script(deep), "");
+}
+
+TEST(ShellScript, EvaluatesNestedSubscriptsOnce) {
+  std::string nested = "0";
+  for (int i = 0; i < 90; ++i) {
+    nested = "A[" + nested + "]";
+  }
+  EXPECT_EQ(last_words("A=(0); run $((" + nested + "))"), (std::vector<std::string>{"run", "0"}));
+  const std::string open = repeated_text("A[,", 300'000);
+  EXPECT_TRUE(unknown_part(last_words("A=(0); run $((" + open + "))").at(1)));
+  EXPECT_TRUE(unknown_part(last_words("A=(0); run $((1 || A[))").at(1)));
 }
 
 // Loops that may be left early, name files, count, or have many turns.
