@@ -311,6 +311,35 @@ std::string name_of_program(const std::vector<std::string>& words, std::ptrdiff_
   return word.ends_with(".py") ? word.substr(folder == std::string::npos ? 0 : folder + 1) : "";
 }
 
+/// The line of the command that is read, and what a script would start besides it.
+struct Choice {
+  int line = 0;
+  int other_line = 0;     ///< Of another command; 0: none.
+  std::string turn = {};  ///< Which of several turns of the line is read; empty: it has one.
+
+  /// Takes note of a command that differs from the one that is read, and may replace it.
+  void add_other(int command_line, bool replaces) {
+    if (command_line == line) {
+      turn = replaces ? "a later turn, with more known arguments," : "the first turn";
+      return;
+    }
+    other_line = replaces ? line : command_line;
+    turn = replaces ? "" : turn;
+  }
+
+  void add_notes(std::vector<std::string>& notes) const {
+    const std::string read = "line " + std::to_string(line);
+    if (other_line > 0) {
+      notes.push_back("line " + std::to_string(other_line) + " starts something else; " + read +
+                      " is read");
+    }
+    if (!turn.empty()) {
+      notes.push_back(read + " runs in several turns with different arguments; " + turn +
+                      " is read");
+    }
+  }
+};
+
 class Finder {
  public:
   Finder(const std::vector<std::string_view>& known, std::string_view text, std::size_t fewest)
@@ -319,53 +348,29 @@ class Finder {
   std::optional<LaunchedProgram> find(const ShellScript& script) {
     std::size_t most = fewest_ - 1;
     std::optional<LaunchedProgram> best;
-    int best_line = 0;
-    int other_line = 0;
-    std::string turns;
+    Choice choice;
     for (const ShellCommand& command : script.commands) {
-      std::size_t first_known = command.words.size();
-      std::size_t count = 0;
-      for (std::size_t i = command.words.size(); i > 0; --i) {
-        if (is_known(command.words[i - 1])) {
-          ++count;
-          first_known = i - 1;
-        }
-      }
-      if (count < fewest_) {
+      const KnownWords found = known_words(command);
+      if (found.count < fewest_) {
         continue;
       }
-      const auto begin = command.words.begin() + static_cast<std::ptrdiff_t>(begin_of_arguments(
-                                                     command.words, first_known));
-      std::vector<std::string> words(begin, command.words.end());
+      const auto begin =
+          static_cast<std::ptrdiff_t>(begin_of_arguments(command.words, found.first));
+      std::vector<std::string> words(command.words.begin() + begin, command.words.end());
       if (best && words != best->words) {
-        if (command.line == best_line) {
-          turns = count > most ? "a later turn, with more known arguments," : "the first turn";
-        } else {
-          other_line = count > most ? best_line : command.line;
-          turns = count > most ? "" : turns;
-        }
+        choice.add_other(command.line, found.count > most);
       }
-      if (count > most) {
-        most = count;
-        best_line = command.line;
-        best = LaunchedProgram{
-            .program = name_of_program(command.words, begin - command.words.begin()),
-            .words = std::move(words),
-            .gpus = count_gpus(command, begin - command.words.begin(), text_, script.variables)};
+      if (found.count > most) {
+        most = found.count;
+        choice.line = command.line;
+        best = LaunchedProgram{.program = name_of_program(command.words, begin),
+                               .words = std::move(words),
+                               .gpus = count_gpus(command, begin, text_, script.variables)};
       }
     }
     if (best) {
       best->notes = script.notes;
-      if (other_line > 0) {
-        best->notes.push_back("line " + std::to_string(other_line) +
-                              " starts something else; line " + std::to_string(best_line) +
-                              " is read");
-      }
-      if (!turns.empty()) {
-        best->notes.push_back("line " + std::to_string(best_line) +
-                              " runs in several turns with different arguments; " + turns +
-                              " is read");
-      }
+      choice.add_notes(best->notes);
     }
     return best;
   }
@@ -396,6 +401,23 @@ class Finder {
   }
 
  private:
+  /// Known flags of a command: how many, and the place of the first.
+  struct KnownWords {
+    std::size_t count = 0;
+    std::size_t first = 0;
+  };
+
+  [[nodiscard]] KnownWords known_words(const ShellCommand& command) const {
+    KnownWords found{.first = command.words.size()};
+    for (std::size_t i = command.words.size(); i > 0; --i) {
+      if (is_known(command.words[i - 1])) {
+        ++found.count;
+        found.first = i - 1;
+      }
+    }
+    return found;
+  }
+
   [[nodiscard]] bool is_known(const std::string& word) const { return is_known_word(known_, word); }
 
   const std::vector<std::string_view>& known_;

@@ -155,34 +155,45 @@ bool is_shell(const std::string& word) {
   return word == "sh" || word == "bash" || word.ends_with("/sh") || word.ends_with("/bash");
 }
 
+/// Judges `[ ... ]` or `test ...`, and notes variables that are not set.
+ShellTruth judge_test(const ShellCommand& command, ShellState& state) {
+  const bool is_closed = command.words.front() == "[" && command.words.back() == "]";
+  const auto end = command.words.end() - (is_closed ? 1 : 0);
+  std::vector<std::string> judged;
+  for (auto word = command.words.begin() + 1; word < end; ++word) {
+    if (judged.empty() || (judged.back() != "-z" && judged.back() != "-n")) {
+      is_unset_alone(*word, command.line, state);
+    }
+    judged.push_back(*word);
+    judge_is_set(judged, state);
+  }
+  return shell_test(std::move(judged), false, state.limits);
+}
+
+/// Declares the names of a declaration that have no value.
+void declare(const std::vector<std::string>& words, ShellState& state) {
+  const bool has_keys = declares_keys(words);
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words.front() == "local") {
+      make_local(words[i], state);
+      state.script.variables.values.erase(words[i]);
+    }
+    if (has_keys) {
+      state.script.variables.keyed.insert(words[i]);
+    }
+  }
+}
+
 }  // namespace
 
 std::optional<ShellTruth> built_in(const ShellCommand& command, ShellState& state) {
   const std::vector<std::string>& words = command.words;
   const std::string& name = words.front();
   if (name == "[" || name == "test") {
-    const bool is_closed = name == "[" && command.words.back() == "]";
-    const auto end = command.words.end() - (is_closed ? 1 : 0);
-    std::vector<std::string> judged;
-    for (auto word = command.words.begin() + 1; word < end; ++word) {
-      if (judged.empty() || (judged.back() != "-z" && judged.back() != "-n")) {
-        is_unset_alone(*word, command.line, state);
-      }
-      judged.push_back(*word);
-      judge_is_set(judged, state);
-    }
-    return shell_test(std::move(judged), false, state.limits);
+    return judge_test(command, state);
   }
   if (name == ":" || name == "true" || is_declaration(name)) {
-    for (std::size_t i = 1; i < words.size() && name == "local"; ++i) {
-      make_local(words[i], state);
-      state.script.variables.values.erase(words[i]);
-    }
-    if (declares_keys(words)) {
-      for (std::size_t i = 1; i < words.size(); ++i) {
-        state.script.variables.keyed.insert(words[i]);
-      }
-    }
+    declare(words, state);
     return ShellTruth::kYes;
   }
   if (name == "false") {
