@@ -178,7 +178,7 @@ void declare(const std::vector<std::string>& words, ShellState& state) {
       make_local(words[i], state);
       state.script.variables.values.erase(words[i]);
     }
-    if (has_keys) {
+    if (has_keys && !words[i].starts_with('-')) {
       state.script.variables.keyed.insert(words[i]);
     }
   }
