@@ -26,6 +26,11 @@ bool is_flag(std::string_view word) {
          std::isalpha(static_cast<unsigned char>(word[2])) != 0;
 }
 
+bool begins_with_any(std::string_view flag, std::span<const std::string_view> beginnings) {
+  return std::ranges::any_of(
+      beginnings, [&](std::string_view beginning) { return flag.starts_with(beginning); });
+}
+
 FlagList::FlagList(const std::vector<std::string>& words, std::string place)
     : place_(std::move(place)) {
   std::string last;

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,5 +55,8 @@ class FlagList {
 
 /// Returns whether a word is a flag, and no negative number.
 [[nodiscard]] bool is_flag(std::string_view word);
+/// Returns whether a flag or key begins with one of the texts.
+[[nodiscard]] bool begins_with_any(std::string_view flag,
+                                   std::span<const std::string_view> beginnings);
 
 }  // namespace ptdp

@@ -37,6 +37,21 @@ StackSpec with_changes(StackSpec stack, const StackChanges& changes) {
   return stack;
 }
 
+void list_unread(const std::vector<std::string>& unread, bool (*is_of_the_stack)(std::string_view),
+                 bool (*is_without_effect)(std::string_view), ReadingNotes& reading) {
+  std::string left;
+  for (const std::string& flag : unread) {
+    if (is_of_the_stack(flag)) {
+      left += (left.empty() ? "" : ", ") + flag;
+    } else if (!is_without_effect(flag)) {
+      reading.unknown_flags.push_back(flag);
+    }
+  }
+  if (!left.empty()) {
+    reading.notes.push_back("as the stack has it, whatever the file says: " + left);
+  }
+}
+
 void note_optimizer(const std::optional<std::string>& name, ReadingNotes& reading) {
   std::string lower = name.value_or("adam");
   std::ranges::transform(lower, lower.begin(),

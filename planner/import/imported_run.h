@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cost_model/inputs/parallel_config.h"
@@ -48,6 +49,11 @@ struct ImportedRun {
   StackChanges stack;
   ReadingNotes reading;
 };
+
+/// Says of flags that nobody read which the stack's profile answers, in a note, and which are not
+/// known. The others have no effect. Both functions judge a flag by its name.
+void list_unread(const std::vector<std::string>& unread, bool (*is_of_the_stack)(std::string_view),
+                 bool (*is_without_effect)(std::string_view), ReadingNotes& reading);
 
 /// Notes an optimizer that is not Adam or AdamW, as whose it is costed; in any case of letters.
 void note_optimizer(const std::optional<std::string>& name, ReadingNotes& reading);

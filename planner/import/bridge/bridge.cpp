@@ -117,17 +117,7 @@ void list_what_is_left(const FlagList& paths, bool is_dump, ReadingNotes& readin
         "the file names every field; those that are not read are not listed here");
     return;
   }
-  std::string left;
-  for (const std::string& path : paths.unread()) {
-    if (is_bridge_of_the_stack(path)) {
-      left += (left.empty() ? "" : ", ") + path;
-    } else if (!is_bridge_without_effect(path)) {
-      reading.unknown_flags.push_back(path);
-    }
-  }
-  if (!left.empty()) {
-    reading.notes.push_back("as the stack has it, whatever the file says: " + left);
-  }
+  list_unread(paths.unread(), is_bridge_of_the_stack, is_bridge_without_effect, reading);
 }
 
 }  // namespace

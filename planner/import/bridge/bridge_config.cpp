@@ -166,16 +166,7 @@ void read_bridge_stack(const FlagList& paths, const BridgeFile& file, ImportedRu
   if (config.vpp > 1 && config.pp > 2) {
     run.stack.pipeline = sends;
   }
-  const auto ways = paths.values("model.cp_comm_type");
-  if (config.cp > 1) {
-    const std::string way = ways && !ways->empty() ? ways->front() : "p2p";
-    run.stack.context = way == "all_gather" ? ContextParallel::kAllGather
-                        : way == "a2a"      ? ContextParallel::kAllToAll
-                                            : ContextParallel::kRing;
-    if (way == "a2a+p2p") {
-      run.reading.notes.emplace_back("model.cp_comm_type a2a+p2p is costed as p2p");
-    }
-  }
+  read_context_parallel(paths, "model.cp_comm_type", run);
 }
 
 void read_bridge_dispatch(const FlagList& paths, const BridgeFile& file,

@@ -245,21 +245,15 @@ constexpr auto kBridgeShape =
                                      "model.hybrid_override_pattern",
                                      "model.is_hybrid_model"});
 
-template <std::size_t size>
-bool begins_as_one_of(std::string_view path, const std::array<std::string_view, size>& beginnings) {
-  return std::ranges::any_of(
-      beginnings, [&](std::string_view beginning) { return path.starts_with(beginning); });
-}
-
 }  // namespace
 
 bool is_bridge_without_effect(std::string_view path) {
-  return begins_as_one_of(path, kBridgeWithoutEffect) ||
-         begins_as_one_of(path, kBridgeWithoutEffectToo);
+  return begins_with_any(path, kBridgeWithoutEffect) ||
+         begins_with_any(path, kBridgeWithoutEffectToo);
 }
 
 bool is_bridge_of_the_stack(std::string_view path) {
-  return !is_bridge_without_effect(path) && begins_as_one_of(path, kBridgeOfTheStack);
+  return !is_bridge_without_effect(path) && begins_with_any(path, kBridgeOfTheStack);
 }
 
 bool is_bridge_shape(std::string_view path) {

@@ -110,18 +110,6 @@ void read_bridge_experts(const FlagList& paths, TransformerConfig& model) {
   read_expert_layers(paths, "model.moe_layer_freq", model);
 }
 
-void read_bridge_dropout(const FlagList& paths, TransformerConfig& model) {
-  DropoutRates rates(kUsualDropout);
-  rates.attention = paths.number("model.attention_dropout").value_or(kUsualDropout);
-  rates.hidden = paths.number("model.hidden_dropout").value_or(kUsualDropout);
-  rates.embedding = rates.hidden;
-  const bool has_rates = rates != DropoutRates(0.0);
-  if (has_rates != has_dropout(model)) {
-    model.dropout = has_rates;  // otherwise positions say it
-  }
-  model.dropout_rates = has_rates ? rates : DropoutRates(kUsualDropout);
-}
-
 /// Refuses layers that ptdp has not.
 void refuse_other_layers(const FlagList& paths) {
   for (const char* path : {"model.is_hybrid_model", "model.heterogeneous_block_specs"}) {
@@ -175,7 +163,7 @@ TransformerConfig bridge_model(const FlagList& paths, std::string& missing) {
   model.untied_embeddings =
       !paths.truth("model.share_embeddings_and_output_weights").value_or(true);
   model.mtp_num_layers = paths.count("model.mtp_num_layers", 0).value_or(0);
-  read_bridge_dropout(paths, model);
+  read_dropout(paths, "model.attention_dropout", "model.hidden_dropout", model);
   read_bridge_experts(paths, model);
   return model;
 }

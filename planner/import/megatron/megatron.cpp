@@ -135,16 +135,7 @@ void read_stack(const FlagList& flags, const TransformerConfig& model, ImportedR
   if (config.vpp > 1 && config.pp > 2) {
     run.stack.pipeline = !waits;
   }
-  const auto ways = flags.values("--cp-comm-type");
-  if (config.cp > 1) {
-    const std::string way = ways && !ways->empty() ? ways->front() : "p2p";
-    run.stack.context = way == "all_gather" ? ContextParallel::kAllGather
-                        : way == "a2a"      ? ContextParallel::kAllToAll
-                                            : ContextParallel::kRing;
-    if (way == "a2a+p2p") {
-      run.reading.notes.emplace_back("--cp-comm-type a2a+p2p is costed as p2p");
-    }
-  }
+  read_context_parallel(flags, "--cp-comm-type", run);
   const std::string dispatcher = flags.text("--moe-token-dispatcher-type").value_or("allgather");
   const bool hides = flags.has("--overlap-moe-expert-parallel-comm");
   if (has_experts(model)) {
@@ -199,20 +190,12 @@ void read_batch(const FlagList& flags, std::int64_t gpus, const std::string& pla
 }
 
 void list_the_rest(const FlagList& flags, bool is_dump, ReadingNotes& reading) {
-  std::string left;
-  for (const std::string& flag : flags.unread()) {
-    if (is_of_the_stack(flag)) {
-      left += (left.empty() ? "" : ", ") + flag;
-    } else if (!is_without_effect(flag) && !is_dump) {
-      reading.unknown_flags.push_back(flag);
-    }
-  }
   if (is_dump) {
     reading.notes.emplace_back(
         "a log lists every argument; those that are not read are not listed here");
-  } else if (!left.empty()) {
-    reading.notes.push_back("as the stack has it, whatever the file says: " + left);
+    return;
   }
+  list_unread(flags.unread(), is_of_the_stack, is_without_effect, reading);
 }
 
 }  // namespace
@@ -237,11 +220,11 @@ ImportedRun read_megatron(const RunFile& file) {
   run.reading.notes = program.notes;
   note_optimizer(flags.text("--optimizer"), run.reading);
   const TransformerConfig model = megatron_model(flags, run.reading, run.missing);
-  run.seq_length = model.seq_length;
+  if (model.seq_length > 0) {
+    run.seq_length = model.seq_length;
+  }
   if (run.missing.empty()) {
     run.model = resolved(model, place);
-  } else if (model.seq_length > 0) {
-    run.seq_length = model.seq_length;
   }
   read_degrees(flags, model, run);
   read_recomputation(flags, model, run.config);

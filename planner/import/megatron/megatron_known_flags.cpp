@@ -207,12 +207,6 @@ constexpr std::array<std::string_view, 51> kOfTheStack = {"--accumulate-allreduc
                                                           "--transformer-impl",
                                                           "--use-flash-attn"};
 
-template <std::size_t size>
-bool begins_with_any(std::string_view flag, const std::array<std::string_view, size>& beginnings) {
-  return std::ranges::any_of(
-      beginnings, [&](std::string_view beginning) { return flag.starts_with(beginning); });
-}
-
 }  // namespace
 
 bool is_without_effect(std::string_view flag) {

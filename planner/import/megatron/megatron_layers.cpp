@@ -223,4 +223,31 @@ void recompute_as_said(const FlagList& flags, const RecomputeFlags& names, const
   }
 }
 
+void read_dropout(const FlagList& flags, std::string_view attention, std::string_view hidden,
+                  TransformerConfig& model) {
+  DropoutRates rates(kUsualDropout);
+  rates.attention = flags.number(attention).value_or(kUsualDropout);
+  rates.hidden = flags.number(hidden).value_or(kUsualDropout);
+  rates.embedding = rates.hidden;
+  const bool has_rates = rates != DropoutRates(0.0);
+  if (has_rates != has_dropout(model)) {
+    model.dropout = has_rates;  // otherwise positions say it
+  }
+  model.dropout_rates = has_rates ? rates : DropoutRates(kUsualDropout);
+}
+
+void read_context_parallel(const FlagList& flags, std::string_view flag, ImportedRun& run) {
+  const auto ways = flags.values(flag);
+  if (run.config.cp == 1) {
+    return;
+  }
+  const std::string way = ways && !ways->empty() ? ways->front() : "p2p";
+  run.stack.context = way == "all_gather" ? ContextParallel::kAllGather
+                      : way == "a2a"      ? ContextParallel::kAllToAll
+                                          : ContextParallel::kRing;
+  if (way == "a2a+p2p") {
+    run.reading.notes.push_back(std::string(flag) + " a2a+p2p is costed as p2p");
+  }
+}
+
 }  // namespace ptdp

@@ -1,5 +1,5 @@
-// What Megatron-LM's flags say of some layers only: their stage, their recomputation, their experts
-// and their window. Megatron-Bridge has these flags under other names.
+// What Megatron-LM's flags say and Megatron-Bridge's paths say alike, under other names: stages,
+// recomputation, experts and window of layers, dropout, messages of context parallelism.
 #pragma once
 
 #include <string>
@@ -9,6 +9,7 @@
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/transformer_config.h"
 #include "planner/import/flag_list.h"
+#include "planner/import/imported_run.h"
 
 namespace ptdp {
 
@@ -43,6 +44,13 @@ struct RecomputeFlags {
 /// none, selective or full. pp, vpp and layers_per_stage must be set. Throws Error for other words.
 void recompute_as_said(const FlagList& flags, const RecomputeFlags& names, const std::string& kind,
                        int num_layers, ParallelConfig& config);
+
+/// Reads the rates of dropout; a model has none where all are 0.
+void read_dropout(const FlagList& flags, std::string_view attention, std::string_view hidden,
+                  TransformerConfig& model);
+/// Reads how context parallelism sends keys and values, where cp is above 1: the first of the
+/// flag's words, else a ring. A note says what is costed as a ring only.
+void read_context_parallel(const FlagList& flags, std::string_view flag, ImportedRun& run);
 
 /// Reads which layers have experts: every N-th, or a list with 1 for each that has.
 void read_expert_layers(const FlagList& flags, std::string_view flag, TransformerConfig& model);

@@ -103,18 +103,6 @@ int read_vocabulary(const FlagList& flags, ReadingNotes& reading) {
   return usual;
 }
 
-void read_dropout(const FlagList& flags, TransformerConfig& model) {
-  DropoutRates rates(kUsualDropout);
-  rates.attention = flags.number("--attention-dropout").value_or(kUsualDropout);
-  rates.hidden = flags.number("--hidden-dropout").value_or(kUsualDropout);
-  rates.embedding = rates.hidden;
-  const bool has_rates = rates != DropoutRates(0.0);
-  if (has_rates != has_dropout(model)) {
-    model.dropout = has_rates;  // otherwise positions say it
-  }
-  model.dropout_rates = has_rates ? rates : DropoutRates(kUsualDropout);
-}
-
 }  // namespace
 
 TransformerConfig megatron_model(const FlagList& flags, ReadingNotes& reading,
@@ -158,7 +146,7 @@ TransformerConfig megatron_model(const FlagList& flags, ReadingNotes& reading,
   model.add_qkv_bias = has_qkv_bias && !model.add_bias_linear;
   model.untied_embeddings = flags.has("--untie-embeddings-and-output-weights");
   model.mtp_num_layers = flags.count("--mtp-num-layers", 0).value_or(0);
-  read_dropout(flags, model);
+  read_dropout(flags, "--attention-dropout", "--hidden-dropout", model);
   read_experts(flags, model);
   return model;
 }

@@ -75,20 +75,6 @@ std::optional<TransformerConfig> flavored_model(const TorchtitanSettings& settin
   return source.file.model ? source.file.model : run.model;
 }
 
-void list_what_is_left(const TorchtitanSettings& settings, ReadingNotes& reading) {
-  std::string left;
-  for (const std::string& key : settings.unread()) {
-    if (is_torchtitan_of_the_stack(key)) {
-      left += (left.empty() ? "" : ", ") + key;
-    } else if (!is_torchtitan_without_effect(key)) {
-      reading.unknown_flags.push_back(key);
-    }
-  }
-  if (!left.empty()) {
-    reading.notes.push_back("as the stack has it, whatever the file says: " + left);
-  }
-}
-
 ImportedRun read_settings(const TorchtitanSettings& settings, const TorchtitanSource& source,
                           std::vector<std::string> notes) {
   ImportedRun run{.framework = "torchtitan"};
@@ -99,7 +85,8 @@ ImportedRun read_settings(const TorchtitanSettings& settings, const TorchtitanSo
   if (settings.truth("fault_tolerance.enable")) {
     run.reading.notes.emplace_back("fault_tolerance: replicas beside the run are not costed");
   }
-  list_what_is_left(settings, run.reading);
+  list_unread(settings.unread(), is_torchtitan_of_the_stack, is_torchtitan_without_effect,
+              run.reading);
   return run;
 }
 

@@ -110,12 +110,6 @@ constexpr std::array<std::string_view, 24> kKernels = {
     "training.enable_loss_parallel",
     "training.mixed_precision_reduce"};
 
-template <std::size_t size>
-bool begins_as_any(std::string_view key, const std::array<std::string_view, size>& beginnings) {
-  return std::ranges::any_of(beginnings,
-                             [&](std::string_view text) { return key.starts_with(text); });
-}
-
 std::vector<std::string> parts_between_commas(std::string_view text) {
   std::vector<std::string> parts;
   while (!text.empty()) {
@@ -198,11 +192,11 @@ DocumentSettings torchtitan_words(const std::vector<std::string>& words) {
 }
 
 bool is_torchtitan_without_effect(std::string_view key) {
-  return begins_as_any(key, kPassedOver);
+  return begins_with_any(key, kPassedOver);
 }
 
 bool is_torchtitan_of_the_stack(std::string_view key) {
-  return begins_as_any(key, kKernels);
+  return begins_with_any(key, kKernels);
 }
 
 }  // namespace ptdp

@@ -263,24 +263,20 @@ void add_notes(const DeepspeedSettings& settings, const DocumentSettings& all, I
   if (has_section("compression_training")) {
     notes.emplace_back("compression_training is not costed");
   }
-  std::string left;
+  std::vector<std::string> unread;
   std::string filled;
   for (const std::string& key : settings.flags().unread()) {
     const std::vector<std::string>& values = all.find(key)->second;
     if (values.size() == 1 && values.front() == "auto") {
       filled += (filled.empty() ? "" : ", ") + key;
-    } else if (is_deepspeed_of_the_stack(key)) {
-      left += (left.empty() ? "" : ", ") + key;
-    } else if (!is_deepspeed_without_effect(key)) {
-      run.reading.unknown_flags.push_back(key);
+    } else {
+      unread.push_back(key);
     }
   }
   if (!filled.empty()) {
     notes.push_back("filled in by the Hugging Face trainer, without effect here: " + filled);
   }
-  if (!left.empty()) {
-    notes.push_back("as the stack has it, whatever the file says: " + left);
-  }
+  list_unread(unread, is_deepspeed_of_the_stack, is_deepspeed_without_effect, run.reading);
 }
 
 }  // namespace

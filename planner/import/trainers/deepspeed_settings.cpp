@@ -57,20 +57,14 @@ constexpr std::array<std::string_view, 8> kBuckets = {
     "zero_optimization", "allgather_size", "compile.",          "data_types.",
     "ddp_bf16",          "fp32_allreduce", "disable_python_gc", "tensor_parallel."};
 
-template <std::size_t size>
-bool has_beginning_of(std::string_view key, const std::array<std::string_view, size>& beginnings) {
-  return std::ranges::any_of(beginnings,
-                             [&](std::string_view text) { return key.starts_with(text); });
-}
-
 }  // namespace
 
 bool is_deepspeed_without_effect(std::string_view key) {
-  return has_beginning_of(key, kBesideTheCost);
+  return begins_with_any(key, kBesideTheCost);
 }
 
 bool is_deepspeed_of_the_stack(std::string_view key) {
-  return has_beginning_of(key, kBuckets);
+  return begins_with_any(key, kBuckets);
 }
 
 }  // namespace ptdp

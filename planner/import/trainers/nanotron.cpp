@@ -200,12 +200,8 @@ bool is_nanotron_without_effect(std::string_view key) {
       {"bos_token_id", "eos_token_id", "pad_token_id", "hidden_act", "is_", "max_position",
        "pretraining_tp", "rope_", "use_cache", "z_loss", "log_attn_probs", "no_rope_layer",
        "moe_config.router_aux_loss_coef"});
-  const auto begins = [&](std::string_view text) {
-    return [text](std::string_view beginning) { return text.starts_with(beginning); };
-  };
-  return std::ranges::any_of(beginnings, begins(key)) ||
-         (key.starts_with(kShape) &&
-          std::ranges::any_of(of_shape, begins(key.substr(kShape.size()))));
+  return begins_with_any(key, beginnings) ||
+         (key.starts_with(kShape) && begins_with_any(key.substr(kShape.size()), of_shape));
 }
 
 bool is_nanotron_of_the_stack(std::string_view key) {
@@ -215,20 +211,6 @@ bool is_nanotron_of_the_stack(std::string_view key) {
        "model.model_config._fused_rms_norm", "model.model_config._fused_rotary_emb",
        "model.model_config._use_qkv_packed", "model.model_config.flex_attention_mask"});
   return std::ranges::find(names, key) != names.end();
-}
-
-void list_other_keys(const FlagList& keys, ReadingNotes& reading) {
-  std::string left;
-  for (const std::string& key : keys.unread()) {
-    if (is_nanotron_of_the_stack(key)) {
-      left += (left.empty() ? "" : ", ") + key;
-    } else if (!is_nanotron_without_effect(key)) {
-      reading.unknown_flags.push_back(key);
-    }
-  }
-  if (!left.empty()) {
-    reading.notes.push_back("as the stack has it, whatever the file says: " + left);
-  }
 }
 
 /// Sets the layers of each stage, which nanotron balances by itself.
@@ -268,7 +250,7 @@ ImportedRun read_nanotron(const RunFile& file) {
   note_optimizer(keys.text("optimizer.optimizer_factory.name"), run.reading);
   run.precision = nanotron_precision(keys);
   read_nanotron_batch(keys, file, run);
-  list_other_keys(keys, run.reading);
+  list_unread(keys.unread(), is_nanotron_of_the_stack, is_nanotron_without_effect, run.reading);
   return run;
 }
 
