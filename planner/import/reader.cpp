@@ -36,7 +36,12 @@ ImportedRun read_run(std::string_view text, const std::string& place,
   std::string known;
   for (const RunReader& reader : kRunReaders) {
     if (reader.recognizes(file)) {
-      return reader.read(file);
+      ImportedRun run = reader.read(file);
+      if (vocab_size && run.model && run.model->vocab_size != *vocab_size) {
+        throw Error(place + ": says a vocabulary of " + std::to_string(run.model->vocab_size) +
+                    ": expected no other --vocab-size, got " + std::to_string(*vocab_size));
+      }
+      return run;
     }
     known += (known.empty() ? "" : "; ") + std::string(reader.name);
   }

@@ -208,11 +208,7 @@ ImportedRun read_megatron(const RunFile& file) {
   const std::string& place = file.place;
   const LaunchedProgram program = find_program(file.text, telling_flags(), place);
   FlagList flags(program.words, place);
-  if (file.vocab_size) {
-    if (flags.has("--vocab-size") && flags.count("--vocab-size") != *file.vocab_size) {
-      flags.refuse("--vocab-size", "expected the file's, or " + std::to_string(*file.vocab_size) +
-                                       " and none in the file");
-    }
+  if (file.vocab_size && !flags.has("--vocab-size")) {
     flags.set("--vocab-size", {std::to_string(*file.vocab_size)});
   }
   refuse_other_models(flags, program.program, place);

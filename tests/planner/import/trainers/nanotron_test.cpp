@@ -58,6 +58,20 @@ TEST(Nanotron, HasItsDefaults) {
   EXPECT_DOUBLE_EQ(run.model->layernorm_epsilon, 1e-6);
 }
 
+// A vocabulary from the caller stands for what a file leaves out, and contradicts none.
+TEST(Nanotron, RefusesAnotherVocabularyThanItsOwn) {
+  const std::string text = std::string(kNanotron) + kDegrees;
+  EXPECT_EQ(read_run(text, "config.yaml", {}, {}, 32000).model->vocab_size, 32000);
+  try {
+    static_cast<void>(read_run(text, "config.yaml", {}, {}, 1000));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "config.yaml: says a vocabulary of 32000: expected no other --vocab-size, got "
+                 "1000");
+  }
+}
+
 TEST(Nanotron, ReadsItsKeys) {
   const ImportedRun run = nanotron_run(
       "optimizer: {zero_stage: 1, accumulate_grad_in_fp32: true}\n"
