@@ -4,15 +4,33 @@
 
 namespace ptdp {
 
+namespace {
+
+/// Returns the first layer after `layer` that differs from it in whether it has the window.
+int end_of_window_run(const TransformerConfig& model, int layer) {
+  if (layer < model.first_window_layer) {
+    layer = model.first_window_layer;
+    return has_window(model, layer) ? layer : layer + 1;
+  }
+  const int frequency = model.window_attn_skip_freq;
+  if (frequency == 0) {
+    return model.num_layers;
+  }
+  // Layers frequency − 1, 2·frequency − 1, … attend to all tokens.
+  const int next_full = (layer + frequency) / frequency * frequency - 1;
+  return layer == next_full ? layer + 1 : next_full;
+}
+
+}  // namespace
+
 LayerKind kind_of_layer(const TransformerConfig& model, int layer) {
-  return {.has_experts = has_experts(model, layer),
-          .has_window = has_window(model) && layer >= model.first_window_layer};
+  return {.has_experts = has_experts(model, layer), .has_window = has_window(model, layer)};
 }
 
 int end_of_run(const TransformerConfig& model, int layer) {
   int end = model.num_layers;
-  if (has_window(model) && layer < model.first_window_layer) {
-    end = model.first_window_layer;
+  if (has_window(model)) {
+    end = std::min(end, end_of_window_run(model, layer));
   }
   if (model.num_experts == 0) {
     return end;
@@ -29,7 +47,8 @@ int end_of_run(const TransformerConfig& model, int layer) {
 bool has_one_kind(const TransformerConfig& model) {
   const int with_experts = num_expert_layers(model);
   return (with_experts == 0 || with_experts == model.num_layers) &&
-         (!has_window(model) || model.first_window_layer == 0);
+         (!has_window(model) ||
+          (model.first_window_layer == 0 && model.window_attn_skip_freq == 0));
 }
 
 LayerCounts count_layers(const TransformerConfig& model, int begin, int end) {
@@ -41,9 +60,11 @@ LayerCounts count_layers(const TransformerConfig& model, int begin, int end) {
       counts[index_of({.has_window = is_windowed})] += to - from - with_experts;
     }
   };
-  const int first_window = has_window(model) ? model.first_window_layer : end;
-  add(begin, std::min(end, first_window), false);
-  add(std::max(begin, first_window), end, true);
+  for (int layer = begin; layer < end;) {
+    const int run = has_window(model) ? std::min(end, end_of_window_run(model, layer)) : end;
+    add(layer, run, has_window(model, layer));
+    layer = run;
+  }
   return counts;
 }
 

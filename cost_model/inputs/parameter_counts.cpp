@@ -27,7 +27,8 @@ class Count {
   };
 
   [[nodiscard]] Layer layer(bool has_experts) const {
-    Layer count{.split = 0, .replicated = 2 * norm(h_), .experts = 0};
+    const bool has_four_norms = model_.norm_placement == NormPlacement::kBeforeAndBehind;
+    Layer count{.split = 0, .replicated = (has_four_norms ? 4 : 2) * norm(h_), .experts = 0};
     if (has_latent_attention(model_)) {
       add_latent_attention(count);
     } else {
@@ -81,7 +82,9 @@ class Count {
     const Number keys = Number{1} * model_.num_query_groups * model_.kv_channels;
     count.split += h_ * (queries + 2 * keys) + queries * h_ + qkv_biases_ * (queries + 2 * keys);
     count.replicated += projection_biases_ * h_;
-    if (model_.qk_layernorm) {
+    if (model_.qk_layernorm && model_.qk_layernorm_width == QkNormWidth::kAllHeads) {
+      count.split += norm(queries) + norm(keys);
+    } else if (model_.qk_layernorm) {
       count.replicated += 2 * norm(model_.kv_channels);
     }
   }

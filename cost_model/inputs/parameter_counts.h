@@ -31,9 +31,10 @@ struct LayerParameters {
 ///   MLP               2hf, gated 3hf; each expert as many, and a router of h per expert
 ///
 /// With add_bias_linear every matrix has biases. Latent attention then has them on its compressions
-/// and the projection; experts have them, the router has none. There are two norms of h weights;
-/// LayerNorm has as many biases. With qk_layernorm there are norms of a query and of a key head
-/// too. No count overflows if the model is countable (is_countable()).
+/// and the projection; experts have them, the router has none. There are two norms of h weights,
+/// or four with norms before and behind branches; LayerNorm has as many biases. With qk_layernorm
+/// there are norms of a query and of a key head too, or of all of a rank's heads. No count
+/// overflows if the model is countable (is_countable()).
 ///
 /// Source: the modeling code of gpt2, gpt_neox, llama, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe,
 /// nemotron and deepseek_v3 in Hugging Face transformers.

@@ -29,6 +29,37 @@ void check_latent_attention(const TransformerConfig& model, const Refuse& refuse
   }
 }
 
+void check_positions(const TransformerConfig& model, const Refuse& refuse) {
+  const RotaryEmbedding& rotary = model.rotary;
+  if (model.position_embedding != PositionEmbedding::kRope) {
+    if (rotary != RotaryEmbedding{}) {
+      refuse("keys of rotary positions need position_embedding rope");
+    }
+    return;
+  }
+  if (rotary_width(model) == 0 && !has_latent_attention(model)) {
+    refuse("rotary_percent turns less than two elements of a head of " +
+           std::to_string(model.kv_channels));
+  }
+  const bool needs_original =
+      rotary.scaling == RopeScaling::kLlama3 || rotary.scaling == RopeScaling::kYarn;
+  if (needs_original && rotary.original_seq_length == 0) {
+    refuse("rope_scaling llama3 and yarn need rope_original_seq_length");
+  }
+  if (rotary.scaling == RopeScaling::kLlama3 && rotary.high_freq_factor <= rotary.low_freq_factor) {
+    refuse("rope_high_freq_factor must be above rope_low_freq_factor");
+  }
+}
+
+void check_windows(const TransformerConfig& model, const Refuse& refuse) {
+  if (model.window_size == 0 && model.first_window_layer != 0) {
+    refuse("first_window_layer needs window_size, the tokens that each attends to");
+  }
+  if (model.window_size == 0 && model.window_attn_skip_freq != 0) {
+    refuse("window_attn_skip_freq needs window_size, the tokens that each attends to");
+  }
+}
+
 void check_router_groups(const TransformerConfig& model, const Refuse& refuse) {
   const int groups = model.moe_router_num_groups;
   const int visited = model.moe_router_group_topk;
@@ -117,8 +148,10 @@ TransformerConfig resolved(TransformerConfig model, const std::string& place) {
     }
     model.ffn_hidden_size = 4 * model.hidden_size;
   }
-  if (model.window_size == 0 && model.first_window_layer != 0) {
-    refuse("first_window_layer needs window_size, the tokens that each attends to");
+  check_windows(model, refuse);
+  check_positions(model, refuse);
+  if (model.qk_layernorm_width != QkNormWidth::kHead && !model.qk_layernorm) {
+    refuse("qk_layernorm_width needs qk_layernorm");
   }
   if (model.add_bias_linear &&
       (model.add_qkv_bias || model.add_projection_bias || model.add_mlp_bias)) {
@@ -136,6 +169,14 @@ TransformerConfig resolved(TransformerConfig model, const std::string& place) {
     refuse("the model has more than 1e18 parameters");
   }
   return model;
+}
+
+int rotary_width(const TransformerConfig& model) {
+  if (model.position_embedding != PositionEmbedding::kRope) {
+    return 0;
+  }
+  // Rounded down as transformers does: int(head_dim · partial_rotary_factor), by pairs.
+  return static_cast<int>(model.kv_channels * model.rotary.percent) / 2 * 2;
 }
 
 int num_expert_layers(const TransformerConfig& model, int layers) {
@@ -174,13 +215,48 @@ void describe_numerics(Fields& fields, Described<Fields, TransformerConfig>& mod
   const TransformerConfig usual;
   optional_number("layernorm_epsilon", model.layernorm_epsilon, usual.layernorm_epsilon,
                   kEpsilonRange);
+  optional_flag("layernorm_zero_centered_gamma", model.layernorm_zero_centered_gamma, false);
   optional_number("init_method_std", model.init_method_std, usual.init_method_std, kDeviationRange);
-  if (fields.optional("activation_func", model.activation_func != usual.activation_func)) {
-    fields.choice("activation_func", model.activation_func,
+  if (fields.optional("activation_func", model.activation_func.has_value())) {
+    fields.choice("activation_func", held(model.activation_func),
                   NamedValues<Activation>(kActivationNames));
   }
   optional_flag("scale_attn_weights", model.scale_attn_weights, true);
   optional_flag("scale_attn_by_inverse_layer_idx", model.scale_attn_by_inverse_layer_idx, false);
+  optional_number("query_pre_attn_scalar", model.query_pre_attn_scalar, 0.0, kPositiveRange);
+  optional_number("attn_logit_softcapping", model.attn_logit_softcapping, 0.0, kPositiveRange);
+  optional_number("final_logit_softcapping", model.final_logit_softcapping, 0.0, kPositiveRange);
+  optional_number("embedding_multiplier", model.embedding_multiplier, 1.0, kPositiveRange);
+  optional_number("logits_multiplier", model.logits_multiplier, 1.0, kPositiveRange);
+  optional_flag("parallel_residual", model.parallel_residual, false);
+}
+
+/// Reads or writes the angles of rotary positions; those with usual values may be left out.
+template <class Fields>
+void describe_rotary(Fields& fields, Described<Fields, RotaryEmbedding>& rotary) {
+  const RotaryEmbedding usual;
+  const auto optional_number = [&fields](const std::string& key, auto& value, double usual_value,
+                                         const Range& range) {
+    if (fields.optional(key, value != usual_value)) {
+      fields.number(key, value, range);
+    }
+  };
+  optional_number("rotary_base", rotary.base, usual.base, kRotaryBaseRange);
+  optional_number("rotary_percent", rotary.percent, usual.percent, kRotaryPercentRange);
+  if (fields.optional("rope_scaling", rotary.scaling != usual.scaling)) {
+    fields.choice("rope_scaling", rotary.scaling, NamedValues<RopeScaling>(kRopeScalingNames));
+  }
+  optional_number("rope_scaling_factor", rotary.factor, usual.factor, kPositiveRange);
+  if (fields.optional("rope_original_seq_length", rotary.original_seq_length != 0)) {
+    fields.count("rope_original_seq_length", rotary.original_seq_length, 1, kLongestSequence);
+  }
+  optional_number("rope_low_freq_factor", rotary.low_freq_factor, usual.low_freq_factor,
+                  kPositiveRange);
+  optional_number("rope_high_freq_factor", rotary.high_freq_factor, usual.high_freq_factor,
+                  kPositiveRange);
+  optional_number("rope_beta_fast", rotary.beta_fast, usual.beta_fast, kPositiveRange);
+  optional_number("rope_beta_slow", rotary.beta_slow, usual.beta_slow, kPositiveRange);
+  optional_number("rope_attention_factor", rotary.attention_factor, 0.0, kPositiveRange);
 }
 
 }  // namespace
@@ -224,9 +300,19 @@ void describe(Fields& fields, Described<Fields, TransformerConfig>& model) {
   optional_flag("add_qkv_bias", model.add_qkv_bias, false);
   optional_flag("add_projection_bias", model.add_projection_bias, false);
   optional_flag("add_mlp_bias", model.add_mlp_bias, false);
+  describe_rotary(fields, model.rotary);
+  if (fields.optional("norm_placement", model.norm_placement != NormPlacement::kBefore)) {
+    fields.choice("norm_placement", model.norm_placement,
+                  NamedValues<NormPlacement>(kNormPlacementNames));
+  }
   optional_flag("qk_layernorm", model.qk_layernorm, false);
+  if (fields.optional("qk_layernorm_width", model.qk_layernorm_width != QkNormWidth::kHead)) {
+    fields.choice("qk_layernorm_width", model.qk_layernorm_width,
+                  NamedValues<QkNormWidth>(kQkNormWidthNames));
+  }
   optional_count("window_size", model.window_size, kLongestSequence);
   optional_count("first_window_layer", model.first_window_layer, kMostModelLayers);
+  optional_count("window_attn_skip_freq", model.window_attn_skip_freq, kMostModelLayers);
   optional_count("q_lora_rank", model.q_lora_rank, kWidestMatrix);
   optional_count("kv_lora_rank", model.kv_lora_rank, kWidestMatrix);
   optional_count("qk_head_dim", model.qk_head_dim, kWidestMatrix);

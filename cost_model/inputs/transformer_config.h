@@ -39,6 +39,58 @@ inline constexpr std::array kActivationNames = {
     NamedValue<Activation>{Activation::kSquaredRelu, "relu2"},
     NamedValue<Activation>{Activation::kQuickGelu, "quick_gelu"}};
 
+/// How rotary angles are stretched for sequences longer than those a model was first trained with.
+/// Source: modeling_rope_utils.py of huggingface/transformers.
+enum class RopeScaling {
+  kNone,
+  kLinear,  ///< All positions are divided by a factor (arXiv:2306.15595).
+  kLlama3,  ///< Long wavelengths are multiplied by a factor (Llama 3.1, arXiv:2407.21783).
+  kYarn     ///< Long wavelengths are, and the angles' sines and cosines grow (arXiv:2309.00071).
+};
+/// Where the norms of a layer's two branches are.
+enum class NormPlacement {
+  kBefore,          ///< A branch's input has a norm, as in GPT-2 and Llama.
+  kBehind,          ///< A branch's output has a norm (OLMo 2, arXiv:2501.00656 section 3.2).
+  kBeforeAndBehind  ///< Input and output have a norm each (Gemma 2, arXiv:2408.00118).
+};
+/// What a norm of queries and keys reaches over.
+enum class QkNormWidth {
+  kHead,     ///< Every head is normalized by itself, with one weight for all heads (Qwen3).
+  kAllHeads  ///< All heads of a token are normalized together (OLMo 2).
+};
+
+inline constexpr std::array kRopeScalingNames = {
+    NamedValue<RopeScaling>{RopeScaling::kNone, "none"},
+    NamedValue<RopeScaling>{RopeScaling::kLinear, "linear"},
+    NamedValue<RopeScaling>{RopeScaling::kLlama3, "llama3"},
+    NamedValue<RopeScaling>{RopeScaling::kYarn, "yarn"}};
+inline constexpr std::array kNormPlacementNames = {
+    NamedValue<NormPlacement>{NormPlacement::kBefore, "before"},
+    NamedValue<NormPlacement>{NormPlacement::kBehind, "behind"},
+    NamedValue<NormPlacement>{NormPlacement::kBeforeAndBehind, "before-and-behind"}};
+inline constexpr std::array kQkNormWidthNames = {
+    NamedValue<QkNormWidth>{QkNormWidth::kHead, "head"},
+    NamedValue<QkNormWidth>{QkNormWidth::kAllHeads, "all-heads"}};
+
+/// Rotary position embeddings: element i and element i + r/2 of a head's first r elements are
+/// turned by the angle position·base^(−2i/r). Source: RoFormer (arXiv:2104.09864), in the order of
+/// halves of GPT-NeoX.
+struct RotaryEmbedding {
+  double base = 10000.0;  ///< The base θ of the angles.
+  double percent = 1.0;   ///< Part of a head's width that is turned, from its beginning.
+  RopeScaling scaling = RopeScaling::kNone;
+  double factor = 1.0;            ///< Factor by which a scaling stretches.
+  int original_seq_length = 0;    ///< Sequence that the model had before it was scaled [tokens].
+  double low_freq_factor = 1.0;   ///< Llama 3: wavelengths above the sequence over this stretch.
+  double high_freq_factor = 4.0;  ///< Llama 3: wavelengths below the sequence over this stay.
+  double beta_fast = 32.0;        ///< YaRN: elements that turn more often than this stay.
+  double beta_slow = 1.0;         ///< YaRN: elements that turn less often than this are stretched.
+  /// YaRN: factor of sines and cosines; 0: 0.1·ln(factor) + 1.
+  double attention_factor = 0.0;
+
+  friend bool operator==(const RotaryEmbedding&, const RotaryEmbedding&) = default;
+};
+
 /// The default rate of dropout, as in GPT-2 and Megatron-LM.
 inline constexpr double kUsualDropout = 0.1;
 
@@ -48,6 +100,12 @@ inline constexpr Range kDropoutRange = {0.0, 0.99};
 inline constexpr Range kEpsilonRange = {1e-12, 1.0};
 /// Standard deviations of initial weights that a file may give.
 inline constexpr Range kDeviationRange = {0.0, 1.0};
+/// Bases of rotary angles that a file may give.
+inline constexpr Range kRotaryBaseRange = {1.0, 1e12};
+/// Parts of a head that a file may say are turned.
+inline constexpr Range kRotaryPercentRange = {1e-6, 1.0};
+/// Factors and other positive numbers of scalings, caps and multipliers that a file may give.
+inline constexpr Range kPositiveRange = {1e-9, 1e9};
 
 /// Probabilities with which training drops elements.
 struct DropoutRates {
@@ -90,14 +148,26 @@ struct TransformerConfig {
   std::optional<bool> dropout = {};
 
   // The cost of training does not depend on these fields, but its result does.
-  DropoutRates dropout_rates = kUsualDropout;          ///< Rates of dropout, if training uses it.
-  double layernorm_epsilon = 1e-5;                     ///< What norms add to the variance.
-  double init_method_std = 0.02;                       ///< Standard deviation of initial weights.
-  Activation activation_func = Activation::kTanhGelu;  ///< Activation of an MLP that is not gated.
+  DropoutRates dropout_rates = kUsualDropout;  ///< Rates of dropout, if training uses it.
+  double layernorm_epsilon = 1e-5;             ///< What norms add to the variance.
+  /// Whether a norm's weights are stored minus 1, so that they begin as 0 (Gemma, Nemotron).
+  bool layernorm_zero_centered_gamma = false;
+  double init_method_std = 0.02;  ///< Standard deviation of initial weights.
+  /// Activation of an MLP, or of its gate; nullopt: GELU's tanh form, or SiLU if it is gated.
+  std::optional<Activation> activation_func = {};
   /// Whether attention scores are divided by the root of a head's width.
   bool scale_attn_weights = true;
   /// Whether attention scores are divided by the layer's number, counted from 1.
   bool scale_attn_by_inverse_layer_idx = false;
+  /// Width whose root divides attention scores in place of a head's; 0: a head's.
+  double query_pre_attn_scalar = 0.0;
+  double attn_logit_softcapping = 0.0;   ///< Cap c of scores x, as c·tanh(x/c); 0: none.
+  double final_logit_softcapping = 0.0;  ///< Cap c of logits x, as c·tanh(x/c); 0: none.
+  double embedding_multiplier = 1.0;     ///< Factor of embeddings.
+  double logits_multiplier = 1.0;        ///< Factor of logits, in front of their cap.
+  RotaryEmbedding rotary;                ///< Angles of rotary positions, if the model has them.
+  /// Whether a layer's MLP takes the layer's input rather than attention's sum (GPT-NeoX).
+  bool parallel_residual = false;
 
   // Biases of some linear layers, for models without add_bias_linear.
   /// Whether QKV (Qwen2), or the compressions of latent attention, have biases.
@@ -105,9 +175,13 @@ struct TransformerConfig {
   bool add_projection_bias = false;  ///< Whether attention's projection has biases.
   bool add_mlp_bias = false;         ///< Whether the MLP's matrices have biases.
 
-  bool qk_layernorm = false;   ///< Whether every query and key head has a norm (Qwen3).
+  NormPlacement norm_placement = NormPlacement::kBefore;
+  bool qk_layernorm = false;  ///< Whether queries and keys have a norm.
+  QkNormWidth qk_layernorm_width = QkNormWidth::kHead;
   int window_size = 0;         ///< Tokens that each attends to, itself included; 0: all before it.
   int first_window_layer = 0;  ///< First layer with the window; layers before it attend to all.
+  /// Number n of which every n-th layer, counted from 1, attends to all tokens; 0: none does.
+  int window_attn_skip_freq = 0;
 
   // Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434 section 2.1), in models with
   // kv_lora_rank. Query heads are num_attention_heads; groups and kv_channels mean nothing then.
@@ -178,10 +252,24 @@ struct TransformerConfig {
 [[nodiscard]] constexpr std::int64_t mlp_up_width(const TransformerConfig& model) {
   return (model.gated_linear_unit ? std::int64_t{2} : std::int64_t{1}) * model.ffn_hidden_size;
 }
+/// Returns the activation of an MLP, or of its gate.
+[[nodiscard]] constexpr Activation activation_of(const TransformerConfig& model) {
+  return model.activation_func.value_or(model.gated_linear_unit ? Activation::kSilu
+                                                                : Activation::kTanhGelu);
+}
+/// Returns the width of the part of a head that rotary positions turn, an even number; 0 without
+/// rotary positions. The model must be resolved.
+[[nodiscard]] int rotary_width(const TransformerConfig& model);
 /// Returns whether tokens of any layer attend to fewer tokens than the sequence has.
 [[nodiscard]] constexpr bool has_window(const TransformerConfig& model) {
   return model.window_size > 0 && model.window_size < model.seq_length &&
-         model.first_window_layer < model.num_layers;
+         model.first_window_layer < model.num_layers && model.window_attn_skip_freq != 1;
+}
+/// Returns whether tokens of a layer attend to fewer tokens than the sequence has; layers count
+/// from 0.
+[[nodiscard]] constexpr bool has_window(const TransformerConfig& model, int layer) {
+  return has_window(model) && layer >= model.first_window_layer &&
+         (model.window_attn_skip_freq == 0 || (layer + 1) % model.window_attn_skip_freq != 0);
 }
 /// Returns the tokens that a token attends to, in a layer that has the window w if the model has
 /// one. Without a causal mask they are w, or the sequence s. With one they are the mean of the

@@ -24,7 +24,7 @@ void read_numerics(const Keys& keys, TransformerConfig& model) {
   model.init_method_std =
       keys.number_or("initializer_range", model.init_method_std, kDeviationRange);
   if (keys.has("activation_function")) {
-    keys.reader().choice("activation_function", model.activation_func,
+    keys.reader().choice("activation_function", model.activation_func.emplace(),
                          NamedValues<Activation>(kActivationNames));
   }
   model.scale_attn_weights = keys.flag_or("scale_attn_weights", model.scale_attn_weights);

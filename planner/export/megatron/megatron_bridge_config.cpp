@@ -23,8 +23,8 @@ void add_model(const Plan& plan, std::vector<BridgeSetting>& settings) {
   // Bridge pads a vocabulary only if the tokenizer says its size: here the plan does.
   settings.push_back({"vocabulary, padded", "model.vocab_size",
                       std::to_string(padded_vocab_size(model, plan.config.tp))});
-  const bool is_tanh = model.activation_func == Activation::kTanhGelu;
-  const bool is_relu2 = model.activation_func == Activation::kSquaredRelu;
+  const bool is_tanh = activation_of(model) == Activation::kTanhGelu;
+  const bool is_relu2 = activation_of(model) == Activation::kSquaredRelu;
   settings.push_back({"activation", "model.activation_func",
                       model.gated_linear_unit             ? "\"silu\""
                       : is_relu2                          ? "\"squared_relu\""

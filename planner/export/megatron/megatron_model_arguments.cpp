@@ -109,10 +109,10 @@ std::vector<MegatronArgument> megatron_model_arguments(const Plan& plan) {
   arguments.add("norms", "--norm-epsilon", model.layernorm_epsilon);
   arguments.add("initial weights", "--init-method-std", model.init_method_std);
   arguments.add_if(model.gated_linear_unit, "gated MLP", "--swiglu");
-  arguments.add_if(!model.gated_linear_unit && model.activation_func == Activation::kSquaredRelu,
+  arguments.add_if(!model.gated_linear_unit && activation_of(model) == Activation::kSquaredRelu,
                    "activation", "--squared-relu");
   arguments.add_if(!model.gated_linear_unit && model.add_bias_linear &&
-                       model.activation_func == Activation::kSquaredRelu,
+                       activation_of(model) == Activation::kSquaredRelu,
                    "activation", "--no-bias-gelu-fusion");
   arguments.add_if(!model.add_bias_linear, "biases", "--disable-bias-linear");
   arguments.add_if(!model.add_bias_linear && model.add_qkv_bias, "biases", "--add-qkv-bias");

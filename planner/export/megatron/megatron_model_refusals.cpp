@@ -9,12 +9,12 @@ namespace ptdp {
 std::vector<ExportRefusal> megatron_model_refusals(const Plan& plan) {
   const TransformerConfig& model = plan.scenario.job.model;
   Refusals refusals;
-  const bool is_known = model.gated_linear_unit || model.activation_func == Activation::kTanhGelu ||
-                        model.activation_func == Activation::kGelu ||
-                        model.activation_func == Activation::kSquaredRelu;
+  const bool is_known = model.gated_linear_unit || activation_of(model) == Activation::kTanhGelu ||
+                        activation_of(model) == Activation::kGelu ||
+                        activation_of(model) == Activation::kSquaredRelu;
   refusals.add_if(
       !is_known, "activation_func",
-      std::string(name_of(model.activation_func, NamedValues<Activation>(kActivationNames))),
+      std::string(name_of(activation_of(model), NamedValues<Activation>(kActivationNames))),
       "gelu, relu2 or a gated MLP");
   refusals.add_if(!model.add_bias_linear && (model.add_projection_bias || model.add_mlp_bias),
                   "add_projection_bias or add_mlp_bias", "true",

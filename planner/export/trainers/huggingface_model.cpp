@@ -30,7 +30,7 @@ std::string gpt2_json(const TransformerConfig& model) {
       "  \"resid_pdrop\": {},\n  \"tie_word_embeddings\": {}\n}}\n",
       model.num_layers, model.hidden_size, model.ffn_hidden_size, model.num_attention_heads,
       model.seq_length, model.vocab_size,
-      model.activation_func == Activation::kGelu ? "gelu" : "gelu_new", model.layernorm_epsilon,
+      activation_of(model) == Activation::kGelu ? "gelu" : "gelu_new", model.layernorm_epsilon,
       model.init_method_std, dropout.embedding, dropout.attention, dropout.hidden,
       !model.untied_embeddings);
 }

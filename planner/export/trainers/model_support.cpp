@@ -15,10 +15,10 @@ std::vector<ExportRefusal> model_refusals(const Plan& plan, const ModelSupport& 
   refusals.add_if(!support.plain_mlp && !model.gated_linear_unit, "gated_linear_unit", "false",
                   "true");
   refusals.add_if(
-      !model.gated_linear_unit && model.activation_func != Activation::kTanhGelu &&
-          model.activation_func != Activation::kGelu,
+      !model.gated_linear_unit && activation_of(model) != Activation::kTanhGelu &&
+          activation_of(model) != Activation::kGelu,
       "activation_func",
-      std::string(name_of(model.activation_func, NamedValues<Activation>(kActivationNames))),
+      std::string(name_of(activation_of(model), NamedValues<Activation>(kActivationNames))),
       "gelu or a gated MLP");
   refusals.add_if(!support.layer_norm && model.normalization == Normalization::kLayerNorm,
                   "normalization", "layer-norm", "rms-norm");
