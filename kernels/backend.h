@@ -8,6 +8,7 @@
 // a bug of the caller.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -32,18 +33,45 @@ struct Matmul {
   bool accumulates = false;
 };
 
+/// Positions of a sequence that follow each other.
+struct PositionRun {
+  std::int64_t first = 0;  ///< First position.
+  std::int64_t count = 0;  ///< Number of positions.
+};
+
+/// The most runs of positions that rows may hold.
+inline constexpr int kMostPositionRuns = 2;
+
 /// The part of the global batch that the rows of an activation hold: b sequences from
-/// `first_sample` on, at positions from `first_position` on.
+/// `first_sample` on, at the positions of all runs one after the other.
 ///
-///   row r: position first_position + r / b of sequence first_sample + r mod b
+///   row r: position number r / b of the runs, of sequence first_sample + r mod b
 ///
 /// Random properties of an element depend on its place in the global batch alone, so that they are
 /// equal in every layout.
 struct TokenRange {
-  std::int64_t first_sample = 0;    ///< First sequence, in the global batch.
-  std::int64_t first_position = 0;  ///< First position in the sequences.
-  std::int64_t batch = 1;           ///< Number of sequences, b.
-  std::int64_t seq_length = 1;      ///< Length of whole sequences [tokens].
+  std::int64_t first_sample = 0;  ///< First sequence, in the global batch.
+  std::int64_t batch = 1;         ///< Number of sequences, b.
+  std::int64_t seq_length = 1;    ///< Length of whole sequences [tokens].
+  /// Positions in the sequences. Runs without positions are at the end.
+  std::array<PositionRun, kMostPositionRuns> runs = {};
+
+  /// Returns the position of row number `row`.
+  [[nodiscard]] constexpr std::int64_t position_of(std::int64_t row) const {
+    const std::int64_t number = row / batch;
+    return number < runs[0].count ? runs[0].first + number : runs[1].first + number - runs[0].count;
+  }
+  /// Returns the sequence of row number `row`, in the global batch.
+  [[nodiscard]] constexpr std::int64_t sample_of(std::int64_t row) const {
+    return first_sample + row % batch;
+  }
+};
+
+/// Rows of vectors that lie side by side: vector v of row r begins at element r·stride + v·width of
+/// `elements`. The operation says how many vectors a row has, and their width.
+struct VectorRows {
+  Buffer elements;
+  std::int64_t stride = 0;  ///< Distance from row to row [elements].
 };
 
 /// Parameters of dropout, which zeroes an element with `probability` and scales the others by
@@ -54,15 +82,21 @@ struct Dropout {
   std::uint64_t key = 0;
 };
 
-/// One rank's heads of causal self-attention, with scores scaled by 1/√d.
+/// One rank's heads of causal self-attention. Query i of head h takes part with the keys j of key
+/// head h / (heads/key_heads) that are in sight: i − window < j <= i. Their probabilities are the
+/// softmax of x = scale·q·k, or of soft_cap·tanh(x/soft_cap).
 struct Attention {
   std::int64_t seq_length = 0;    ///< Sequence length, s [tokens].
   std::int64_t batch = 1;         ///< Number of sequences.
-  std::int64_t heads = 0;         ///< Number of heads on this rank.
+  std::int64_t heads = 0;         ///< Number of query heads on this rank.
+  std::int64_t key_heads = 0;     ///< Number of key heads on this rank; it divides `heads`.
   std::int64_t first_head = 0;    ///< Number of this rank's first head among the layer's heads.
   std::int64_t total_heads = 0;   ///< Number of heads of the layer.
   std::int64_t head_size = 0;     ///< Size of a head, d.
   std::int64_t first_sample = 0;  ///< First sequence, in the global batch.
+  double scale = 1.0;             ///< Factor of scores, 1/√d as a rule.
+  std::int64_t window = 0;        ///< Keys that a query sees, its own included; 0: all before it.
+  double soft_cap = 0.0;          ///< Cap of scores; 0: none.
   /// Dropout of probabilities; (i, j) has number ((sample·total_heads + head)·s + i)·s + j.
   Dropout dropout = {};
 };
@@ -84,30 +118,118 @@ struct MatrixBlock {
   std::int64_t total_columns = 0;  ///< Number of columns of the larger matrix.
 };
 
-/// Arguments of a layer norm, which takes each row of x [rows, h] to y = (x − mean)·rstd·gamma +
-/// beta, with rstd = 1/√(variance + ε).
-struct LayerNormCall {
-  Buffer x;              ///< Input [rows, h].
-  Buffer gamma;          ///< Scale [h].
-  Buffer beta;           ///< Shift [h].
-  double epsilon = 0.0;  ///< The ε of rstd.
-  Buffer y;              ///< Output [rows, h].
-  Buffer mean;           ///< Mean of each row of x, accumulator [rows].
-  Buffer rstd;           ///< The rstd of each row of x, accumulator [rows].
+/// Arguments of a norm of vectors x of h elements, h the size of gamma. With `mean` it is a layer
+/// norm, and without it a norm by the root mean square (RMS):
+///
+///   layer norm  y = (x − mean)·rstd·g + beta,  rstd = 1/√(variance + ε)
+///   RMS norm    y = x·rstd·g + beta,           rstd = 1/√(mean of x² + ε)
+///
+/// with g = gamma + gamma_offset. Sources: Ba et al. (arXiv:1607.06450), Zhang & Sennrich
+/// (arXiv:1910.07467).
+struct NormCall {
+  VectorRows x;               ///< Input [rows, vectors, h].
+  Buffer gamma;               ///< Scale [h].
+  double gamma_offset = 0.0;  ///< Number added to gamma: 1 where weights are stored minus 1.
+  Buffer beta = {};           ///< Shift [h]; may be empty.
+  double epsilon = 0.0;       ///< The ε of rstd.
+  VectorRows y;               ///< Output [rows, vectors, h].
+  Buffer mean = {};           ///< Mean of each vector, accumulator [rows, vectors], or empty.
+  Buffer rstd;                ///< The rstd of each vector, accumulator [rows, vectors].
+  std::int64_t rows = 0;
+  std::int64_t vectors = 1;  ///< Number of vectors side by side in a row.
+};
+
+/// Arguments of the gradients of a norm, which are added to dgamma, dbeta and as a rule to dx.
+struct NormBackwardCall {
+  VectorRows dy;              ///< Gradient of the output [rows, vectors, h].
+  VectorRows x;               ///< Input of the forward pass [rows, vectors, h].
+  Buffer mean = {};           ///< Means from the forward pass; empty for an RMS norm.
+  Buffer rstd;                ///< The rstd from the forward pass, accumulator [rows, vectors].
+  Buffer gamma;               ///< Scale [h].
+  double gamma_offset = 0.0;  ///< Number added to gamma.
+  VectorRows dx;              ///< Gradient of x [rows, vectors, h].
+  /// Whether the gradient is added to dx. Otherwise it replaces what is there, and dx may be x.
+  bool adds_to_dx = true;
+  Buffer dgamma;      ///< Gradient of gamma, a sum over vectors that is added to, accumulator [h].
+  Buffer dbeta = {};  ///< Gradient of beta, a sum over vectors that is added to, accumulator [h]; empty without beta.
+  std::int64_t rows = 0;
+  std::int64_t vectors = 1;  ///< Number of vectors side by side in a row.
+};
+
+/// The activation a(x) of an MLP. Names and formulas are those of Hugging Face transformers
+/// (activations.py).
+enum class ActivationKind : std::uint8_t {
+  kTanhGelu,  ///< 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))), as in GPT-2 (arXiv:1606.08415).
+  kGelu,      ///< x·Φ(x), with Φ the normal distribution.
+  kRelu,      ///< max(x, 0).
+  kSilu,      ///< x/(1 + e^(−x)).
+  kTanh,      ///< tanh x.
+  kSquaredRelu,  ///< max(x, 0)².
+  kQuickGelu     ///< x/(1 + e^(−1.702·x)).
+};
+
+/// Arguments of an activation behind a bias: x += bias, then y = a(x), or y = a(gate)·value for a
+/// gated one, whose rows of x are w gates and w values.
+struct ActivationCall {
+  ActivationKind kind = ActivationKind::kTanhGelu;
+  bool is_gated = false;
+  Buffer x;          ///< Input, to which the bias is added [rows, w], gated [rows, 2w].
+  Buffer bias = {};  ///< Bias of a row of x; may be empty.
+  Buffer y;          ///< Output [rows, w].
   std::int64_t rows = 0;
 };
 
-/// Arguments of the gradients of a layer norm, which are added to dx, dgamma and dbeta.
-struct LayerNormBackwardCall {
-  Buffer dy;      ///< Gradient of the output [rows, h].
-  Buffer x;       ///< Input of the forward pass [rows, h].
-  Buffer mean;    ///< Mean of each row of x from the forward pass, accumulator [rows].
-  Buffer rstd;    ///< The rstd of each row from the forward pass, accumulator [rows].
-  Buffer gamma;   ///< Scale [h].
-  Buffer dx;      ///< Gradient of x, added to [rows, h].
-  Buffer dgamma;  ///< Gradient of gamma, a sum over rows that is added to, accumulator [h].
-  Buffer dbeta;   ///< Gradient of beta, a sum over rows that is added to, accumulator [h].
+/// Arguments of the gradient of an activation.
+struct ActivationBackwardCall {
+  ActivationKind kind = ActivationKind::kTanhGelu;
+  bool is_gated = false;
+  Buffer x;   ///< Input with its bias [rows, w], gated [rows, 2w].
+  Buffer dy;  ///< Gradient of the output [rows, w].
+  Buffer dx;  ///< Gradient of the input, like x; may be x, and dy if it is not gated.
   std::int64_t rows = 0;
+};
+
+/// Arguments of rotary positions, which turn pairs of elements of each head in place. With c and s
+/// the cosine and sine of the row's position and pair i, and r the width that is turned:
+///
+///   x[i] ← x[i]·c − x[i + r/2]·s,  x[i + r/2] ← x[i + r/2]·c + x[i]·s
+///
+/// Source: Su et al. (arXiv:2104.09864), in the order of halves of GPT-NeoX.
+struct RotaryCall {
+  VectorRows x;  ///< Vectors of heads [rows, heads, head_size].
+  /// Cosines, then sines, of each position of whole sequences, accumulator [s, 2, width/2].
+  Buffer angles;
+  std::int64_t heads = 0;      ///< Number of heads side by side in a row.
+  std::int64_t head_size = 0;  ///< Size of a head.
+  std::int64_t width = 0;      ///< Number r of elements that are turned, an even number.
+  TokenRange range = {};
+  std::int64_t rows = 0;
+  bool turns_back = false;  ///< Whether sines are negated, which gives the gradient.
+};
+
+/// Arguments of causal self-attention, with memory linear in s. Queries, keys and values may lie
+/// in one buffer or apart.
+struct AttentionCall {
+  Attention shape;
+  VectorRows q;    ///< Queries [s, b, heads, d].
+  VectorRows k;    ///< Keys [s, b, key_heads, d].
+  VectorRows v;    ///< Values [s, b, key_heads, d].
+  Buffer out;      ///< Output [s, b, heads, d].
+  Buffer log_sum;  ///< Log of the sum of exponentials of scores, accumulator [b, heads, s].
+};
+
+/// Arguments of the gradients of causal self-attention, which replace what is in dq, dk and dv.
+struct AttentionBackwardCall {
+  Attention shape;
+  VectorRows q;    ///< Queries [s, b, heads, d].
+  VectorRows k;    ///< Keys [s, b, key_heads, d].
+  VectorRows v;    ///< Values [s, b, key_heads, d].
+  Buffer out;      ///< Output of the forward pass [s, b, heads, d].
+  Buffer log_sum;  ///< Logs of sums from the forward pass, accumulator [b, heads, s].
+  Buffer dout;     ///< Gradient of the output [s, b, heads, d].
+  VectorRows dq;   ///< Gradient of queries; may be q.
+  VectorRows dk;   ///< Gradient of keys; may be k.
+  VectorRows dv;   ///< Gradient of values; may be v.
 };
 
 /// Arguments of a dropout of a sum: y = residual + dropout(x + bias), all [rows, width]. The number
@@ -123,7 +245,8 @@ struct BiasDropoutAddCall {
 };
 
 /// Arguments of cross-entropy's gradient, which replaces the logits. It is (softmax − one at the
-/// target)·scale, and 0 in columns that pad.
+/// target)·scale, and 0 in columns that pad. Where logits y were capped, it is multiplied by the
+/// cap's derivative, 1 − (y/soft_cap)².
 struct CrossEntropyBackwardCall {
   Buffer logits;  ///< Logits on entry, gradients on return [rows, width].
   VocabShard shard = {};
@@ -131,6 +254,7 @@ struct CrossEntropyBackwardCall {
   Buffer maxima;       ///< Maxima of each row over all ranks' columns, accumulator [rows].
   Buffer sums;         ///< Results of softmax_sums() summed over all ranks, accumulator [2, rows].
   double scale = 1.0;  ///< Factor of the gradient.
+  double soft_cap = 0.0;  ///< Cap of the logits; 0: none.
   std::int64_t rows = 0;
 };
 
@@ -248,18 +372,17 @@ class Backend {
   virtual void add(Buffer x, Buffer to) = 0;
   virtual void maximum(Buffer x, Buffer to) = 0;    ///< Takes maxima: to = max(to, x).
   virtual void scale(Buffer x, double factor) = 0;  ///< Scales: x *= factor.
+  /// Caps smoothly: x = cap·tanh(x/cap).
+  virtual void soft_cap(Buffer x, double cap) = 0;
   /// Adds a bias: x[rows, width] += bias[width].
   virtual void add_bias(Buffer x, Buffer bias, std::int64_t rows) = 0;
   /// Sums a bias gradient: gradient[width] (accumulator) += Σ over rows of dy[rows, width].
   virtual void bias_gradient(Buffer dy, Buffer gradient, std::int64_t rows) = 0;
-  /// Adds a bias, then applies GELU in its tanh form. `bias` may be empty.
-  ///
-  ///   x += bias,  y = GELU(x) = 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))
-  ///
-  /// Source: Hendrycks & Gimpel (arXiv:1606.08415), as in GPT-2.
-  virtual void bias_gelu(Buffer x, Buffer bias, Buffer y, std::int64_t rows) = 0;
-  /// Computes the gradient of GELU: dx = dy·GELU'(x). dx may be x or dy.
-  virtual void gelu_backward(Buffer x, Buffer dy, Buffer dx) = 0;
+  /// Adds a bias, then applies an activation, gated or not. The arguments of `call` have the
+  /// shapes.
+  virtual void activation(const ActivationCall& call) = 0;
+  /// Computes the gradient of an activation. The arguments of `call` have the shapes.
+  virtual void activation_backward(const ActivationBackwardCall& call) = 0;
   /// Computes y = residual + dropout(x + bias), with the arguments of `call`.
   virtual void bias_dropout_add(const BiasDropoutAddCall& call) = 0;
   /// Computes the gradient of dropout, dx = dy·mask/(1 − p), with buffers [rows, width]. dx may be
@@ -273,23 +396,18 @@ class Backend {
   /// type.
   virtual void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) = 0;
 
-  // --- layer norm: the shapes are its arguments' ---
+  // --- norms and attention: the shapes are their arguments' ---
 
-  /// Computes a layer norm. The arguments of `call` have the shapes.
-  virtual void layer_norm(const LayerNormCall& call) = 0;
-  /// Adds the gradients of a layer norm. The arguments of `call` have the shapes.
-  virtual void layer_norm_backward(const LayerNormBackwardCall& call) = 0;
-
-  // --- attention: qkv [s, b, heads, 3, d], out [s, b, heads, d], memory linear in s ---
-
-  /// Computes causal self-attention: out [s, b, heads, d] from qkv [s, b, heads, 3, d], with memory
-  /// linear in s. log_sum [b, heads, s] (accumulator) becomes the log of the sum of exponentials of
-  /// scaled scores.
-  virtual void attention(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum) = 0;
-  /// Computes the gradient dqkv of causal self-attention from dout and the results of attention().
-  /// dqkv may be qkv and then replaces it.
-  virtual void attention_backward(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum,
-                                  Buffer dout, Buffer dqkv) = 0;
+  /// Computes a layer norm or an RMS norm. The arguments of `call` have the shapes.
+  virtual void norm(const NormCall& call) = 0;
+  /// Computes the gradients of a norm. The arguments of `call` have the shapes.
+  virtual void norm_backward(const NormBackwardCall& call) = 0;
+  /// Turns heads by the angles of their positions. The arguments of `call` have the shapes.
+  virtual void rotate(const RotaryCall& call) = 0;
+  /// Computes causal self-attention. The arguments of `call` have the shapes.
+  virtual void attention(const AttentionCall& call) = 0;
+  /// Computes the gradients of causal self-attention. The arguments of `call` have the shapes.
+  virtual void attention_backward(const AttentionBackwardCall& call) = 0;
 
   // --- embedding: ids i32 [rows] ---
 

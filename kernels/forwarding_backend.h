@@ -32,16 +32,18 @@ struct TableOfOperations : OperationEntry<Context, kOperations>... {};
 /// The table of all operations. A backend with an operation that is not listed here does not
 /// compile.
 template <class Context>
-using OperationTable = TableOfOperations<
-    Context, &Backend::copy, &Backend::copy_in, &Backend::copy_out, &Backend::convert,
-    &Backend::fill, &Backend::add, &Backend::maximum, &Backend::scale, &Backend::add_bias,
-    &Backend::bias_gradient, &Backend::bias_gelu, &Backend::gelu_backward,
-    &Backend::bias_dropout_add, &Backend::dropout_backward, &Backend::matmul, &Backend::layer_norm,
-    &Backend::layer_norm_backward, &Backend::attention, &Backend::attention_backward,
-    &Backend::embedding, &Backend::embedding_gradient, &Backend::add_positions,
-    &Backend::position_gradient, &Backend::row_maxima, &Backend::softmax_sums, &Backend::add_losses,
-    &Backend::cross_entropy_backward, &Backend::add_squares, &Backend::adamw,
-    &Backend::fill_normal>;
+using OperationTable =
+    TableOfOperations<Context, &Backend::copy, &Backend::copy_in, &Backend::copy_out,
+                      &Backend::convert, &Backend::fill, &Backend::add, &Backend::maximum,
+                      &Backend::scale, &Backend::soft_cap, &Backend::add_bias,
+                      &Backend::bias_gradient, &Backend::activation, &Backend::activation_backward,
+                      &Backend::bias_dropout_add, &Backend::dropout_backward, &Backend::matmul,
+                      &Backend::norm, &Backend::norm_backward, &Backend::rotate,
+                      &Backend::attention, &Backend::attention_backward, &Backend::embedding,
+                      &Backend::embedding_gradient, &Backend::add_positions,
+                      &Backend::position_gradient, &Backend::row_maxima, &Backend::softmax_sums,
+                      &Backend::add_losses, &Backend::cross_entropy_backward, &Backend::add_squares,
+                      &Backend::adamw, &Backend::fill_normal>;
 
 /// The base of backends that treat operations alike. It passes each operation on to a function
 /// template of the derived class `Self`, which may be private to both:
@@ -62,17 +64,16 @@ class ForwardingBackend : public Backend {
   void add(Buffer x, Buffer to) override { pass<&Backend::add>(x, to); }
   void maximum(Buffer x, Buffer to) override { pass<&Backend::maximum>(x, to); }
   void scale(Buffer x, double factor) override { pass<&Backend::scale>(x, factor); }
+  void soft_cap(Buffer x, double cap) override { pass<&Backend::soft_cap>(x, cap); }
   void add_bias(Buffer x, Buffer bias, std::int64_t rows) override {
     pass<&Backend::add_bias>(x, bias, rows);
   }
   void bias_gradient(Buffer dy, Buffer gradient, std::int64_t rows) override {
     pass<&Backend::bias_gradient>(dy, gradient, rows);
   }
-  void bias_gelu(Buffer x, Buffer bias, Buffer y, std::int64_t rows) override {
-    pass<&Backend::bias_gelu>(x, bias, y, rows);
-  }
-  void gelu_backward(Buffer x, Buffer dy, Buffer dx) override {
-    pass<&Backend::gelu_backward>(x, dy, dx);
+  void activation(const ActivationCall& call) override { pass<&Backend::activation>(call); }
+  void activation_backward(const ActivationBackwardCall& call) override {
+    pass<&Backend::activation_backward>(call);
   }
   void bias_dropout_add(const BiasDropoutAddCall& call) override {
     pass<&Backend::bias_dropout_add>(call);
@@ -84,16 +85,12 @@ class ForwardingBackend : public Backend {
   void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) override {
     pass<&Backend::matmul>(product, a, b, c);
   }
-  void layer_norm(const LayerNormCall& call) override { pass<&Backend::layer_norm>(call); }
-  void layer_norm_backward(const LayerNormBackwardCall& call) override {
-    pass<&Backend::layer_norm_backward>(call);
-  }
-  void attention(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum) override {
-    pass<&Backend::attention>(shape, qkv, out, log_sum);
-  }
-  void attention_backward(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum,
-                          Buffer dout, Buffer dqkv) override {
-    pass<&Backend::attention_backward>(shape, qkv, out, log_sum, dout, dqkv);
+  void norm(const NormCall& call) override { pass<&Backend::norm>(call); }
+  void norm_backward(const NormBackwardCall& call) override { pass<&Backend::norm_backward>(call); }
+  void rotate(const RotaryCall& call) override { pass<&Backend::rotate>(call); }
+  void attention(const AttentionCall& call) override { pass<&Backend::attention>(call); }
+  void attention_backward(const AttentionBackwardCall& call) override {
+    pass<&Backend::attention_backward>(call);
   }
   void embedding(Buffer ids, Buffer table, std::int64_t first, Buffer out) override {
     pass<&Backend::embedding>(ids, table, first, out);

@@ -65,6 +65,17 @@ class Count {
     return model_.mtp_num_layers * (layer_count + 2 * h_ * h_ + 3 * norm(h_));
   }
 
+  /// Returns the parameters of the norms of queries and keys.
+  [[nodiscard]] Number qk_norms() const {
+    if (!model_.qk_layernorm) {
+      return 0;
+    }
+    const Number d = model_.kv_channels;
+    return model_.qk_layernorm_width == QkNormWidth::kHead
+               ? 2 * norm(d)
+               : norm(model_.num_attention_heads * d) + norm(model_.num_query_groups * d);
+  }
+
   /// Returns the parameters of an MLP of `width`: a dense one, one expert, or all shared experts
   /// together.
   [[nodiscard]] Number mlp(Number width) const {
@@ -82,10 +93,10 @@ class Count {
     const Number keys = Number{1} * model_.num_query_groups * model_.kv_channels;
     count.split += h_ * (queries + 2 * keys) + queries * h_ + qkv_biases_ * (queries + 2 * keys);
     count.replicated += projection_biases_ * h_;
-    if (model_.qk_layernorm && model_.qk_layernorm_width == QkNormWidth::kAllHeads) {
-      count.split += norm(queries) + norm(keys);
-    } else if (model_.qk_layernorm) {
-      count.replicated += 2 * norm(model_.kv_channels);
+    if (model_.qk_layernorm_width == QkNormWidth::kAllHeads) {
+      count.split += qk_norms();
+    } else {
+      count.replicated += qk_norms();
     }
   }
 
@@ -166,6 +177,10 @@ std::int64_t active_parameter_count(const TransformerConfig& model) {
 
 std::int64_t mtp_parameter_count(const TransformerConfig& model) {
   return Count<std::int64_t>(model).mtp();
+}
+
+std::int64_t qk_norm_parameters(const TransformerConfig& model) {
+  return Count<std::int64_t>(model).qk_norms();
 }
 
 LayerWeights layer_matrices(const TransformerConfig& model, bool has_experts) {

@@ -59,6 +59,9 @@ struct LayerParameters {
 /// README_WEIGHTS.
 [[nodiscard]] std::int64_t mtp_parameter_count(const TransformerConfig& model);
 
+/// Counts the parameters of the norms of queries and keys in a layer; 0 without such norms.
+[[nodiscard]] std::int64_t qk_norm_parameters(const TransformerConfig& model);
+
 /// Weights of a layer's matrices, without biases and norms, by who holds them.
 struct LayerWeights {
   double split = 0.0;       ///< Weights that tensor parallelism splits.

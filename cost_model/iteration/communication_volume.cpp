@@ -144,6 +144,10 @@ class RankOperations {
       const std::int64_t of_layer = layer_parameters(model_, /*has_experts=*/false).replicated;
       tensor(Kind::kAllReduce, accumulator_ * (layers * of_layer + (is_last ? norm : 0)),
              shards_gradients(config_) ? 1 : config_.dp);
+    } else if (model_.qk_layernorm) {
+      // A rank's gradients of the norms of heads are sums over its heads.
+      tensor(Kind::kAllReduce, accumulator_ * layers * qk_norm_parameters(model_),
+             shards_gradients(config_) ? 1 : config_.dp);
     }
   }
 

@@ -16,13 +16,28 @@ void add_host_scratch(const TransformerConfig& model, const ParallelConfig& conf
   const auto scratch = [&](std::int64_t outputs, std::int64_t inputs) {
     return host_linear_scratch(tokens, outputs, inputs, precision);
   };
-  buffers.attending = host_attention_scratch(model.seq_length, model.kv_channels, precision);
+  buffers.attending =
+      host_attention_scratch(model.seq_length, model.kv_channels,
+                             model.num_query_groups < model.num_attention_heads, precision);
   buffers.qkv_products = scratch((query_width(model) + 2 * key_width(model)) / t, h);
   buffers.projection = scratch(h, context_width(model) / t);
   buffers.fc1 = scratch(mlp_up_width(model) / t, h);
   buffers.fc2 = scratch(h, model.ffn_hidden_size / t);
   buffers.output = scratch(padded_vocab_size(model, t) / t, h);
   buffers.norming = Bytes(4.0 * accumulator_bytes(precision) * static_cast<double>(h));
+}
+
+/// Sets what the ends of a layer's branches take, from rows and statistics.
+void set_branches(const TransformerConfig& model, RuntimeBuffers& buffers) {
+  const Bytes normed = buffers.rows + buffers.statistics;
+  const bool has_before = model.norm_placement != NormPlacement::kBehind;
+  buffers.is_parallel = model.parallel_residual;
+  buffers.entered1 = has_before ? buffers.rows + normed : buffers.rows;
+  buffers.entered2 = buffers.is_parallel ? normed : buffers.entered1;
+  if (model.norm_placement != NormPlacement::kBefore) {
+    buffers.left = normed;
+    buffers.branch = buffers.rows;
+  }
 }
 
 }  // namespace
@@ -44,7 +59,17 @@ RuntimeBuffers runtime_buffers(const Scenario& scenario, const ParallelConfig& c
   buffers.qkv =
       buffers.attention + Bytes(2.0 * n * static_cast<double>(key_width(model)) / t * element);
   buffers.log_sums = Bytes(n * model.num_attention_heads / t * accumulator);
-  buffers.statistics = Bytes(2.0 * r * accumulator);
+  const double of_vector = model.normalization == Normalization::kLayerNorm ? 2.0 : 1.0;
+  buffers.statistics = Bytes(of_vector * r * accumulator);
+  set_branches(model, buffers);
+  if (model.qk_layernorm) {
+    const bool is_of_heads = model.qk_layernorm_width == QkNormWidth::kHead;
+    const double vectors =
+        is_of_heads ? (model.num_attention_heads + model.num_query_groups) / t : 2.0;
+    buffers.qk_normed =
+        Bytes(n * static_cast<double>(query_width(model) + key_width(model)) / t * element +
+              of_vector * n * vectors * accumulator);
+  }
   buffers.up = Bytes(n * static_cast<double>(mlp_up_width(model)) / t * element);
   buffers.activated = Bytes(n * model.ffn_hidden_size / t * element);
   buffers.logits =
@@ -66,10 +91,10 @@ RuntimeBuffers runtime_buffers(const Scenario& scenario, const ParallelConfig& c
 }
 
 LayerMemory layer_memory(const RuntimeBuffers& b, Recompute recompute) {
-  const Bytes norms = 4.0 * b.rows + 2.0 * b.statistics;
+  const Bytes ends = b.entered1 + b.entered2 + 2.0 * b.left;
   const Bytes core = b.attention + b.log_sums;
   LayerMemory layer{
-      .most = norms + b.qkv + core + b.up + b.activated,
+      .most = ends + b.qkv + b.qk_normed + core + b.up + b.activated,
       .deferred = 2.0 * b.rows + 2.0 * b.all_rows + b.qkv + b.attention + b.up + b.activated};
   switch (repeats(recompute)) {
     case Repeats::kNothing:

@@ -10,17 +10,24 @@ namespace ptdp {
 
 /// Sizes of a microbatch's buffers on a rank, by their names in runtime/model/MEMORY.md.
 struct RuntimeBuffers {
-  Bytes rows;        ///< A hidden state of this rank's rows, r·h.
-  Bytes all_rows;    ///< A hidden state of all rows, n·h.
-  Bytes qkv;         ///< Queries, keys and values of this rank's heads.
-  Bytes attention;   ///< Result of attention.
-  Bytes log_sums;    ///< Logarithms of the sums in attention's softmax, one per token and head.
-  Bytes statistics;  ///< Mean and deviation of a norm's rows.
-  Bytes up;          ///< Result of the MLP's first layer.
-  Bytes activated;   ///< Input of the MLP's second layer.
-  Bytes logits;      ///< Logits of all tokens, n·V'/t.
-  Bytes loss;        ///< Maximum, sum and target's logit of each token.
-  Bytes tokens;      ///< Ids of the tokens, for the embedding or for the loss.
+  Bytes rows;       ///< A hidden state of this rank's rows, r·h.
+  Bytes all_rows;   ///< A hidden state of all rows, n·h.
+  Bytes qkv;        ///< Queries, keys and values of this rank's heads.
+  Bytes qk_normed;  ///< Queries and keys behind their norms, with statistics; 0 without such norms.
+  Bytes attention;  ///< Result of attention.
+  Bytes log_sums;   ///< Logarithms of the sums in attention's softmax, one per token and head.
+  Bytes statistics;  ///< Statistics of a norm's rows: deviations, and means of a layer norm.
+  // The ends of a layer's branches, which depend on where norms are.
+  Bytes entered1;  ///< Input of attention: x and its norm with statistics, or x alone.
+  Bytes entered2;  ///< Input of the MLP: as for attention, without x where attention's is the same.
+  Bytes left;      ///< Result of a branch and its statistics where a norm follows; else 0.
+  Bytes branch;    ///< Gradient of a branch's result where a norm follows; else 0.
+  bool is_parallel = false;  ///< Whether the MLP takes the layer's input.
+  Bytes up;                  ///< Result of the MLP's first layer.
+  Bytes activated;           ///< Input of the MLP's second layer.
+  Bytes logits;              ///< Logits of all tokens, n·V'/t.
+  Bytes loss;                ///< Maximum, sum and target's logit of each token.
+  Bytes tokens;              ///< Ids of the tokens, for the embedding or for the loss.
   // Scratch memory beside an operation: attention, products, a norm's backward pass, a sum of all
   // rows over the tensor-parallel group.
   AttentionScratch attending;  ///< Scratch memory of attention.
@@ -52,6 +59,10 @@ struct RuntimeBuffers {
 ///   kept      most; without attention's result and n·g·c where attention is recomputed;
 ///             r·h·e where the layer is recomputed
 ///   deferred  2r·h·e + 2n·h·e + n(2a + 2k + f_up + f)·e
+///
+/// RMS norms have 2r·c in place of 4r·c. Norms before and behind branches have two more each of
+/// r·h·e and statistics; parallel branches have r·h·e less. Norms of queries and keys add n(a +
+/// k)·e.
 ///
 /// For GPT on one rank this is 16 elements per sbh, and the statistics. Dropout masks are made
 /// again from their counters; scores are never stored.

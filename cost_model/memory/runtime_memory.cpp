@@ -35,16 +35,17 @@ class LayerPasses {
   [[nodiscard]] Bytes forward() const { return before_last() + computing(); }
   /// Returns the most memory during the whole backward pass of the last layer.
   [[nodiscard]] Bytes backward() const {
-    const Bytes gradients = b_.rows + b_.all_rows;
-    const Bytes up = mlp() - b_.activated + b_.rows;
-    const Bytes core = attention() + b_.attention;
-    const Bytes qkv = attention() - b_.attention - b_.log_sums + b_.rows;
+    const Bytes gradient = b_.rows + b_.branch;
+    const Bytes up = mlp() - b_.left - b_.activated + gradient;
+    const Bytes core = attention() + b_.attention + of_mlp() + gradient;
+    const Bytes qkv = attention() - b_.attention - b_.log_sums - b_.qk_normed + of_mlp() + gradient;
     return before_last() +
-           std::max({recomputing(), mlp() + gradients + std::max(b_.fc2.input, b_.fc2.weight),
-                     up + both_gradients(b_.fc1),
-                     core + gradients + std::max(b_.projection.input, b_.projection.weight),
-                     core + b_.rows + b_.attending.backward,
-                     qkv + both_gradients(b_.qkv_products)});
+           std::max(
+               {recomputing(), leaving(mlp()),
+                mlp() - b_.left + gradient + b_.all_rows + std::max(b_.fc2.input, b_.fc2.weight),
+                up + both_gradients(b_.fc1), leaving(attention() + b_.left),
+                core + b_.all_rows + std::max(b_.projection.input, b_.projection.weight),
+                core + b_.attending.backward, qkv + both_gradients(b_.qkv_products)});
   }
   /// Returns the memory of the layers before the last one, and of what that one leaves once its
   /// gradients are made.
@@ -53,12 +54,18 @@ class LayerPasses {
   /// meanwhile. Layers before the one at work keep `kept`, those behind it `deferred`. Most is thus
   /// at one end.
   [[nodiscard]] Bytes input_gradient(Bytes after) const {
-    const Bytes without_norm = layer_.most - b_.rows - b_.statistics + b_.rows + 2.0 * b_.all_rows;
+    const Bytes gradient = b_.rows + b_.branch;
+    const Bytes at_mlp = mlp() - b_.left + gradient + b_.all_rows;
+    // What is left of the MLP then: its normed input, its first product and its activation.
+    const Bytes of_first = attention() + b_.rows + b_.up + b_.activated + of_mlp();
+    const Bytes at_attention = of_first + gradient + 2.0 * b_.all_rows;
     const Bytes at_work = std::max(
-        {recomputing(), mlp() + b_.rows + b_.all_rows + b_.activated + b_.fc2.input,
-         mlp() + b_.rows + 2.0 * b_.all_rows + std::max(b_.summing, b_.fc1.input),
-         without_norm + b_.attention + std::max(b_.attending.backward, b_.projection.input),
-         without_norm - b_.log_sums + b_.all_rows + std::max(b_.summing, b_.qkv_products.input)});
+        {recomputing(), leaving(mlp()), at_mlp + b_.activated + b_.fc2.input,
+         at_mlp + b_.all_rows + std::max(b_.summing, b_.fc1.input),
+         leaving(of_first + b_.all_rows + b_.left),
+         at_attention + b_.attention + std::max(b_.attending.backward, b_.projection.input),
+         at_attention - b_.log_sums - b_.qk_normed + b_.all_rows +
+             std::max(b_.summing, b_.qkv_products.input)});
     return after + (layers_ - 1.0) * std::max(layer_.kept, layer_.deferred) + at_work;
   }
 
@@ -71,8 +78,16 @@ class LayerPasses {
   }
   /// Returns what a layer has left at the time of attention's backward pass.
   [[nodiscard]] Bytes attention() const {
-    return 2.0 * b_.rows + b_.statistics + b_.qkv + b_.attention + b_.log_sums;
+    return b_.entered1 + b_.qkv + b_.qk_normed + b_.attention + b_.log_sums;
   }
+  /// Returns the memory while the gradient passes a norm behind a branch, of which `all` is left; 0
+  /// without such norms.
+  [[nodiscard]] Bytes leaving(Bytes all) const {
+    return b_.branch.value() > 0.0 ? all + b_.rows + b_.branch + b_.norming : Bytes(0.0);
+  }
+  /// Returns the gradient of the MLP's normed input, which waits for attention's where both
+  /// branches take the layer's input; else 0.
+  [[nodiscard]] Bytes of_mlp() const { return b_.is_parallel ? b_.all_rows : Bytes(0.0); }
   /// Returns what a fully recomputed layer takes during its repeated forward pass; else 0.
   [[nodiscard]] Bytes recomputing() const {
     return repeats(recompute_) == Repeats::kLayer ? b_.rows + computing() : Bytes(0.0);
@@ -80,9 +95,12 @@ class LayerPasses {
   /// Returns the most memory during a layer's forward pass: its linear layers, which may gather or
   /// sum, and attention.
   [[nodiscard]] Bytes computing() const {
-    return std::max({mlp() - b_.activated + gathered() + b_.fc1.forward,
-                     mlp() + summed_rows(b_.fc2), attention() + b_.attending.forward,
-                     attention() + summed_rows(b_.projection)});
+    // Parallel branches hold attention's sum meanwhile.
+    const Bytes at_mlp = mlp() - b_.left + (b_.is_parallel ? b_.rows : Bytes(0.0));
+    return std::max({at_mlp - b_.activated + gathered() + b_.fc1.forward,
+                     at_mlp + summed_rows(b_.fc2), mlp() + b_.branch,
+                     attention() + b_.attending.forward, attention() + summed_rows(b_.projection),
+                     attention() + b_.left + b_.branch});
   }
   /// Returns what the result of a row-parallel layer takes while it is made.
   [[nodiscard]] Bytes summed_rows(const LinearScratch& linear) const {
@@ -293,6 +311,17 @@ ActivationPeak RankMemories::peak_of_compute(const Schedule& compute, int rank) 
   return walked(compute, rank, /*has_messages=*/false);
 }
 
+Bytes RankMemories::angles(int rank) const {
+  const TransformerConfig& model = scenario_.job.model;
+  const double of_stage =
+      1.0 * model.seq_length * rotary_width(model) * accumulator_bytes(scenario_.stack.precision);
+  double stages = 0.0;
+  for_each_virtual_stage(config_, rank, [&](int virtual_stage) {
+    stages += total(layers_of_virtual_stage(model, config_, virtual_stage)) > 0.0 ? 1.0 : 0.0;
+  });
+  return Bytes(stages * of_stage);
+}
+
 ActivationPeak RankMemories::walked(const Schedule& schedule, int rank, bool has_messages) {
   const auto count = static_cast<std::size_t>(num_stages(schedule));
   stages_.resize(std::max(stages_.size(), count));
@@ -300,7 +329,9 @@ ActivationPeak RankMemories::walked(const Schedule& schedule, int rank, bool has
   for (const Action& action : schedule.orders[static_cast<std::size_t>(rank)]) {
     walk.run(action);
   }
-  return walk.peak();
+  ActivationPeak peak = walk.peak();
+  peak.kept += angles(rank);
+  return peak;
 }
 
 Bytes RankMemories::least(int rank) {
@@ -309,7 +340,7 @@ Bytes RankMemories::least(int rank) {
     const StageMemory& stage = of_virtual_stage(virtual_stage);
     most = std::max({most, stage.forward, stage.kept});
   });
-  return most;
+  return most + angles(rank);
 }
 
 ActivationPeak activation_peak(const PlannedJob& job, const Schedule& schedule, int rank) {
@@ -361,6 +392,7 @@ ActivationPeak RankMemories::bound(int rank) {
     peak.kept += count * of_one;
     chunks -= count;
   }
+  peak.kept += angles(rank);
   return peak;
 }
 

@@ -31,7 +31,8 @@ struct StageMemory {
 
 /// Memory that comes and goes on a rank, at its worst moment.
 struct ActivationPeak {
-  Bytes kept;     ///< Activations of all microbatches, and what weight gradients wait for.
+  /// Activations of all microbatches, what weight gradients wait for, and angles of positions.
+  Bytes kept;
   Bytes working;  ///< Memory that the pass being run takes besides.
   Bytes waiting;  ///< Messages that were received and not yet used, or made and not yet sent.
 
@@ -61,6 +62,9 @@ class RankMemories {
 
  private:
   struct Needs;
+
+  /// Returns the memory of rotary positions' angles, one table for each virtual stage of `rank`.
+  [[nodiscard]] Bytes angles(int rank) const;
 
   /// Walks through the orders of `rank` and returns its peak. `has_messages` says whether they have
   /// messages as actions; if not, none ever waits.

@@ -103,7 +103,8 @@ Bytes one_dnn_scratch(const HostProduct& product, Precision precision) {
 
 }  // namespace
 
-AttentionScratch host_attention_scratch(int seq_length, int head_size, Precision precision) {
+AttentionScratch host_attention_scratch(int seq_length, int head_size, bool shares_keys,
+                                        Precision precision) {
   const std::int64_t bytes = accumulator_bytes(precision);
   const std::int64_t s = seq_length;
   const std::int64_t d = head_size;
@@ -118,7 +119,8 @@ AttentionScratch host_attention_scratch(int seq_length, int head_size, Precision
     return Bytes(static_cast<double>(bytes * size));
   };
   return {.forward = in_bytes(packed + 2 * of_tile + columns + 2 * scores + 4 * kTile),
-          .backward = in_bytes(2 * packed + part(s * d) + part(s) + 4 * of_tile + 2 * columns +
+          .backward = in_bytes(2 * packed + part(s * d) + part(s) + 2 * of_tile +
+                               2 * (shares_keys ? part(s * d) : of_tile) + 2 * columns +
                                3 * scores + kTile)};
 }
 

@@ -79,6 +79,37 @@ void take_exponentials(Sum* scores, std::int64_t num_keys, Sum factor,
   }
 }
 
+/// A score that no real one falls below, which leaves room for differences.
+template <class Sum>
+inline constexpr Sum kLeastScore = std::numeric_limits<Sum>::lowest() / 2;
+
+/// Hides the keys [key, query] of a tile that a query does not see: those behind it, and those in
+/// front of its window.
+template <class Sum>
+void hide_unseen(const Attention& shape, std::int64_t first_key, std::int64_t num_keys,
+                 const Queries<Sum>& queries, Sum* scores) {
+  constexpr Sum hidden = -std::numeric_limits<Sum>::infinity();
+  for (std::int64_t key = 0; key < num_keys; ++key) {
+    Sum* const row = scores + key * kTile;
+    const std::int64_t before = first_key + key - queries.first;
+    std::fill_n(row, std::clamp<std::int64_t>(before, 0, queries.count), hidden);
+    if (shape.window > 0) {
+      const std::int64_t end = std::clamp<std::int64_t>(before + shape.window, 0, queries.count);
+      std::fill(row + end, row + queries.count, hidden);
+    }
+  }
+}
+
+/// Scales and caps the scores [key, query] of a tile.
+template <class Sum>
+void cap_scores(Sum* scores, std::int64_t num_keys, std::int64_t num_queries, Sum factor, Sum cap) {
+  for (std::int64_t key = 0; key < num_keys; ++key) {
+    for (std::int64_t q = 0; q < num_queries; ++q) {
+      scores[key * kTile + q] = capped(factor * scores[key * kTile + q], cap);
+    }
+  }
+}
+
 /// Applies dropout to the probabilities [key, query] of a tile.
 template <class Sum>
 void drop(const Dropout& dropout, std::int64_t first_probability, std::int64_t seq_length,
@@ -95,16 +126,21 @@ void drop(const Dropout& dropout, std::int64_t first_probability, std::int64_t s
 
 /// Computes the forward pass of one head of one sequence.
 template <class T>
-void attend(const Attention& shape, std::int64_t place, const T* qkv, T* out,
-            Accumulator<T>* log_sum, Accumulator<T>* scratch) {
+void attend(const AttentionCall& call, std::int64_t place, Accumulator<T>* log_sum,
+            Accumulator<T>* scratch) {
   using Sum = Accumulator<T>;
+  const Attention& shape = call.shape;
   const Parts<Sum> parts(shape);
-  const HeadLayout layout(shape, place);
+  const HeadPlace head(shape, place);
+  const HeadRows<T> query_rows = head.queries<T>(shape, call.q);
+  const HeadRows<T> value_rows = head.keys<T>(shape, call.v);
+  const HeadRows<T> out = head.queries<T>(shape, output_rows(shape, call.out));
   const std::int64_t s = shape.seq_length;
-  const std::int64_t d = layout.d;
-  const auto factor = static_cast<Sum>(1.0 / std::sqrt(static_cast<double>(d)));
+  const std::int64_t d = shape.head_size;
+  // A cap takes scaled scores.
+  const auto factor = static_cast<Sum>(shape.soft_cap > 0.0 ? 1.0 : shape.scale);
   Sum* const scores = scratch + parts.scores;
-  pack_rows(layout.rows_of_qkv(qkv, 1, 0), s, d, scratch + parts.keys);
+  pack_rows(head.keys<T>(shape, call.k).from(0), s, d, scratch + parts.keys);
   for (std::int64_t i = 0; i < s; i += kTile) {
     const Queries<Sum> queries{i,
                                std::min(kTile, s - i),
@@ -112,50 +148,54 @@ void attend(const Attention& shape, std::int64_t place, const T* qkv, T* out,
                                scratch + parts.most,
                                scratch + parts.total,
                                scratch + parts.shrink};
-    std::fill(queries.most, queries.most + queries.count, -std::numeric_limits<Sum>::infinity());
+    std::fill(queries.most, queries.most + queries.count, kLeastScore<Sum>);
     std::fill(queries.total, queries.total + queries.count, Sum{0});
-    pack_columns(layout.rows_of_qkv(qkv, 0, i).transposed(), d, queries.count,
-                 scratch + parts.queries);
-    for (std::int64_t j = 0; j <= i; j += kTile) {
+    pack_columns(query_rows.from(i).transposed(), d, queries.count, scratch + parts.queries);
+    const std::int64_t first_tile = first_tile_seen(shape, i);
+    for (std::int64_t j = first_tile; j <= i; j += kTile) {
       const std::int64_t num_keys = std::min(kTile, s - j);
       multiply_packed(num_keys, queries.count, d, scratch + parts.keys + j * d,
                       scratch + parts.queries, false, scores, kTile);
-      for (std::int64_t key = 0; j == i && key < num_keys; ++key) {
-        std::fill_n(scores + key * kTile, std::min(key, queries.count),
-                    -std::numeric_limits<Sum>::infinity());
+      if (shape.soft_cap > 0.0) {
+        cap_scores(scores, num_keys, queries.count, static_cast<Sum>(shape.scale),
+                   static_cast<Sum>(shape.soft_cap));
+      }
+      if (j == i || shape.window > 0) {
+        hide_unseen(shape, j, num_keys, queries, scores);
       }
       take_exponentials(scores, num_keys, factor, queries);
-      for (std::int64_t q = 0; j > 0 && q < queries.count; ++q) {
+      for (std::int64_t q = 0; j > first_tile && q < queries.count; ++q) {
         for (std::int64_t c = 0; c < d; ++c) {
           queries.sums[q * d + c] *= queries.shrink[q];
         }
       }
       if (shape.dropout.probability > 0.0) {
-        drop(shape.dropout, layout.first_probability, s, j, num_keys, queries, scratch + parts.mask,
+        drop(shape.dropout, head.first_probability, s, j, num_keys, queries, scratch + parts.mask,
              scores);
       }
       pack_rows<Sum>({scores, 1, kTile}, queries.count, num_keys, scratch + parts.packed);
-      pack_columns(layout.rows_of_qkv(qkv, 2, j), num_keys, d, scratch + parts.values);
+      pack_columns(value_rows.from(j), num_keys, d, scratch + parts.values);
       multiply_packed(queries.count, d, num_keys, scratch + parts.packed, scratch + parts.values,
-                      j > 0, queries.sums, d);
+                      j > first_tile, queries.sums, d);
     }
-    T* const to = out + layout.first_out + i * layout.out_stride;
     for (std::int64_t q = 0; q < queries.count; ++q) {
+      T* const to = out.at(i + q);
       for (std::int64_t c = 0; c < d; ++c) {
-        to[q * layout.out_stride + c] = narrow<T>(queries.sums[q * d + c] / queries.total[q]);
+        to[c] = narrow<T>(queries.sums[q * d + c] / queries.total[q]);
       }
       log_sum[i + q] = queries.most[q] + std::log(queries.total[q]);
     }
   }
 }
 
-void attention(Backend& memory, const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum) {
-  visit_element_type(qkv.type, [&]<class T>(T) {
+void attention(Backend& memory, const AttentionCall& call) {
+  const Attention& shape = call.shape;
+  visit_element_type(call.out.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
-    const Tensor scratch(memory, log_sum.type, Parts<Sum>(shape).size);
+    const Tensor scratch(memory, call.log_sum.type, Parts<Sum>(shape).size);
     for (std::int64_t place = 0; place < shape.batch * shape.heads; ++place) {
-      attend(shape, place, elements<T>(qkv), elements<T>(out),
-             elements<Sum>(log_sum) + place * shape.seq_length, elements<Sum>(scratch.buffer()));
+      attend<T>(call, place, elements<Sum>(call.log_sum) + place * shape.seq_length,
+                elements<Sum>(scratch.buffer()));
     }
   });
 }

@@ -1,9 +1,11 @@
 // Where the vectors of attention lie in memory, and the scratch that a tile needs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/math.h"
 #include "kernels/cpu/packed_product.h"
 
 namespace ptdp::PTDP_CPU_VARIANT {
@@ -11,41 +13,87 @@ namespace ptdp::PTDP_CPU_VARIANT {
 /// Number of queries and of keys of a tile: a multiple of every panel's rows and columns.
 inline constexpr std::int64_t kTile = 96;
 
-/// One head of one sequence, number `place` among the heads of all sequences. It locates the head's
-/// vectors in qkv [s, b, heads, 3, d] and out [s, b, heads, d].
-struct HeadLayout {
-  HeadLayout(const Attention& shape, std::int64_t place)
-      : d(shape.head_size),
-        qkv_stride(shape.batch * shape.heads * 3 * d),
-        out_stride(shape.batch * shape.heads * d),
-        first_qkv(place * 3 * d),
-        first_out(place * d),
-        first_probability((((shape.first_sample + place / shape.heads) * shape.total_heads +
-                            shape.first_head + place % shape.heads) *
-                           shape.seq_length) *
-                          shape.seq_length) {}
+/// Vectors of one head of one sequence, by position.
+template <class T>
+struct HeadRows {
+  /// Locates head number `head` of sequence number `sample` among `batch`.
+  HeadRows(const VectorRows& rows, std::int64_t batch, std::int64_t sample, std::int64_t head,
+           std::int64_t head_size)
+      : data(elements<T>(rows.elements) + sample * rows.stride + head * head_size),
+        stride(batch * rows.stride) {}
 
-  /// Returns the vectors `which` (0: queries, 1: keys, 2: values) of positions from `first` on, as
-  /// rows.
-  template <class T>
-  [[nodiscard]] MatrixView<T> rows_of_qkv(const T* qkv, std::int64_t which,
-                                          std::int64_t first) const {
-    return {qkv + first_qkv + which * d + first * qkv_stride, qkv_stride, 1};
+  /// Returns the vectors of positions from `first` on, as rows of a matrix.
+  [[nodiscard]] MatrixView<T> from(std::int64_t first) const {
+    return {data + first * stride, stride, 1};
   }
-  /// Returns the vectors in out of positions from `first` on, as rows.
+  /// Returns the vector of a position.
+  [[nodiscard]] T* at(std::int64_t position) const { return data + position * stride; }
+
+  T* data;              ///< Vector of position 0.
+  std::int64_t stride;  ///< Elements between positions.
+};
+
+/// One query head of one sequence, number `place` among the query heads of all sequences.
+struct HeadPlace {
+  HeadPlace(const Attention& shape, std::int64_t place)
+      : sample(place / shape.heads),
+        head(place % shape.heads),
+        key_head(head / (shape.heads / shape.key_heads)),
+        first_probability(
+            (((shape.first_sample + sample) * shape.total_heads + shape.first_head + head) *
+             shape.seq_length) *
+            shape.seq_length) {}
+
+  /// Returns the vectors of this query head.
   template <class T>
-  [[nodiscard]] MatrixView<T> rows_of_out(const T* out, std::int64_t first) const {
-    return {out + first_out + first * out_stride, out_stride, 1};
+  [[nodiscard]] HeadRows<T> queries(const Attention& shape, const VectorRows& rows) const {
+    return {rows, shape.batch, sample, head, shape.head_size};
+  }
+  /// Returns the vectors of the key head that belongs to this query head.
+  template <class T>
+  [[nodiscard]] HeadRows<T> keys(const Attention& shape, const VectorRows& rows) const {
+    return {rows, shape.batch, sample, key_head, shape.head_size};
   }
 
-  std::int64_t d;           ///< Size of a head.
-  std::int64_t qkv_stride;  ///< Elements between positions in qkv.
-  std::int64_t out_stride;  ///< Elements between positions in out.
-  std::int64_t first_qkv;   ///< Offset in qkv of the query of position 0.
-  std::int64_t first_out;   ///< Offset in out of position 0.
+  std::int64_t sample;    ///< Number of the sequence within the batch.
+  std::int64_t head;      ///< Number of the query head on this rank.
+  std::int64_t key_head;  ///< Number of its key head on this rank.
   /// Number, for dropout, of the probability of query 0 and key 0.
   std::int64_t first_probability;
 };
+
+/// Returns the rows of attention's output, [s, b, heads, d].
+[[nodiscard]] inline VectorRows output_rows(const Attention& shape, Buffer out) {
+  return {out, shape.heads * shape.head_size};
+}
+
+/// Returns the first key that a query sees.
+[[nodiscard]] inline std::int64_t first_seen(const Attention& shape, std::int64_t query) {
+  return shape.window > 0 && query >= shape.window ? query - shape.window + 1 : 0;
+}
+/// Returns the first key of the first tile that any query from `query` on sees.
+[[nodiscard]] inline std::int64_t first_tile_seen(const Attention& shape, std::int64_t query) {
+  return first_seen(shape, query) / kTile * kTile;
+}
+/// Returns the end of the queries that see any of the keys in front of `end_of_keys`.
+[[nodiscard]] inline std::int64_t end_of_queries(const Attention& shape, std::int64_t end_of_keys) {
+  const std::int64_t s = shape.seq_length;
+  return shape.window > 0 ? std::min(s, end_of_keys - 1 + shape.window) : s;
+}
+
+/// Returns cap·tanh(x/cap), with an error of a few roundings of the result.
+template <class Sum>
+[[nodiscard]] inline Sum capped(Sum x, Sum cap) {
+  const Sum u = x / cap;
+  const Sum square = u * u;
+  // Lambert's continued fraction of tanh, cut after its seventh part, is exact to f64 for |u| <
+  // 1/2.
+  const Sum near = x * (135135 + square * (17325 + square * (378 + square))) /
+                   (135135 + square * (62370 + square * (3150 + square * 28)));
+  // tanh u = 1 − 2/(e^(2u) + 1) is exact at both ends, but cancels near 0.
+  const Sum far = cap - 2 * cap / (exponential(2 * u) + 1);
+  return square < static_cast<Sum>(0.25) ? near : far;
+}
 
 /// Hands out parts of a scratch buffer, each at a multiple of 16 numbers (64 bytes of f32).
 class ScratchParts {

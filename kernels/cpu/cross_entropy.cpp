@@ -54,6 +54,8 @@ void cross_entropy_backward(Backend&, const CrossEntropyBackwardCall& call) {
   visit_element_type(call.logits.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
     const auto factor = static_cast<Sum>(call.scale);
+    const auto per_square =
+        static_cast<Sum>(call.soft_cap == 0.0 ? 0.0 : 1.0 / (call.soft_cap * call.soft_cap));
     for (std::int64_t row = 0; row < call.rows; ++row) {
       T* const x = elements<T>(call.logits) + row * shard.width;
       const Sum most = elements<Sum>(call.maxima)[row];
@@ -61,12 +63,20 @@ void cross_entropy_backward(Backend&, const CrossEntropyBackwardCall& call) {
       const std::int64_t target = elements<std::int32_t>(call.targets)[row] - shard.first;
       const bool has_target = target >= 0 && target < width;
       const Sum of_target = has_target ? static_cast<Sum>(widen(x[target])) : Sum{0};
-      for (std::int64_t c = 0; c < width; ++c) {
-        x[c] = narrow<T>(exponential(static_cast<Sum>(widen(x[c])) - most) * per_sum);
+      if (call.soft_cap == 0.0) {
+        for (std::int64_t c = 0; c < width; ++c) {
+          x[c] = narrow<T>(exponential(static_cast<Sum>(widen(x[c])) - most) * per_sum);
+        }
+      } else {
+        for (std::int64_t c = 0; c < width; ++c) {
+          const auto y = static_cast<Sum>(widen(x[c]));
+          x[c] = narrow<T>(exponential(y - most) * per_sum * (1 - y * y * per_square));
+        }
       }
       std::fill(x + width, x + shard.width, T{});
       if (has_target) {
-        x[target] = narrow<T>(exponential(of_target - most) * per_sum - factor);
+        x[target] = narrow<T>((exponential(of_target - most) * per_sum - factor) *
+                              (1 - of_target * of_target * per_square));
       }
     }
   });

@@ -12,9 +12,8 @@ namespace {
 
 /// Returns the number, in the global batch, of the first element of a row.
 std::uint64_t first_element(const TokenRange& range, std::int64_t row, std::int64_t width) {
-  const std::int64_t position = range.first_position + row / range.batch;
-  const std::int64_t sample = range.first_sample + row % range.batch;
-  return static_cast<std::uint64_t>((sample * range.seq_length + position) * width);
+  return static_cast<std::uint64_t>(
+      (range.sample_of(row) * range.seq_length + range.position_of(row)) * width);
 }
 
 /// Calls `function`(row, first, count, mask) for pieces of all rows. `first` counts from the row's

@@ -1,11 +1,11 @@
-// Element-wise operations, bias and GELU.
+// Element-wise operations and biases.
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 #include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/element.h"
 #include "kernels/cpu/fill_loops.h"
-#include "kernels/cpu/math.h"
 
 namespace ptdp::PTDP_CPU_VARIANT {
 namespace {
@@ -98,6 +98,18 @@ void scale(Backend&, Buffer x, double factor) {
   });
 }
 
+void soft_cap(Backend&, Buffer x, double cap) {
+  visit_element_type(x.type, [&]<class T>(T) {
+    using Sum = Accumulator<T>;
+    T* const to = elements<T>(x);
+    const auto most = static_cast<Sum>(cap);
+    const auto part = static_cast<Sum>(1.0 / cap);
+    for (std::int64_t i = 0; i < x.size; ++i) {
+      to[i] = narrow<T>(most * std::tanh(static_cast<Sum>(widen(to[i])) * part));
+    }
+  });
+}
+
 /// Adds a row: to[i] += x[i].
 template <class T>
 void add_row(const T* x, T* to, std::int64_t size) {
@@ -133,64 +145,6 @@ void bias_gradient(Backend& memory, Buffer dy, Buffer gradient, std::int64_t row
   });
 }
 
-/// √(2/π), a factor of GELU's argument of tanh.
-constexpr double kRootTwoOverPi = 0.79788456080286535588;
-/// Factor of the cube in GELU's argument of tanh.
-constexpr double kCube = 0.044715;
-
-/// Returns 0.5·(1 + tanh u) = 1/(1 + e^(−2u)), with u = √(2/π)·(x + 0.044715·x³). It loses no
-/// accuracy where tanh nears −1.
-template <class Sum>
-Sum gelu_sigmoid(Sum x) {
-  const auto slope = static_cast<Sum>(-2.0 * kRootTwoOverPi);
-  const auto cube = static_cast<Sum>(-2.0 * kRootTwoOverPi * kCube);
-  return 1 / (1 + exponential(x * (slope + cube * x * x)));
-}
-
-/// Applies GELU to a row.
-template <class T>
-void gelu_row(const T* x, T* y, std::int64_t size) {
-  for (std::int64_t i = 0; i < size; ++i) {
-    const auto value = widen(x[i]);
-    y[i] = narrow<T>(value * gelu_sigmoid(value));
-  }
-}
-
-void bias_gelu(Backend&, Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
-  assert(x.size == y.size && (bias.empty() || x.size == rows * bias.size));
-  visit_element_type(x.type, [&]<class T>(T) {
-    if (bias.empty()) {
-      gelu_row(elements<T>(x), elements<T>(y), x.size);
-      return;
-    }
-    for (std::int64_t row = 0; row < rows; ++row) {
-      T* const sum = elements<T>(x) + row * bias.size;
-      add_row(elements<T>(bias), sum, bias.size);
-      gelu_row(sum, elements<T>(y) + row * bias.size, bias.size);
-    }
-  });
-}
-
-/// Computes dx = dy·g'(x) for g = x·σ(2u(x)): g' = σ + x·σ(1−σ)·2u', u' = √(2/π)·(1 +
-/// 3·0.044715·x²).
-void gelu_backward(Backend&, Buffer x, Buffer dy, Buffer dx) {
-  assert(x.size == dy.size && x.size == dx.size);
-  visit_element_type(x.type, [&]<class T>(T) {
-    using Sum = Accumulator<T>;
-    const T* const from = elements<T>(x);
-    const T* const gradient = elements<T>(dy);
-    T* const to = elements<T>(dx);
-    const auto slope = static_cast<Sum>(2.0 * kRootTwoOverPi);
-    const auto square = static_cast<Sum>(6.0 * kRootTwoOverPi * kCube);
-    for (std::int64_t i = 0; i < x.size; ++i) {
-      const Sum value = widen(from[i]);
-      const Sum sigmoid = gelu_sigmoid(value);
-      const Sum inner = value * (slope + square * value * value);
-      to[i] = narrow<T>(widen(gradient[i]) * (sigmoid + inner * (sigmoid * (1 - sigmoid))));
-    }
-  });
-}
-
 }  // namespace
 
 void add_elementwise_loops(KernelTable& loops) {
@@ -199,10 +153,9 @@ void add_elementwise_loops(KernelTable& loops) {
   loop_of<&Backend::add>(loops) = add;
   loop_of<&Backend::maximum>(loops) = maximum;
   loop_of<&Backend::scale>(loops) = scale;
+  loop_of<&Backend::soft_cap>(loops) = soft_cap;
   loop_of<&Backend::add_bias>(loops) = add_bias;
   loop_of<&Backend::bias_gradient>(loops) = bias_gradient;
-  loop_of<&Backend::bias_gelu>(loops) = bias_gelu;
-  loop_of<&Backend::gelu_backward>(loops) = gelu_backward;
 }
 
 }  // namespace ptdp::PTDP_CPU_VARIANT

@@ -81,7 +81,7 @@ void add_positions(Backend&, Buffer x, Buffer positions, const TokenRange& range
   const std::int64_t h = x.size / rows;
   visit_element_type(x.type, [&]<class T>(T) {
     for (std::int64_t row = 0; row < rows; ++row) {
-      const std::int64_t position = range.first_position + row / range.batch;
+      const std::int64_t position = range.position_of(row);
       assert((position + 1) * h <= positions.size);
       const T* const from = elements<T>(positions) + position * h;
       T* const to = elements<T>(x) + row * h;
@@ -104,7 +104,7 @@ void position_gradient(Backend& memory, Buffer dy, Buffer gradient, const TokenR
     Sum* const total = elements<Sum>(sum.buffer());
     for (std::int64_t row = 0; row < rows;) {
       const std::int64_t step = row / range.batch;
-      const std::int64_t position = range.first_position + step;
+      const std::int64_t position = range.position_of(row);
       assert((position + 1) * h <= gradient.size);
       std::fill(total, total + h, Sum{0});
       for (; row < rows && row / range.batch == step; ++row) {

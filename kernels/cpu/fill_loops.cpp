@@ -12,7 +12,9 @@ KernelTable all_loops() {
   loops.name = PTDP_NAME_OF(PTDP_CPU_VARIANT);
   add_elementwise_loops(loops);
   add_dropout_loops(loops);
-  add_layer_norm_loops(loops);
+  add_activation_loops(loops);
+  add_norm_loops(loops);
+  add_rotary_loops(loops);
   add_product_loops(loops);
   add_attention_loops(loops);
   add_attention_backward_loops(loops);

@@ -20,8 +20,12 @@ template <auto kOperation>
 void add_elementwise_loops(KernelTable& loops);
 /// Enters the loops of dropout.cpp.
 void add_dropout_loops(KernelTable& loops);
-/// Enters the loops of layer_norm.cpp.
-void add_layer_norm_loops(KernelTable& loops);
+/// Enters the loops of activation.cpp.
+void add_activation_loops(KernelTable& loops);
+/// Enters the loops of norm.cpp.
+void add_norm_loops(KernelTable& loops);
+/// Enters the loop of rotary.cpp.
+void add_rotary_loops(KernelTable& loops);
 /// Enters the loops of portable_gemm.cpp.
 void add_product_loops(KernelTable& loops);
 /// Enters the loops of attention.cpp.

@@ -8,12 +8,13 @@
 
 namespace ptdp {
 
-/// Computes out = dropout(softmax(q·kᵀ/√d))·v and the log of the softmax sums, laid out as in
-/// Backend::attention.
+/// Computes out [s, b, heads, d] = dropout(softmax(scores))·v, and the logs of the softmax sums
+/// [b, heads, s]. Attention says what scores are and which keys a query sees. `qkv` has the
+/// queries, the keys and the values of each token, [s, b, heads + 2·key_heads, d].
 void reference_attention(const Attention& shape, std::span<const double> qkv, std::span<double> out,
                          std::span<double> log_sum);
 
-/// Computes the gradient of qkv from that of out, laid out as in Backend::attention_backward.
+/// Computes the gradient of qkv from that of out, laid out as in reference_attention().
 void reference_attention_backward(const Attention& shape, std::span<const double> qkv,
                                   std::span<const double> dout, std::span<double> dqkv);
 

@@ -25,11 +25,13 @@ __device__ void take_exponentials(Scores& scores, RunningSoftmax& softmax,
       most = fmaxf(most, score);
     }
     most = maximum_of_row(most);
-    const float shrink = expf(softmax.most[r] - most);
+    // While a row has seen no key, its sums are 0 and must stay so.
+    const float base = most > -std::numeric_limits<float>::infinity() ? most : 0.0F;
+    const float shrink = expf(softmax.most[r] - base);
     softmax.most[r] = most;
     softmax.total[r] *= shrink;
     for (float& score : scores.values[r]) {
-      score = expf(score - most);
+      score = expf(score - base);
       softmax.total[r] += score;
     }
     for (int chunk = 0; chunk < kChunks; ++chunk) {
@@ -40,57 +42,71 @@ __device__ void take_exponentials(Scores& scores, RunningSoftmax& softmax,
   }
 }
 
+/// The vectors of a forward pass.
+template <class T>
+struct ForwardVectors {
+  TokenVectors<const T> q;
+  TokenVectors<const T> k;
+  TokenVectors<const T> v;
+  TokenVectors<T> out;
+};
+
 /// Computes a tile of queries of one head of one sequence in each block.
 template <class T, int kChunks>
 __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
-    attend(AttentionCall call, const T* qkv, T* out, float* log_sum) {
+    attend(Scoring scoring, ForwardVectors<T> vectors, float* log_sum) {
   SharedTiles& shared = *dynamic_shared<SharedTiles>();
-  const std::int64_t s = call.shape.seq_length;
-  const std::int64_t tiles = (s + kTile - 1) / kTile;
-  const HeadPlace head(call.shape, blockIdx.x / tiles);
-  const HeadRows<const T> keys = head.rows_of_qkv(qkv, 1);
+  const int s = scoring.length;
+  const int tiles = (s + kTile - 1) / kTile;
+  const HeadPlace head(scoring.shape, static_cast<int>(blockIdx.x) / tiles);
   // Blocks of the last queries begin first, since they have most to do.
-  const std::int64_t first_query = (tiles - 1 - blockIdx.x % tiles) * kTile;
+  const int first_query = (tiles - 1 - static_cast<int>(blockIdx.x) % tiles) * kTile;
   VectorSums<kChunks> sums{};
   RunningSoftmax softmax{};
   for (float& most : softmax.most) {
     most = -std::numeric_limits<float>::infinity();
   }
-  for (std::int64_t first_key = 0; first_key <= first_query; first_key += kTile) {
-    Scores scores = inner_products(head.rows_of_qkv(qkv, 0), first_query, keys, first_key, shared);
+  for (int first_key = scoring.first_key(first_query); first_key <= first_query;
+       first_key += kTile) {
+    Scores scores = inner_products(head.rows(vectors.q), first_query, head.key_rows(vectors.k),
+                                   first_key, shared);
     for_each_score([&](int r, int c) {
-      const bool is_past = first_key + score_column(c) <= first_query + tile_row(r);
+      const bool is_seen = scoring.sees(first_query + tile_row(r), first_key + score_column(c));
       scores.values[r][c] =
-          is_past ? scores.values[r][c] * call.factor : -std::numeric_limits<float>::infinity();
+          is_seen ? scoring.score(scores.values[r][c]) : -std::numeric_limits<float>::infinity();
     });
     take_exponentials(scores, softmax, sums);
     for_each_score([&](int r, int c) {
       scores.values[r][c] *=
-          dropout_factor(call, head, first_query + tile_row(r), first_key + score_column(c));
+          dropout_factor(scoring, head, first_query + tile_row(r), first_key + score_column(c));
     });
-    add_weighted(scores, head.rows_of_qkv(qkv, 2), first_key, shared, sums);
+    add_weighted(scores, head.key_rows(vectors.v), first_key, shared, sums);
   }
   float factors[kTileRows];
   for (int r = 0; r < kTileRows; ++r) {
     const float total = sum_of_row(softmax.total[r]);
     factors[r] = 1.0F / total;
-    const std::int64_t query = first_query + tile_row(r);
+    const int query = first_query + tile_row(r);
     if (tile_lane() == 0 && query < s) {
-      log_sum[head.place * s + query] = softmax.most[r] + logf(total);
+      log_sum[std::int64_t{head.place} * s + query] = softmax.most[r] + logf(total);
     }
   }
-  store_rows(sums, factors, first_query, head.rows_of_out(out));
+  store_rows(sums, factors, first_query, head.rows(vectors.out));
 }
 
-void attention(const Queue& queue, const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum) {
+void attention(const Queue& queue, const AttentionCall& call) {
+  const Attention& shape = call.shape;
   check_head_size(shape);
-  if (qkv.empty()) {
+  if (call.out.empty()) {
     return;
   }
-  visit_working_type(qkv.type, [&]<class T>(T) {
+  visit_working_type(call.out.type, [&]<class T>(T) {
+    const ForwardVectors<T> vectors{vectors_of<const T>(call.q), vectors_of<const T>(call.k),
+                                    vectors_of<const T>(call.v),
+                                    vectors_of(elements<T>(call.out), shape)};
     const auto kernel = shape.head_size <= 2 * kTile ? attend<T, 2> : attend<T, 4>;
-    launch(queue.stream, grid_of_tiles(shape), kernel, AttentionCall(shape), elements<T>(qkv),
-           elements<T>(out), elements<float>(log_sum));
+    launch(queue.stream, grid_of_tiles(shape, shape.heads), kernel, Scoring(shape), vectors,
+           elements<float>(call.log_sum));
   });
 }
 

@@ -3,6 +3,7 @@
 // queries and one over keys, so that no two blocks add to the same gradient.
 #include "kernels/cuda/attention_tiles.h"
 #include "kernels/cuda/operations.h"
+#include "kernels/cuda/vectors.h"
 
 namespace ptdp::cuda {
 namespace {
@@ -10,180 +11,205 @@ namespace {
 /// What the backward pass reads.
 template <class T>
 struct BackwardInputs {
-  const T* qkv;
-  const T* out;
-  const T* dout;
+  TokenVectors<const T> q;
+  TokenVectors<const T> k;
+  TokenVectors<const T> v;
+  TokenVectors<const T> out;
+  TokenVectors<const T> dout;
   const float* log_sum;
 };
 
 /// A query and a key, with what the backward pass needs of the query.
 struct PairOfTokens {
-  std::int64_t query;
-  std::int64_t key;
+  int query;
+  int key;
   float log_sum;
   float inner;  ///< Σ out·dout of the query, which equals Σ p·dp.
 };
 
-/// Turns an unscaled score p and the gradient dp of its masked probability into the masked
-/// probability and the gradient of the unscaled score.
-__device__ void take_gradients(const AttentionCall& call, const HeadPlace& head,
+/// Turns an inner product p of a query and a key, and the gradient dp of its masked probability,
+/// into the masked probability and the gradient of the inner product.
+__device__ void take_gradients(const Scoring& scoring, const HeadPlace& head,
                                const PairOfTokens& pair, float& p, float& dp) {
-  if (pair.query >= call.shape.seq_length || pair.key > pair.query) {
+  if (pair.query >= scoring.length || !scoring.sees(pair.query, pair.key)) {
     p = 0.0F;
     dp = 0.0F;
     return;
   }
-  const float probability = expf(p * call.factor - pair.log_sum);
-  const float mask = dropout_factor(call, head, pair.query, pair.key);
-  dp = probability * (dp * mask - pair.inner) * call.factor;
+  const float score = scoring.score(p);
+  const float probability = expf(score - pair.log_sum);
+  const float mask = dropout_factor(scoring, head, pair.query, pair.key);
+  dp = probability * (dp * mask - pair.inner) * scoring.derivative(score);
   p = probability * mask;
 }
 
 /// Computes Σ out·dout of a thread's rows from `first` on, in all threads that share them.
 template <class T>
 __device__ void inner_of_rows(const HeadRows<const T>& out, const HeadRows<const T>& dout,
-                              std::int64_t first, float (&inner)[kTileRows]) {
+                              int first, float (&inner)[kTileRows]) {
   for (int r = 0; r < kTileRows; ++r) {
-    const std::int64_t row = first + tile_row(r);
+    const int row = first + tile_row(r);
     float sum = 0.0F;
-    for (std::int64_t c = tile_lane(); row < out.count && c < out.size; c += kTileLanes) {
+    for (int c = tile_lane(); row < out.count && c < out.size; c += kTileLanes) {
       sum += widen(out.first[row * out.stride + c]) * widen(dout.first[row * dout.stride + c]);
     }
     inner[r] = sum_of_row(sum);
   }
 }
 
-/// Writes the gradients of a tile of queries to dq, laid out as out, and the inner products of the
-/// rows.
+/// Writes the gradients of a tile of queries, and the inner products of the rows.
 template <class T, int kChunks>
 __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
-    query_gradients(AttentionCall call, BackwardInputs<T> inputs, T* dq, float* inner_products_to) {
+    query_gradients(Scoring scoring, BackwardInputs<T> inputs, TokenVectors<T> dq,
+                    float* inner_products_to) {
   SharedTiles& shared = *dynamic_shared<SharedTiles>();
-  const std::int64_t s = call.shape.seq_length;
-  const std::int64_t tiles = (s + kTile - 1) / kTile;
-  const HeadPlace head(call.shape, blockIdx.x / tiles);
-  const std::int64_t first_query = (tiles - 1 - blockIdx.x % tiles) * kTile;
-  const HeadRows<const T> keys = head.rows_of_qkv(inputs.qkv, 1);
-  const HeadRows<const T> douts = head.rows_of_out(inputs.dout);
+  const int s = scoring.length;
+  const int tiles = (s + kTile - 1) / kTile;
+  const HeadPlace head(scoring.shape, static_cast<int>(blockIdx.x) / tiles);
+  const int first_query = (tiles - 1 - static_cast<int>(blockIdx.x) % tiles) * kTile;
+  const HeadRows<const T> keys = head.key_rows(inputs.k);
+  const HeadRows<const T> douts = head.rows(inputs.dout);
   float inner[kTileRows];
   float log_sum[kTileRows];
-  inner_of_rows(head.rows_of_out(inputs.out), douts, first_query, inner);
+  inner_of_rows(head.rows(inputs.out), douts, first_query, inner);
   for (int r = 0; r < kTileRows; ++r) {
-    const std::int64_t query = first_query + tile_row(r);
-    log_sum[r] = query < s ? inputs.log_sum[head.place * s + query] : 0.0F;
+    const int query = first_query + tile_row(r);
+    log_sum[r] = query < s ? inputs.log_sum[std::int64_t{head.place} * s + query] : 0.0F;
     if (tile_lane() == 0 && query < s) {
-      inner_products_to[head.place * s + query] = inner[r];
+      inner_products_to[std::int64_t{head.place} * s + query] = inner[r];
     }
   }
   VectorSums<kChunks> sums{};
-  for (std::int64_t first_key = 0; first_key <= first_query; first_key += kTile) {
-    Scores p =
-        inner_products(head.rows_of_qkv(inputs.qkv, 0), first_query, keys, first_key, shared);
-    Scores dp =
-        inner_products(douts, first_query, head.rows_of_qkv(inputs.qkv, 2), first_key, shared);
+  for (int first_key = scoring.first_key(first_query); first_key <= first_query;
+       first_key += kTile) {
+    Scores p = inner_products(head.rows(inputs.q), first_query, keys, first_key, shared);
+    Scores dp = inner_products(douts, first_query, head.key_rows(inputs.v), first_key, shared);
     for_each_score([&](int r, int c) {
       const PairOfTokens pair = {first_query + tile_row(r), first_key + score_column(c), log_sum[r],
                                  inner[r]};
-      take_gradients(call, head, pair, p.values[r][c], dp.values[r][c]);
+      take_gradients(scoring, head, pair, p.values[r][c], dp.values[r][c]);
     });
     add_weighted(dp, keys, first_key, shared, sums);
   }
   const float factors[kTileRows] = {1.0F, 1.0F, 1.0F, 1.0F};
-  store_rows(sums, factors, first_query, head.rows_of_out(dq));
+  store_rows(sums, factors, first_query, head.rows(dq));
 }
 
-/// Writes the gradients of a tile of keys and values. dqkv may be qkv: only this block reads these
-/// keys and values, and no block writes queries.
+/// Writes the gradients of a tile of keys and values of one key head: sums over the queries of its
+/// query heads, head by head. They may replace keys and values, since only this block reads these,
+/// and no block writes queries.
 template <class T, int kChunks>
 __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
-    key_gradients(AttentionCall call, BackwardInputs<T> inputs, const float* inner, T* dqkv) {
+    key_gradients(Scoring scoring, BackwardInputs<T> inputs, const float* inner,
+                  TokenVectors<T> dk_to, TokenVectors<T> dv_to) {
   SharedTiles& shared = *dynamic_shared<SharedTiles>();
-  const std::int64_t s = call.shape.seq_length;
-  const std::int64_t tiles = (s + kTile - 1) / kTile;
-  const HeadPlace head(call.shape, blockIdx.x / tiles);
-  const std::int64_t first_key = blockIdx.x % tiles * kTile;
-  const HeadRows<const T> queries = head.rows_of_qkv(inputs.qkv, 0);
-  const HeadRows<const T> douts = head.rows_of_out(inputs.dout);
+  const Attention& shape = scoring.shape;
+  const int s = scoring.length;
+  const int tiles = (s + kTile - 1) / kTile;
+  const int key_place = static_cast<int>(blockIdx.x) / tiles;
+  const int sequence = key_place / static_cast<int>(shape.key_heads);
+  const int key_head = key_place % static_cast<int>(shape.key_heads);
+  const int heads_each = static_cast<int>(shape.heads / shape.key_heads);
+  const int first_key = static_cast<int>(blockIdx.x) % tiles * kTile;
+  const HeadRows<const T> keys = inputs.k.of(shape, sequence, key_head);
+  const HeadRows<const T> values = inputs.v.of(shape, sequence, key_head);
+  const int end_of_queries = scoring.end_of_queries(first_key);
   VectorSums<kChunks> dk{};
   VectorSums<kChunks> dv{};
-  for (std::int64_t first_query = first_key; first_query < s; first_query += kTile) {
-    Scores p =
-        inner_products(head.rows_of_qkv(inputs.qkv, 1), first_key, queries, first_query, shared);
-    Scores dp =
-        inner_products(head.rows_of_qkv(inputs.qkv, 2), first_key, douts, first_query, shared);
-    for_each_score([&](int r, int c) {
-      const std::int64_t query = first_query + score_column(c);
-      const std::int64_t row = head.place * s + (query < s ? query : 0);
-      const PairOfTokens pair = {query, first_key + tile_row(r), inputs.log_sum[row], inner[row]};
-      take_gradients(call, head, pair, p.values[r][c], dp.values[r][c]);
-    });
-    add_weighted(p, douts, first_query, shared, dv);
-    add_weighted(dp, queries, first_query, shared, dk);
+  for (int of_group = 0; of_group < heads_each; ++of_group) {
+    const HeadPlace head(
+        shape, (sequence * static_cast<int>(shape.key_heads) + key_head) * heads_each + of_group);
+    const HeadRows<const T> queries = head.rows(inputs.q);
+    const HeadRows<const T> douts = head.rows(inputs.dout);
+    for (int first_query = first_key; first_query < end_of_queries; first_query += kTile) {
+      Scores p = inner_products(keys, first_key, queries, first_query, shared);
+      Scores dp = inner_products(values, first_key, douts, first_query, shared);
+      for_each_score([&](int r, int c) {
+        const int query = first_query + score_column(c);
+        const std::int64_t row = std::int64_t{head.place} * s + (query < s ? query : 0);
+        const PairOfTokens pair = {query, first_key + tile_row(r), inputs.log_sum[row], inner[row]};
+        take_gradients(scoring, head, pair, p.values[r][c], dp.values[r][c]);
+      });
+      add_weighted(p, douts, first_query, shared, dv);
+      add_weighted(dp, queries, first_query, shared, dk);
+    }
   }
   const float factors[kTileRows] = {1.0F, 1.0F, 1.0F, 1.0F};
-  store_rows(dk, factors, first_key, head.rows_of_qkv(dqkv, 1));
-  store_rows(dv, factors, first_key, head.rows_of_qkv(dqkv, 2));
+  store_rows(dk, factors, first_key, dk_to.of(shape, sequence, key_head));
+  store_rows(dv, factors, first_key, dv_to.of(shape, sequence, key_head));
 }
 
-/// Copies vectors of `width` units each to the places of queries in dqkv, which are every third.
-template <class Unit>
-__global__ void store_queries(const Unit* dq, Unit* dqkv, std::int64_t width, std::int64_t count) {
-  for (std::int64_t i = first_element(); i < count; i += num_threads()) {
-    dqkv[i / width * 3 * width + i % width] = dq[i];
-  }
-}
+/// Copies rows that follow each other to rows with a stride.
+template <class T, int kSize>
+struct RowCopyBody {
+  const T* from;
+  T* to;
+  std::int64_t stride;
 
-/// Queues the copy of dq to the queries of dqkv, in units of 16 bytes if possible.
-template <class T>
-void queue_store_queries(cudaStream_t stream, const Attention& shape, const T* dq, T* dqkv,
-                         std::int64_t count) {
-  using Unit = Vector<T, kVectorSize<T>>;
-  const std::int64_t d = shape.head_size;
-  if (d % kVectorSize<T> == 0 && are_aligned(sizeof(Unit), dq, dqkv)) {
-    const std::int64_t units = count / kVectorSize<T>;
-    launch(stream, walking_grid(units), store_queries<Unit>, reinterpret_cast<const Unit*>(dq),
-           reinterpret_cast<Unit*>(dqkv), d / kVectorSize<T>, units);
-  } else {
-    launch(stream, walking_grid(count), store_queries<T>, dq, dqkv, d, count);
+  using Loaded = Vector<T, kSize>;
+  __device__ Loaded load(const Place& place) const { return cuda::load<kSize>(from, place.number); }
+  __device__ void finish(const Place& place, const Loaded& loaded) const {
+    store(to + place.row * stride, place.column, loaded);
   }
-}
+};
 
 /// Returns the size of the gradients of queries, which come first in the scratch, before the inner
-/// products of rows [B].
-std::int64_t bytes_of_dq(const Attention& shape, DataType type) {
+/// products of rows [B]. They need no scratch if they do not replace the queries.
+std::int64_t bytes_of_dq(const AttentionBackwardCall& call) {
   constexpr std::int64_t alignment = 16;
-  const std::int64_t bytes =
-      shape.seq_length * shape.batch * shape.heads * shape.head_size * bytes_of(type);
-  return (bytes + alignment - 1) / alignment * alignment;
+  const bool is_apart = call.dq.elements.data == call.q.elements.data;
+  return is_apart ? (call.out.bytes() + alignment - 1) / alignment * alignment : 0;
 }
 
-void attention_backward(const Queue& queue, const Attention& shape, Buffer qkv, Buffer out,
-                        Buffer log_sum, Buffer dout, Buffer dqkv) {
+void attention_backward(const Queue& queue, const AttentionBackwardCall& call) {
+  const Attention& shape = call.shape;
   check_head_size(shape);
-  if (qkv.empty()) {
+  if (call.out.empty()) {
     return;
   }
-  const std::int64_t dq_bytes = bytes_of_dq(shape, qkv.type);
-  const std::int64_t rows = shape.seq_length * shape.batch * shape.heads;
-  const Tensor scratch = queue.scratch(dq_bytes + rows * bytes_of(DataType::kFloat32));
+  const std::int64_t dq_bytes = bytes_of_dq(call);
+  const std::int64_t tokens = shape.seq_length * shape.batch;
+  const Tensor scratch =
+      queue.scratch(dq_bytes + tokens * shape.heads * bytes_of(DataType::kFloat32));
   auto* const memory = static_cast<std::byte*>(scratch.buffer().data);
-  visit_working_type(qkv.type, [&]<class T>(T) {
-    const AttentionCall call(shape);
-    const Grid grid = grid_of_tiles(shape);
-    const BackwardInputs<T> inputs = {elements<T>(qkv), elements<T>(out), elements<T>(dout),
-                                      elements<float>(log_sum)};
-    auto* const dq = reinterpret_cast<T*>(memory);
+  const Buffer apart{memory, call.out.size, call.out.type};
+  visit_working_type(call.out.type, [&]<class T>(T) {
+    const Scoring scoring(shape);
+    const BackwardInputs<T> inputs = {vectors_of<const T>(call.q),
+                                      vectors_of<const T>(call.k),
+                                      vectors_of<const T>(call.v),
+                                      vectors_of<const T>(elements<T>(call.out), shape),
+                                      vectors_of<const T>(elements<T>(call.dout), shape),
+                                      elements<float>(call.log_sum)};
+    const TokenVectors<T> dq =
+        dq_bytes > 0 ? vectors_of(elements<T>(apart), shape) : vectors_of<T>(call.dq);
     auto* const inner = reinterpret_cast<float*>(memory + dq_bytes);
     const bool is_narrow = shape.head_size <= 2 * kTile;
-    launch(queue.stream, grid, is_narrow ? query_gradients<T, 2> : query_gradients<T, 4>, call,
-           inputs, dq, inner);
-    launch(queue.stream, grid, is_narrow ? key_gradients<T, 2> : key_gradients<T, 4>, call, inputs,
-           inner, elements<T>(dqkv));
-    queue_store_queries(queue.stream, shape, dq, elements<T>(dqkv), out.size);
+    launch(queue.stream, grid_of_tiles(shape, shape.heads),
+           is_narrow ? query_gradients<T, 2> : query_gradients<T, 4>, scoring, inputs, dq, inner);
+    launch(queue.stream, grid_of_tiles(shape, shape.key_heads),
+           is_narrow ? key_gradients<T, 2> : key_gradients<T, 4>, scoring, inputs, inner,
+           vectors_of<T>(call.dk), vectors_of<T>(call.dv));
   });
+  if (dq_bytes > 0) {
+    copy_rows(queue.stream, apart, call.dq, tokens);
+  }
 }
 
 }  // namespace
+
+void copy_rows(cudaStream_t stream, Buffer from, const VectorRows& to, std::int64_t rows) {
+  const std::int64_t width = from.size / rows;
+  visit_working_type(from.type, [&]<class T>(T) {
+    T* const first = elements<T>(to.elements);
+    const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
+      launch_matrix(stream, RowCopyBody<T, kSize>{elements<T>(from), first, to.stride}, rows,
+                    width / kSize);
+    };
+    const bool is_aligned = to.stride % kVectorSize<T> == 0 && are_aligned(16, from.data, first);
+    visit_vector_size<T>(width, is_aligned, launch_with);
+  });
+}
 
 void add_attention_backward_kernels(Kernels& kernels) {
   kernel_of<&Backend::attention_backward>(kernels) = attention_backward;

@@ -2,23 +2,15 @@
 // at a time, so that its shared memory does not depend on the head size.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
-#include <string>
 
 #include "kernels/backend.h"
-#include "kernels/counter_random.h"
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/attention_heads.h"
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/operations.h"
-#include "kernels/cuda/philox.h"
 
 namespace ptdp::cuda {
 
-/// Number of queries of a tile, of keys of a tile, and of columns of vectors that are in shared
-/// memory at a time.
-inline constexpr int kTile = 64;
 /// Number of threads that share rows of a tile.
 inline constexpr int kTileLanes = 16;
 /// Rows of a tile that one thread has; they follow each other.
@@ -27,58 +19,6 @@ inline constexpr int kTileRows = 4;
 /// columns of vectors.
 inline constexpr int kTileColumns = 4;
 static_assert(kThreads / kTileLanes * kTileRows == kTile && kTileLanes * kTileColumns == kTile);
-
-/// What every block of a kernel needs to know about a call of attention.
-struct AttentionCall {
-  explicit AttentionCall(const Attention& attention)
-      : shape(attention),
-        factor(static_cast<float>(1.0 / std::sqrt(static_cast<double>(attention.head_size)))),
-        kept(static_cast<float>(1.0 / (1.0 - attention.dropout.probability))),
-        threshold(dropout_threshold(attention.dropout.probability)) {}
-
-  Attention shape;
-  float factor;             ///< Factor of scores, 1/√d.
-  float kept;               ///< Factor of probabilities that are not dropped.
-  std::uint32_t threshold;  ///< Random words below it drop a probability.
-};
-
-/// The vectors of one head of one sequence, one vector for each position.
-template <class T>
-struct HeadRows {
-  T* first;             ///< Vector of position 0.
-  std::int64_t stride;  ///< Elements from a position to the next.
-  std::int64_t count;   ///< Number of positions.
-  std::int64_t size;    ///< Elements of a vector.
-};
-
-/// One head of one sequence, number `place` among the heads of all sequences.
-struct HeadPlace {
-  __device__ HeadPlace(const Attention& attention, std::int64_t number)
-      : shape(attention),
-        place(number),
-        first_probability(
-            ((attention.first_sample + number / attention.heads) * attention.total_heads +
-             attention.first_head + number % attention.heads) *
-            attention.seq_length * attention.seq_length) {}
-
-  /// Returns the queries (0), keys (1) or values (2) of the head in qkv.
-  template <class T>
-  __device__ HeadRows<T> rows_of_qkv(T* qkv, int which) const {
-    const std::int64_t d = shape.head_size;
-    return {qkv + (3 * place + which) * d, shape.batch * shape.heads * 3 * d, shape.seq_length, d};
-  }
-  /// Returns the vectors of the head in out.
-  template <class T>
-  __device__ HeadRows<T> rows_of_out(T* out) const {
-    const std::int64_t d = shape.head_size;
-    return {out + place * d, shape.batch * shape.heads * d, shape.seq_length, d};
-  }
-
-  const Attention& shape;
-  std::int64_t place;
-  /// Number, for dropout, of the probability of query 0 and key 0.
-  std::int64_t first_probability;
-};
 
 /// A tile of 64 × 64 numbers in shared memory; padding keeps rows in different banks.
 struct Tile {
@@ -145,8 +85,8 @@ __device__ inline float sum_of_row(float x) {
 
 /// Copies 64 columns of 64 positions to a tile, and zeros where there are none.
 template <class T>
-__device__ inline void stage(const HeadRows<const T>& from, std::int64_t first_row,
-                             std::int64_t first_column, Tile& to) {
+__device__ inline void stage(const HeadRows<const T>& from, int first_row, int first_column,
+                             Tile& to) {
   const int column = static_cast<int>(threadIdx.x) % kTile;
   for (int row = static_cast<int>(threadIdx.x) / kTile; row < kTile; row += kThreads / kTile) {
     const bool is_there = first_row + row < from.count && first_column + column < from.size;
@@ -159,11 +99,11 @@ __device__ inline void stage(const HeadRows<const T>& from, std::int64_t first_r
 /// Returns the inner products of row vectors from `first_row` on and column vectors from
 /// `first_column` on. Every thread of the block calls it.
 template <class T>
-__device__ inline Scores inner_products(const HeadRows<const T>& rows, std::int64_t first_row,
-                                        const HeadRows<const T>& columns, std::int64_t first_column,
+__device__ inline Scores inner_products(const HeadRows<const T>& rows, int first_row,
+                                        const HeadRows<const T>& columns, int first_column,
                                         SharedTiles& shared) {
   Scores scores{};
-  for (std::int64_t first = 0; first < rows.size; first += kTile) {
+  for (int first = 0; first < rows.size; first += kTile) {
     stage(rows, first_row, first, shared.rows);
     stage(columns, first_column, first, shared.columns);
     __syncthreads();
@@ -190,8 +130,7 @@ __device__ inline Scores inner_products(const HeadRows<const T>& rows, std::int6
 /// block calls it.
 template <int kChunks, class T>
 __device__ inline void add_weighted(const Scores& weights, const HeadRows<const T>& vectors,
-                                    std::int64_t first, SharedTiles& shared,
-                                    VectorSums<kChunks>& sums) {
+                                    int first, SharedTiles& shared, VectorSums<kChunks>& sums) {
   for_each_score([&](int r, int c) {
     shared.weights.at(tile_row(r), score_column(c)) = weights.values[r][c];
   });
@@ -224,14 +163,14 @@ __device__ inline void add_weighted(const Scores& weights, const HeadRows<const 
 /// Writes rows from `first` on, each times its factor.
 template <int kChunks, class T>
 __device__ inline void store_rows(const VectorSums<kChunks>& sums,
-                                  const float (&factors)[kTileRows], std::int64_t first,
+                                  const float (&factors)[kTileRows], int first,
                                   const HeadRows<T>& to) {
 #ifdef __CUDACC__
 #pragma unroll
 #endif
   for (int chunk = 0; chunk < kChunks; ++chunk) {
     for_each_score([&](int r, int c) {
-      const std::int64_t row = first + tile_row(r);
+      const int row = first + tile_row(r);
       const int column = chunk * kTile + kTileColumns * tile_lane() + c;
       if (row < to.count && column < to.size) {
         to.first[row * to.stride + column] = narrow<T>(sums.values[chunk][r][c] * factors[r]);
@@ -240,37 +179,17 @@ __device__ inline void store_rows(const VectorSums<kChunks>& sums,
   }
 }
 
-/// Returns the factor that dropout applies to a probability.
-__device__ inline float dropout_factor(const AttentionCall& call, const HeadPlace& head,
-                                       std::int64_t query, std::int64_t key) {
-  if (!(call.shape.dropout.probability > 0.0)) {
-    return 1.0F;
-  }
-  const std::int64_t number = head.first_probability + query * call.shape.seq_length + key;
-  const std::uint32_t word =
-      random_word(call.shape.dropout.key, static_cast<std::uint64_t>(number));
-  return word < call.threshold ? 0.0F : call.kept;
-}
-
 /// Returns how many blocks a multiprocessor should hold at once, as far as registers allow.
 inline constexpr int blocks_at_once(int chunks) {
   return chunks <= 2 ? 2 : 1;
 }
 
-/// Returns a grid with a block for each tile of each head.
-[[nodiscard]] inline Grid grid_of_tiles(const Attention& shape) {
+/// Returns a grid with a block for each tile of each of `heads` heads.
+[[nodiscard]] inline Grid grid_of_tiles(const Attention& shape, std::int64_t heads) {
   const std::int64_t tiles = (shape.seq_length + kTile - 1) / kTile;
-  return {.blocks = static_cast<unsigned>(tiles * shape.batch * shape.heads),
+  return {.blocks = static_cast<unsigned>(tiles * shape.batch * heads),
           .threads = kThreads,
           .shared_bytes = sizeof(SharedTiles)};
-}
-
-/// Throws CudaError when own kernels do not support the head size.
-inline void check_head_size(const Attention& shape) {
-  if (shape.head_size < 1 || shape.head_size > kMostHeadSize) {
-    throw CudaError("attention on a GPU: expected heads of 1 to " + std::to_string(kMostHeadSize) +
-                    " elements, got " + std::to_string(shape.head_size));
-  }
 }
 
 }  // namespace ptdp::cuda

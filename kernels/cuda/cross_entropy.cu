@@ -119,9 +119,10 @@ __global__ void sums_of_rows(LogitRows<T> rows, RowFigures figures) {
   }
 }
 
-/// Replaces the logits of rows by their gradients.
+/// Replaces the logits of rows by their gradients. `per_cap` is 1/cap of capped logits, else 0.
 template <class T, bool kIsAligned>
-__global__ void gradients_of_rows(LogitRows<T> rows, RowFigures figures, float scale) {
+__global__ void gradients_of_rows(LogitRows<T> rows, RowFigures figures, float scale,
+                                  float per_cap) {
   constexpr int kSize = kVectorSize<T>;
   const std::int64_t stride = std::int64_t{blockDim.x} * kSize;
   for (std::int64_t r = blockIdx.x; r < rows.rows; r += gridDim.x) {
@@ -141,7 +142,12 @@ __global__ void gradients_of_rows(LogitRows<T> rows, RowFigures figures, float s
       for (int j = 0; j < kSize; ++j) {
         const float power = power_of<T>(chunk[j], most);
         const float own = j == of_target ? scale : 0.0F;
-        gradient[j] = j < count ? narrow<T>(fmaf(power, per_sum, -own)) : T{};
+        float value = fmaf(power, per_sum, -own);
+        if (per_cap > 0.0F) {
+          const float of_cap = chunk[j] * per_cap;
+          value *= fmaf(-of_cap, of_cap, 1.0F);
+        }
+        gradient[j] = j < count ? narrow<T>(value) : T{};
       }
       store_chunk<kIsAligned>(gradient, row, first, rows.width);
     }
@@ -209,7 +215,8 @@ void cross_entropy_backward(const Queue& queue, const CrossEntropyBackwardCall& 
                                       elements<float>(call.maxima), elements<float>(call.sums)};
              launch(queue.stream, grid, gradients_of_rows<T, IsAligned::value>,
                     rows_of<T>(call.logits, call.shard, call.rows), figures,
-                    static_cast<float>(call.scale));
+                    static_cast<float>(call.scale),
+                    static_cast<float>(call.soft_cap > 0.0 ? 1.0 / call.soft_cap : 0.0));
            });
 }
 

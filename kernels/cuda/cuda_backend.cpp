@@ -58,9 +58,12 @@ std::int64_t steady_nanoseconds() {
 cuda::Kernels all_kernels() {
   cuda::Kernels kernels;
   cuda::add_elementwise_kernels(kernels);
+  cuda::add_activation_kernels(kernels);
   cuda::add_column_sum_kernels(kernels);
   cuda::add_dropout_kernels(kernels);
-  cuda::add_layer_norm_kernels(kernels);
+  cuda::add_norm_kernels(kernels);
+  cuda::add_norm_backward_kernels(kernels);
+  cuda::add_rotary_kernels(kernels);
   cuda::add_attention_kernels(kernels);
   cuda::add_attention_backward_kernels(kernels);
   cuda::add_embedding_kernels(kernels);
@@ -174,19 +177,18 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
   void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) override {
     products_.multiply(stream(), {product, a, b, c});
   }
-  void attention(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum) override {
-    if (is_fused(shape, qkv.type)) {
-      fused_attention_.forward(stream(), shape, qkv, out, log_sum);
+  void attention(const AttentionCall& call) override {
+    if (is_fused(call)) {
+      fused_attention_.forward(stream(), call);
     } else {
-      ForwardingBackend::attention(shape, qkv, out, log_sum);
+      ForwardingBackend::attention(call);
     }
   }
-  void attention_backward(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum,
-                          Buffer dout, Buffer dqkv) override {
-    if (is_fused(shape, qkv.type)) {
-      fused_attention_.backward(stream(), shape, qkv, out, log_sum, dout, dqkv);
+  void attention_backward(const AttentionBackwardCall& call) override {
+    if (is_fused(call)) {
+      fused_attention_.backward(stream(), call);
     } else {
-      ForwardingBackend::attention_backward(shape, qkv, out, log_sum, dout, dqkv);
+      ForwardingBackend::attention_backward(call);
     }
   }
 
@@ -222,11 +224,13 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
 
   [[nodiscard]] cudaStream_t stream() const { return lanes_[lane_in_use]; }
 
-  [[nodiscard]] bool is_fused(const Attention& shape, DataType type) {
+  /// Returns whether cuDNN computes a pass of attention. Says once why it does not.
+  template <class Call>
+  [[nodiscard]] bool is_fused(const Call& call) {
     if (!options_.uses_cudnn) {
       return false;
     }
-    const std::string refusal = fused_attention_.refusal(shape, type);
+    const std::string refusal = fused_attention_.refusal(call);
     if (!refusal.empty() && options_.on_note && told_.insert(refusal).second) {
       options_.on_note("attention by own kernels, several times slower than cuDNN's: " + refusal);
     }

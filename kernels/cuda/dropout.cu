@@ -5,6 +5,7 @@
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/philox.h"
+#include "kernels/cuda/token_rows.h"
 #include "kernels/cuda/vectors.h"
 
 namespace ptdp::cuda {
@@ -41,7 +42,8 @@ struct DropoutBody {
   const T* residual;
   T* y;
   Mask mask;
-  TokenRange range;
+  TokenRows rows;
+  std::int64_t seq_length;
   std::int64_t width;
 
   struct Loaded {
@@ -63,12 +65,8 @@ struct DropoutBody {
 
   /// Returns the number, in the global batch, of a vector's first element.
   __device__ std::uint64_t first_element_of(const Place& place) const {
-    const auto row = static_cast<std::uint32_t>(place.row);
-    const auto batch = static_cast<std::uint32_t>(range.batch);
-    const std::int64_t position = range.first_position + row / batch;
-    const std::int64_t sample = range.first_sample + row % batch;
-    return static_cast<std::uint64_t>((sample * range.seq_length + position) * width +
-                                      std::int64_t{place.column} * kSize);
+    const std::int64_t token = rows.sample_of(place.row) * seq_length + rows.position_of(place.row);
+    return static_cast<std::uint64_t>(token * width + std::int64_t{place.column} * kSize);
   }
 
   __device__ void finish(const Place& place, const Loaded& loaded) const {
@@ -105,10 +103,11 @@ void bias_dropout_add(const Queue& queue, const BiasDropoutAddCall& call) {
     const T* const r = call.residual.empty() ? nullptr : elements<T>(call.residual);
     const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
       const auto launch_body = [&]<bool kDrops>(std::bool_constant<kDrops>) {
-        launch_matrix(queue.stream,
-                      DropoutBody<T, kSize, kDrops>{elements<T>(call.x), b, r, elements<T>(call.y),
-                                                    mask, call.range, width},
-                      call.rows, width / kSize);
+        launch_matrix(
+            queue.stream,
+            DropoutBody<T, kSize, kDrops>{elements<T>(call.x), b, r, elements<T>(call.y), mask,
+                                          TokenRows(call.range), call.range.seq_length, width},
+            call.rows, width / kSize);
       };
       if (call.dropout.probability > 0.0) {
         launch_body(std::true_type());

@@ -1,4 +1,4 @@
-// Element-wise operations, bias and GELU.
+// Element-wise operations, soft caps and bias.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -150,65 +150,20 @@ struct Multiple {
   __device__ T operator()(T x) const { return narrow<T>(widen(x) * factor); }
 };
 
-// --- GELU ---
-
-/// √(2/π), a factor of GELU's argument of tanh.
-constexpr double kRootTwoOverPi = 0.79788456080286535588;
-/// log2 e, which turns a power of e into a power of 2.
-constexpr double kLog2E = 1.44269504088896340736;
-/// Factor of the cube in GELU's argument of tanh.
-constexpr double kCube = 0.044715;
-
-/// Returns 1/x to two units in the last place, for x >= 1.
-__device__ float reciprocal(float x) {
-#ifdef __CUDACC__
-  return __fdividef(1.0F, x);
-#else
-  return 1.0F / x;
-#endif
-}
-
-/// Returns 0.5·(1 + tanh u) = 1/(1 + 2^(−2u·log2 e)), with u = √(2/π)·(x + 0.044715·x³). It loses
-/// no accuracy where tanh nears −1.
-__device__ float gelu_sigmoid(float x) {
-  constexpr auto slope = static_cast<float>(-2.0 * kRootTwoOverPi * kLog2E);
-  constexpr auto cube = static_cast<float>(-2.0 * kRootTwoOverPi * kLog2E * kCube);
-  return reciprocal(1.0F + exp2f(x * (slope + cube * x * x)));
-}
-
 template <class T>
-__device__ T gelu(T x) {
-  const float value = widen(x);
-  return narrow<T>(value * gelu_sigmoid(value));
-}
-
-template <class T>
-struct Gelu {
-  __device__ T operator()(T x) const { return gelu(x); }
-};
-
-/// Computes dx = dy·g'(x) for g = x·σ(2u(x)): g' = σ + x·σ(1−σ)·2u', u' = √(2/π)·(1 +
-/// 3·0.044715·x²).
-template <class T>
-struct GeluBackward {
-  __device__ T operator()(T x, T dy) const {
-    constexpr auto slope = static_cast<float>(2.0 * kRootTwoOverPi);
-    constexpr auto square = static_cast<float>(6.0 * kRootTwoOverPi * kCube);
-    const float value = widen(x);
-    const float sigmoid = gelu_sigmoid(value);
-    const float inner = value * (slope + square * value * value);
-    return narrow<T>(widen(dy) * (sigmoid + inner * (sigmoid * (1.0F - sigmoid))));
-  }
+struct SoftCap {
+  float cap;
+  float per_cap;  ///< 1/cap.
+  __device__ T operator()(T x) const { return narrow<T>(cap * tanhf(widen(x) * per_cap)); }
 };
 
 // --- a bias of each row ---
 
-/// Computes x += bias, and y = GELU(x) unless y is null.
+/// Computes x += bias.
 template <class T, int kSize>
 struct BiasBody {
   T* x;
   const T* bias;
-  T* y;
 
   struct Loaded {
     Vector<T, kSize> x;
@@ -218,30 +173,9 @@ struct BiasBody {
     return {cuda::load<kSize>(x, place.number), cuda::load<kSize>(bias, place.column)};
   }
   __device__ void finish(const Place& place, const Loaded& loaded) const {
-    Vector<T, kSize> sum = sum_of(loaded.x, loaded.bias);
-    store(x, place.number, sum);
-    if (y == nullptr) {
-      return;
-    }
-    for (int e = 0; e < kSize; ++e) {
-      sum[e] = gelu(sum[e]);
-    }
-    store(y, place.number, sum);
+    store(x, place.number, sum_of(loaded.x, loaded.bias));
   }
 };
-
-/// Queues x += bias, and y = GELU(x) unless y is empty.
-void launch_bias(cudaStream_t stream, Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
-  assert(x.size == rows * bias.size && (y.empty() || y.size == x.size));
-  visit_working_type(x.type, [&]<class T>(T) {
-    T* const to = y.empty() ? nullptr : elements<T>(y);
-    const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
-      launch_matrix(stream, BiasBody<T, kSize>{elements<T>(x), elements<T>(bias), to}, rows,
-                    bias.size / kSize);
-    };
-    visit_vector_size<T>(bias.size, are_aligned(16, x.data, bias.data, to), launch_with);
-  });
-}
 
 void convert(const Queue& queue, Buffer from, Buffer to) {
   assert(from.size == to.size);
@@ -292,27 +226,22 @@ void scale(const Queue& queue, Buffer x, double factor) {
   });
 }
 
-void add_bias(const Queue& queue, Buffer x, Buffer bias, std::int64_t rows) {
-  launch_bias(queue.stream, x, bias, {}, rows);
-}
-
-void bias_gelu(const Queue& queue, Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
-  assert(x.size == y.size);
-  if (!bias.empty()) {
-    launch_bias(queue.stream, x, bias, y, rows);
-    return;
-  }
+void soft_cap(const Queue& queue, Buffer x, double cap) {
   visit_working_type(x.type, [&]<class T>(T) {
-    launch_map(queue.stream, Gelu<T>{}, x.size, elements<T>(y),
-               static_cast<const T*>(elements<T>(x)));
+    T* const to = elements<T>(x);
+    launch_map(queue.stream, SoftCap<T>{static_cast<float>(cap), static_cast<float>(1.0 / cap)},
+               x.size, to, static_cast<const T*>(to));
   });
 }
 
-void gelu_backward(const Queue& queue, Buffer x, Buffer dy, Buffer dx) {
-  assert(x.size == dy.size && x.size == dx.size);
+void add_bias(const Queue& queue, Buffer x, Buffer bias, std::int64_t rows) {
+  assert(x.size == rows * bias.size);
   visit_working_type(x.type, [&]<class T>(T) {
-    launch_map(queue.stream, GeluBackward<T>{}, x.size, elements<T>(dx),
-               static_cast<const T*>(elements<T>(x)), static_cast<const T*>(elements<T>(dy)));
+    const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
+      launch_matrix(queue.stream, BiasBody<T, kSize>{elements<T>(x), elements<T>(bias)}, rows,
+                    bias.size / kSize);
+    };
+    visit_vector_size<T>(bias.size, are_aligned(16, x.data, bias.data), launch_with);
   });
 }
 
@@ -324,9 +253,8 @@ void add_elementwise_kernels(Kernels& kernels) {
   kernel_of<&Backend::add>(kernels) = add;
   kernel_of<&Backend::maximum>(kernels) = maximum;
   kernel_of<&Backend::scale>(kernels) = scale;
+  kernel_of<&Backend::soft_cap>(kernels) = soft_cap;
   kernel_of<&Backend::add_bias>(kernels) = add_bias;
-  kernel_of<&Backend::bias_gelu>(kernels) = bias_gelu;
-  kernel_of<&Backend::gelu_backward>(kernels) = gelu_backward;
 }
 
 }  // namespace ptdp::cuda

@@ -7,6 +7,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/sort_by_key.h"
+#include "kernels/cuda/token_rows.h"
 #include "kernels/cuda/vectors.h"
 
 namespace ptdp::cuda {
@@ -34,13 +35,12 @@ struct LookupBody {
   }
 };
 
-/// Computes x[r] += positions[first_position + r / batch].
+/// Computes x[r] += positions[position of r].
 template <class T, int kSize>
 struct PositionBody {
   T* x;
   const T* positions;
-  std::int64_t first_position;
-  std::uint32_t batch;
+  TokenRows rows;
   std::int64_t columns;
 
   struct Loaded {
@@ -48,7 +48,7 @@ struct PositionBody {
     Vector<T, kSize> position;
   };
   __device__ Loaded load(const Place& place) const {
-    const std::int64_t position = first_position + static_cast<std::uint32_t>(place.row) / batch;
+    const std::int64_t position = rows.position_of(place.row);
     return {cuda::load<kSize>(x, place.number),
             cuda::load<kSize>(positions, position * columns + place.column)};
   }
@@ -76,11 +76,13 @@ __device__ void add_elements(const T* from, float (&total)[kSize]) {
   }
 }
 
-/// Computes gradient[p] += Σ over the batch of dy[p·batch + b]. A place is one of the gradient.
+/// Computes gradient[position number p] += Σ over the batch of dy[p·batch + b]. The rows of places
+/// are the numbers of positions.
 template <class T, int kSize>
 struct PositionGradientBody {
   const T* dy;
   float* gradient;
+  TokenRows tokens;
   std::int64_t rows;
   std::int64_t batch;
   std::int64_t columns;
@@ -98,7 +100,7 @@ struct PositionGradientBody {
     return loaded;
   }
   __device__ void finish(const Place& place, const Loaded& loaded) const {
-    add_to(gradient + place.number * kSize, loaded.sums);
+    add_to(gradient + (tokens.position(place.row) * columns + place.column) * kSize, loaded.sums);
   }
 };
 
@@ -353,14 +355,13 @@ void add_positions(const Queue& queue, Buffer x, Buffer positions, const TokenRa
   }
   const std::int64_t width = x.size / rows;
   assert(x.size == rows * width && rows < (std::int64_t{1} << 31U));
-  assert((range.first_position + (rows - 1) / range.batch + 1) * width <= positions.size);
+  assert((range.position_of(rows - 1) + 1) * width <= positions.size);
   visit_working_type(x.type, [&]<class T>(T) {
     const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
-      launch_matrix(
-          queue.stream,
-          PositionBody<T, kSize>{elements<T>(x), elements<T>(positions), range.first_position,
-                                 static_cast<std::uint32_t>(range.batch), width / kSize},
-          rows, width / kSize);
+      launch_matrix(queue.stream,
+                    PositionBody<T, kSize>{elements<T>(x), elements<T>(positions), TokenRows(range),
+                                           width / kSize},
+                    rows, width / kSize);
     };
     visit_vector_size<T>(width, are_aligned(16, x.data, positions.data), launch_with);
   });
@@ -374,14 +375,14 @@ void position_gradient(const Queue& queue, Buffer dy, Buffer gradient, const Tok
   const std::int64_t width = dy.size / rows;
   const std::int64_t num_positions = (rows + range.batch - 1) / range.batch;
   assert(dy.size == rows * width);
-  assert((range.first_position + num_positions) * width <= gradient.size);
-  auto* const to = elements<float>(gradient) + range.first_position * width;
+  assert((range.position_of(rows - 1) + 1) * width <= gradient.size);
+  auto* const to = elements<float>(gradient);
   visit_working_type(dy.type, [&]<class T>(T) {
     const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
-      launch_matrix(
-          queue.stream,
-          PositionGradientBody<T, kSize>{elements<T>(dy), to, rows, range.batch, width / kSize},
-          num_positions, width / kSize);
+      launch_matrix(queue.stream,
+                    PositionGradientBody<T, kSize>{elements<T>(dy), to, TokenRows(range), rows,
+                                                   range.batch, width / kSize},
+                    num_positions, width / kSize);
     };
     if (width % kGradientVector == 0 && are_aligned(16, to) &&
         are_aligned(kGradientVector * sizeof(T), dy.data)) {

@@ -12,8 +12,8 @@
 namespace ptdp::cuda {
 
 /// Attention of one rank by cuDNN, on the GPU of the thread that makes this object. Graphs are kept
-/// by shape and type. Calls do not wait for the GPU; scratch comes from the backend. One thread at
-/// a time may use it.
+/// by shape, type and layout. Calls do not wait for the GPU; scratch comes from the backend. One
+/// thread at a time may use it.
 class FusedAttention {
  public:
   FusedAttention(Backend& backend, bool is_deterministic);
@@ -23,19 +23,17 @@ class FusedAttention {
   FusedAttention& operator=(FusedAttention&&) = delete;
   ~FusedAttention();
 
-  /// Returns whether cuDNN computes this attention, forward and backward. It does not with dropout,
-  /// whose masks are ours (counter_random.h), nor in f32.
-  [[nodiscard]] bool supports(const Attention& shape, DataType type) {
-    return refusal(shape, type).empty();
-  }
-  /// Returns why cuDNN does not compute this attention, or "" if it does.
-  [[nodiscard]] std::string refusal(const Attention& shape, DataType type);
+  /// Returns why cuDNN does not compute this pass, or "" if it does. It does not in f32, nor with
+  /// dropout, whose masks are ours (counter_random.h), nor with capped scores.
+  [[nodiscard]] std::string refusal(const AttentionCall& call);
+  /// Returns why cuDNN does not compute this backward pass, or "" if it does.
+  [[nodiscard]] std::string refusal(const AttentionBackwardCall& call);
 
-  /// Queues Backend::attention for a supported shape on `stream`. Throws CudaError.
-  void forward(cudaStream_t stream, const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum);
-  /// Queues Backend::attention_backward for a supported shape on `stream`. Throws CudaError.
-  void backward(cudaStream_t stream, const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum,
-                Buffer dout, Buffer dqkv);
+  /// Queues Backend::attention on `stream`, for a call that is not refused. Throws CudaError.
+  void forward(cudaStream_t stream, const AttentionCall& call);
+  /// Queues Backend::attention_backward on `stream`, for a call that is not refused. Throws
+  /// CudaError.
+  void backward(cudaStream_t stream, const AttentionBackwardCall& call);
 
  private:
   struct State;

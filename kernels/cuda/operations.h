@@ -42,14 +42,20 @@ template <auto kOperation>
 // Each source fills its part of the table.
 
 /// Adds the kernels of elementwise.cu. They take any floating type; fill, add and maximum also take
-/// i32, and bias and GELU take no f64.
+/// i32, and bias and soft caps take no f64.
 void add_elementwise_kernels(Kernels& kernels);
+/// Adds the kernels of activation.cu.
+void add_activation_kernels(Kernels& kernels);
 /// Adds the kernels of column_sums.cu.
 void add_column_sum_kernels(Kernels& kernels);
 /// Adds the kernels of dropout.cu.
 void add_dropout_kernels(Kernels& kernels);
-/// Adds the kernels of layer_norm.cu.
-void add_layer_norm_kernels(Kernels& kernels);
+/// Adds the kernels of norm.cu.
+void add_norm_kernels(Kernels& kernels);
+/// Adds the kernels of norm_backward.cu.
+void add_norm_backward_kernels(Kernels& kernels);
+/// Adds the kernel of rotary.cu.
+void add_rotary_kernels(Kernels& kernels);
 /// Adds the kernel of attention.cu, which takes dropout and heads of at most kMostHeadSize
 /// elements.
 void add_attention_kernels(Kernels& kernels);
@@ -63,6 +69,10 @@ void add_cross_entropy_kernels(Kernels& kernels);
 /// Adds the kernels of optimizer.cu. fill_normal also takes f64; its log and cos may differ from
 /// the host's in the last bits.
 void add_optimizer_kernels(Kernels& kernels);
+
+/// Queues the copy of `rows` rows that follow each other to rows with a stride (in
+/// attention_backward.cu).
+void copy_rows(cudaStream_t stream, Buffer from, const VectorRows& to, std::int64_t rows);
 
 /// Largest size of a head that own attention kernels take.
 inline constexpr std::int64_t kMostHeadSize = 256;

@@ -111,12 +111,19 @@ __global__ void __launch_bounds__(kThreads)
   for (MatrixWalk walk(columns); walk.place().number < count;) {
     Place places[kVectorsAtOnce];
     typename Body::Loaded loaded[kVectorsAtOnce];
+    // Both loops are unrolled, or nvcc keeps in memory what a long body has loaded.
+#ifdef __CUDACC__
+#pragma unroll
+#endif
     for (int i = 0; i < kVectorsAtOnce; ++i, walk.advance()) {
       places[i] = walk.place();
       if (places[i].number < count) {
         loaded[i] = body.load(places[i]);
       }
     }
+#ifdef __CUDACC__
+#pragma unroll
+#endif
     for (int i = 0; i < kVectorsAtOnce; ++i) {
       if (places[i].number < count) {
         body.finish(places[i], loaded[i]);

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,6 +24,7 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/fused_attention.h"
+#include "kernels/cuda/operations.h"
 
 namespace ptdp::cuda {
 namespace {
@@ -64,23 +64,31 @@ enum TensorNumber : std::int64_t {
   kDvalues
 };
 
-/// Gives a tensor that a graph has made a number and a layout.
-void describe(const GraphTensor& tensor, std::int64_t number, const std::vector<std::int64_t>& dims,
-              const std::vector<std::int64_t>& strides) {
-  tensor->set_uid(number).set_dim(dims).set_stride(strides);
-}
-
 /// A graph that computes one pass, and the workspace that it needs.
 struct Pass {
   std::shared_ptr<FusedGraph> graph;
   std::int64_t workspace_bytes = 0;
+  std::string refusal;  ///< Why cuDNN does not compute it; empty if it does.
 };
 
-/// Builds the graphs of one shape and type, with tensors described as cuDNN wants them.
+/// How vectors of heads side by side in rows lie in memory [elements].
+using Stride = std::int64_t;
+
+/// The strides of rows, by the tensors they belong to. Those of gradients are 0 in a forward pass.
+struct Strides {
+  Stride q = 0;
+  Stride k = 0;
+  Stride v = 0;
+  Stride dq = 0;
+  Stride dk = 0;
+  Stride dv = 0;
+};
+
+/// Builds the graph of one pass, with tensors described as cuDNN wants them.
 class GraphBuilder {
  public:
-  GraphBuilder(const Attention& shape, DataType type)
-      : shape_(shape), graph_(std::make_shared<FusedGraph>()) {
+  GraphBuilder(const Attention& shape, DataType type, const Strides& strides)
+      : shape_(shape), strides_(strides), graph_(std::make_shared<FusedGraph>()) {
     graph_
         ->set_io_data_type(type == DataType::kBFloat16 ? frontend::DataType_t::BFLOAT16
                                                        : frontend::DataType_t::HALF)
@@ -93,11 +101,11 @@ class GraphBuilder {
     auto options = frontend::graph::SDPA_attributes();
     options.set_name("attention").set_generate_stats(true);
     set_scores(options);
-    const auto [out, log_sum] = graph_->sdpa(part_of_qkv(kQueries), part_of_qkv(kKeys),
-                                             part_of_qkv(kValues), std::move(options));
-    describe(out, kOut, vectors(), strides(/*of_each=*/1));
-    describe(log_sum, kLogSum, rows(), row_strides());
-    out->set_output(true);
+    const auto [out, log_sum] = graph_->sdpa(
+        input(kQueries, shape_.heads, strides_.q), input(kKeys, shape_.key_heads, strides_.k),
+        input(kValues, shape_.key_heads, strides_.v), std::move(options));
+    set_output(out, kOut, shape_.heads, stride_of_out());
+    log_sum->set_uid(kLogSum).set_dim(rows()).set_stride(row_strides());
     log_sum->set_output(true).set_data_type(frontend::DataType_t::FLOAT);
     return graph_;
   }
@@ -107,42 +115,43 @@ class GraphBuilder {
     auto options = frontend::graph::SDPA_backward_attributes();
     options.set_name("attention_backward").set_deterministic_algorithm(is_deterministic);
     set_scores(options);
-    const GraphTensor out = input(kOut, strides(/*of_each=*/1));
-    const GraphTensor dout = input(kDout, strides(/*of_each=*/1));
+    const GraphTensor out = input(kOut, shape_.heads, stride_of_out());
+    const GraphTensor dout = input(kDout, shape_.heads, stride_of_out());
     frontend::graph::Tensor_attributes statistics;
     statistics.set_uid(kLogSum).set_dim(rows()).set_stride(row_strides());
     statistics.set_data_type(frontend::DataType_t::FLOAT);
-    const auto gradients =
-        graph_->sdpa_backward(part_of_qkv(kQueries), part_of_qkv(kKeys), part_of_qkv(kValues), out,
-                              dout, graph_->tensor(statistics), std::move(options));
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
-      describe(gradients[i], kDqueries + static_cast<std::int64_t>(i), vectors(),
-               strides(/*of_each=*/3));
-      gradients[i]->set_output(true);
-    }
+    const auto [dq, dk, dv] = graph_->sdpa_backward(
+        input(kQueries, shape_.heads, strides_.q), input(kKeys, shape_.key_heads, strides_.k),
+        input(kValues, shape_.key_heads, strides_.v), out, dout, graph_->tensor(statistics),
+        std::move(options));
+    set_output(dq, kDqueries, shape_.heads, strides_.dq);
+    set_output(dk, kDkeys, shape_.key_heads, strides_.dk);
+    set_output(dv, kDvalues, shape_.key_heads, strides_.dv);
     return graph_;
   }
 
  private:
+  /// Sets the scale of scores, and the keys that a query sees: those from `window` − 1 positions
+  /// before it to its own.
   template <class Options>
-  /// Sets the scale of scores, and the causal mask.
   void set_scores(Options& options) const {
-    options.set_attn_scale(
-        static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape_.head_size))));
+    options.set_attn_scale(static_cast<float>(shape_.scale));
     options.set_diagonal_alignment(frontend::DiagonalAlignment_t::TOP_LEFT)
         .set_diagonal_band_right_bound(0);
+    if (shape_.window > 0 && shape_.window < shape_.seq_length) {
+      options.set_diagonal_band_left_bound(static_cast<int>(shape_.window));
+    }
   }
 
   /// Returns the dimensions of vectors: [b, heads, s, d].
-  [[nodiscard]] std::vector<std::int64_t> vectors() const {
-    return {shape_.batch, shape_.heads, shape_.seq_length, shape_.head_size};
+  [[nodiscard]] std::vector<std::int64_t> vectors(std::int64_t heads) const {
+    return {shape_.batch, heads, shape_.seq_length, shape_.head_size};
   }
-  /// Returns the strides of [b, heads, s, d] in memory laid out as [s, b, heads, of_each, d].
-  [[nodiscard]] std::vector<std::int64_t> strides(std::int64_t of_each) const {
-    const std::int64_t of_head = of_each * shape_.head_size;
-    const std::int64_t of_sequence = shape_.heads * of_head;
-    return {of_sequence, of_head, shape_.batch * of_sequence, 1};
+  /// Returns the strides of [b, heads, s, d] whose rows [s, b] are `stride` elements apart.
+  [[nodiscard]] std::vector<std::int64_t> vector_strides(Stride stride) const {
+    return {stride, shape_.head_size, shape_.batch * stride, 1};
   }
+  [[nodiscard]] Stride stride_of_out() const { return shape_.heads * shape_.head_size; }
   /// Returns the dimensions of a number per query: [b, heads, s, 1].
   [[nodiscard]] std::vector<std::int64_t> rows() const {
     return {shape_.batch, shape_.heads, shape_.seq_length, 1};
@@ -151,68 +160,41 @@ class GraphBuilder {
     return {shape_.heads * shape_.seq_length, shape_.seq_length, 1, 1};
   }
 
-  [[nodiscard]] GraphTensor input(std::int64_t number, const std::vector<std::int64_t>& strides) {
+  [[nodiscard]] GraphTensor input(std::int64_t number, std::int64_t heads, Stride stride) {
     frontend::graph::Tensor_attributes attributes;
-    attributes.set_uid(number).set_dim(vectors()).set_stride(strides);
+    attributes.set_uid(number).set_dim(vectors(heads)).set_stride(vector_strides(stride));
     return graph_->tensor(attributes);
   }
-  [[nodiscard]] GraphTensor part_of_qkv(std::int64_t number) {
-    return input(number, strides(/*of_each=*/3));
+  /// Gives a tensor that a graph has made a number and a layout, and makes it a result.
+  void set_output(const GraphTensor& tensor, std::int64_t number, std::int64_t heads,
+                  Stride stride) const {
+    tensor->set_uid(number).set_dim(vectors(heads)).set_stride(vector_strides(stride));
+    tensor->set_output(true);
   }
 
   Attention shape_;
+  Strides strides_;
   std::shared_ptr<FusedGraph> graph_;
 };
 
-/// Alignment of the addresses that cuDNN takes [B].
-constexpr std::uintptr_t kPointerAlignment = 16;
+/// Alignment of the addresses and of the rows that cuDNN takes [B].
+constexpr std::int64_t kAlignment = 16;
 
-/// A buffer that cuDNN may read or write: the caller's, or an aligned one that stands in for it.
-class Placed {
- public:
-  /// Uses a stand-in when `meant` is not aligned or `is_apart` is set.
-  Placed(Backend& backend, Buffer meant, bool is_apart = false) : meant_(meant) {
-    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): its address is meant
-    if (is_apart || reinterpret_cast<std::uintptr_t>(meant.data) % kPointerAlignment != 0) {
-      instead_ = Tensor(backend, meant.type, meant.size);
-    }
-  }
-
-  [[nodiscard]] void* pointer() const { return instead_.empty() ? meant_.data : buffer().data; }
-  /// Returns the address of element `i`.
-  [[nodiscard]] void* pointer(std::int64_t i) const {
-    return static_cast<std::byte*>(pointer()) + i * bytes_of(meant_.type);
-  }
-  /// Copies the caller's buffer to the stand-in, if there is one.
-  void load(cudaStream_t stream) const {
-    if (!instead_.empty()) {
-      copy(stream, meant_, buffer());
-    }
-  }
-  /// Copies the stand-in to the caller's buffer, if there is one.
-  void store(cudaStream_t stream) const {
-    if (!instead_.empty()) {
-      copy(stream, buffer(), meant_);
-    }
-  }
-
- private:
-  [[nodiscard]] const Buffer& buffer() const { return instead_.buffer(); }
-  static void copy(cudaStream_t stream, Buffer from, Buffer to) {
-    PTDP_CUDA_CHECK(cudaMemcpyAsync(to.data, from.data, static_cast<std::size_t>(to.bytes()),
-                                    cudaMemcpyDeviceToDevice, stream));
-  }
-
-  Buffer meant_;
-  Tensor instead_;
-};
+bool is_aligned(const Buffer& buffer) {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): its address is meant
+  return reinterpret_cast<std::uintptr_t>(buffer.data) % kAlignment == 0;
+}
+bool is_aligned(const VectorRows& rows) {
+  return is_aligned(rows.elements) && rows.stride * bytes_of(rows.elements.type) % kAlignment == 0;
+}
 
 /// Returns whether a graph may have this much scratch: up to 1 GiB, or up to four times the size of
-/// qkv. Deterministic gradients can take s² elements for each head.
+/// queries, keys and values. Deterministic gradients can take s² elements for each head.
 bool is_affordable(std::int64_t workspace_bytes, const Attention& shape, DataType type) {
   constexpr std::int64_t always = std::int64_t{1} << 30U;
-  const std::int64_t qkv_bytes =
-      shape.seq_length * shape.batch * shape.heads * 3 * shape.head_size * bytes_of(type);
+  const std::int64_t qkv_bytes = shape.seq_length * shape.batch *
+                                 (shape.heads + 2 * shape.key_heads) * shape.head_size *
+                                 bytes_of(type);
   return workspace_bytes <= std::max(always, 4 * qkv_bytes);
 }
 
@@ -228,6 +210,9 @@ std::string why_not_asked(const Attention& shape, DataType type) {
   if (shape.dropout.probability > 0.0) {
     return "its dropout masks are not those of other layouts (--dropout 0)";
   }
+  if (shape.soft_cap > 0.0) {
+    return "it does not cap scores, which this model does";
+  }
   if (shape.seq_length % largest_tile != 0 || shape.head_size % head_multiple != 0 ||
       shape.seq_length * shape.batch * shape.heads * shape.head_size == 0) {
     return "sequences of " + std::to_string(shape.seq_length) + " and heads of " +
@@ -237,44 +222,49 @@ std::string why_not_asked(const Attention& shape, DataType type) {
   return "";
 }
 
+constexpr const char* kNotAligned =
+    "queries, keys, values or results are not at multiples of 16 bytes";
+
 }  // namespace
 
 struct FusedAttention::State {
   State(Backend& own_backend, bool deterministic)
       : backend(own_backend), is_deterministic(deterministic) {}
 
-  /// The graphs of one shape and type.
-  struct Graphs {
-    Pass forward;
-    Pass backward;
-    std::string refusal;  ///< Why cuDNN does not compute it; empty if it does.
-  };
-  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, DataType>;
+  /// What a graph depends on: the shape's sizes, the type, and the strides of the tensors.
+  using Key = std::tuple<std::array<std::int64_t, 6>, double, DataType, std::array<Stride, 6>>;
 
-  /// Returns the graphs of a shape and type, and builds them at their first use.
-  Graphs& graphs_of(const Attention& shape, DataType type);
-  /// Builds the graphs of a shape and type, or sets the refusal.
-  void build(const Attention& shape, DataType type, Graphs& to);
+  /// Returns the graph of a pass, and builds it at its first use. A pass with the strides of
+  /// gradients is a backward one.
+  Pass& pass_of(const Attention& shape, DataType type, const Strides& strides);
+  /// Builds a graph, or sets the refusal.
+  void build(const Attention& shape, DataType type, const Strides& strides, Pass& to);
   /// Queues a pass with the given addresses by tensor number.
   void run(cudaStream_t stream, const Pass& pass, std::unordered_map<std::int64_t, void*> pointers);
 
   Backend& backend;
   bool is_deterministic;
   Handle handle;  ///< Made when a shape is first asked for.
-  std::map<Key, Graphs> graphs;
+  std::map<Key, Pass> passes;
 };
 
-FusedAttention::State::Graphs& FusedAttention::State::graphs_of(const Attention& shape,
-                                                                DataType type) {
-  const Key key{shape.seq_length, shape.batch, shape.heads, shape.head_size, type};
-  const auto [found, is_new] = graphs.try_emplace(key);
+Pass& FusedAttention::State::pass_of(const Attention& shape, DataType type,
+                                     const Strides& strides) {
+  const auto& [q, k, v, dq, dk, dv] = strides;
+  const Key key{
+      {shape.seq_length, shape.batch, shape.heads, shape.key_heads, shape.head_size, shape.window},
+      shape.scale,
+      type,
+      {q, k, v, dq, dk, dv}};
+  const auto [found, is_new] = passes.try_emplace(key);
   if (is_new) {
-    build(shape, type, found->second);
+    build(shape, type, strides, found->second);
   }
   return found->second;
 }
 
-void FusedAttention::State::build(const Attention& shape, DataType type, Graphs& to) {
+void FusedAttention::State::build(const Attention& shape, DataType type, const Strides& strides,
+                                  Pass& to) {
   if (handle == nullptr) {
     cudnnHandle_t made = nullptr;
     const cudnnStatus_t status = cudnnCreate(&made);
@@ -284,21 +274,16 @@ void FusedAttention::State::build(const Attention& shape, DataType type, Graphs&
     }
     handle.reset(made);
   }
-  to.forward.graph = GraphBuilder(shape, type).forward();
-  to.backward.graph = GraphBuilder(shape, type).backward(is_deterministic);
-  for (Pass* const pass : {&to.forward, &to.backward}) {
-    frontend::error_t status = pass->graph->build(handle.get(), {frontend::HeurMode_t::A});
-    if (status.is_good()) {
-      status = pass->graph->get_workspace_size(pass->workspace_bytes);
-    }
-    if (status.is_bad()) {
-      to.refusal = status.get_message();
-    } else if (!is_affordable(pass->workspace_bytes, shape, type)) {
-      to.refusal = "needs a workspace of " + std::to_string(pass->workspace_bytes) + " bytes";
-    }
-    if (!to.refusal.empty()) {
-      return;
-    }
+  GraphBuilder builder(shape, type, strides);
+  to.graph = strides.dq == 0 ? builder.forward() : builder.backward(is_deterministic);
+  frontend::error_t status = to.graph->build(handle.get(), {frontend::HeurMode_t::A});
+  if (status.is_good()) {
+    status = to.graph->get_workspace_size(to.workspace_bytes);
+  }
+  if (status.is_bad()) {
+    to.refusal = status.get_message();
+  } else if (!is_affordable(to.workspace_bytes, shape, type)) {
+    to.refusal = "needs a workspace of " + std::to_string(to.workspace_bytes) + " bytes";
   }
 }
 
@@ -310,56 +295,111 @@ void FusedAttention::State::run(cudaStream_t stream, const Pass& pass,
   check_cudnn(pass.graph->execute(handle.get(), pointers, workspace.buffer().data), "execute");
 }
 
+namespace {
+
+Strides strides_of(const AttentionCall& call) {
+  return {.q = call.q.stride, .k = call.k.stride, .v = call.v.stride};
+}
+
+/// Returns whether gradients go to memory of their own first, without gaps: nothing guarantees that
+/// cuDNN has read what it overwrites.
+bool are_apart(const AttentionBackwardCall& call) {
+  const auto is_input = [&](const VectorRows& rows) {
+    return rows.elements.data == call.q.elements.data ||
+           rows.elements.data == call.k.elements.data || rows.elements.data == call.v.elements.data;
+  };
+  return is_input(call.dq) || is_input(call.dk) || is_input(call.dv);
+}
+
+Strides strides_of(const AttentionBackwardCall& call) {
+  Strides strides{.q = call.q.stride,
+                  .k = call.k.stride,
+                  .v = call.v.stride,
+                  .dq = call.dq.stride,
+                  .dk = call.dk.stride,
+                  .dv = call.dv.stride};
+  if (are_apart(call)) {
+    strides.dq = call.shape.heads * call.shape.head_size;
+    strides.dk = strides.dv = call.shape.key_heads * call.shape.head_size;
+  }
+  return strides;
+}
+
+}  // namespace
+
 FusedAttention::FusedAttention(Backend& backend, bool is_deterministic)
     : state_(std::make_unique<State>(backend, is_deterministic)) {}
 FusedAttention::~FusedAttention() = default;
 
-std::string FusedAttention::refusal(const Attention& shape, DataType type) {
-  const std::string reason = why_not_asked(shape, type);
-  return reason.empty() ? state_->graphs_of(shape, type).refusal : reason;
-}
-
-void FusedAttention::forward(cudaStream_t stream, const Attention& shape, Buffer qkv, Buffer out,
-                             Buffer log_sum) {
-  assert(supports(shape, qkv.type));
-  const Placed in(state_->backend, qkv);
-  const Placed to(state_->backend, out);
-  const Placed statistics(state_->backend, log_sum);
-  in.load(stream);
-  state_->run(stream, state_->graphs_of(shape, qkv.type).forward,
-              {{kQueries, in.pointer(0)},
-               {kKeys, in.pointer(shape.head_size)},
-               {kValues, in.pointer(2 * shape.head_size)},
-               {kOut, to.pointer()},
-               {kLogSum, statistics.pointer()}});
-  to.store(stream);
-  statistics.store(stream);
-}
-
-void FusedAttention::backward(cudaStream_t stream, const Attention& shape, Buffer qkv, Buffer out,
-                              Buffer log_sum, Buffer dout, Buffer dqkv) {
-  assert(supports(shape, qkv.type));
-  const Placed in(state_->backend, qkv);
-  const Placed results(state_->backend, out);
-  const Placed statistics(state_->backend, log_sum);
-  const Placed gradients(state_->backend, dout);
-  // Nothing guarantees that cuDNN has read what it overwrites.
-  const Placed to(state_->backend, dqkv, /*is_apart=*/dqkv.data == qkv.data);
-  for (const Placed* const input : {&in, &results, &statistics, &gradients}) {
-    input->load(stream);
+std::string FusedAttention::refusal(const AttentionCall& call) {
+  const std::string reason = why_not_asked(call.shape, call.out.type);
+  if (!reason.empty()) {
+    return reason;
   }
-  const std::int64_t d = shape.head_size;
-  state_->run(stream, state_->graphs_of(shape, qkv.type).backward,
-              {{kQueries, in.pointer(0)},
-               {kKeys, in.pointer(d)},
-               {kValues, in.pointer(2 * d)},
-               {kOut, results.pointer()},
-               {kLogSum, statistics.pointer()},
-               {kDout, gradients.pointer()},
-               {kDqueries, to.pointer(0)},
-               {kDkeys, to.pointer(d)},
-               {kDvalues, to.pointer(2 * d)}});
-  to.store(stream);
+  if (!is_aligned(call.q) || !is_aligned(call.k) || !is_aligned(call.v) || !is_aligned(call.out) ||
+      !is_aligned(call.log_sum)) {
+    return kNotAligned;
+  }
+  return state_->pass_of(call.shape, call.out.type, strides_of(call)).refusal;
+}
+
+std::string FusedAttention::refusal(const AttentionBackwardCall& call) {
+  const std::string reason = why_not_asked(call.shape, call.out.type);
+  if (!reason.empty()) {
+    return reason;
+  }
+  for (const VectorRows* const rows : {&call.q, &call.k, &call.v, &call.dq, &call.dk, &call.dv}) {
+    if (!is_aligned(*rows)) {
+      return kNotAligned;
+    }
+  }
+  if (!is_aligned(call.out) || !is_aligned(call.dout) || !is_aligned(call.log_sum)) {
+    return kNotAligned;
+  }
+  return state_->pass_of(call.shape, call.out.type, strides_of(call)).refusal;
+}
+
+void FusedAttention::forward(cudaStream_t stream, const AttentionCall& call) {
+  assert(refusal(call).empty());
+  state_->run(stream, state_->pass_of(call.shape, call.out.type, strides_of(call)),
+              {{kQueries, call.q.elements.data},
+               {kKeys, call.k.elements.data},
+               {kValues, call.v.elements.data},
+               {kOut, call.out.data},
+               {kLogSum, call.log_sum.data}});
+}
+
+void FusedAttention::backward(cudaStream_t stream, const AttentionBackwardCall& call) {
+  assert(refusal(call).empty());
+  const Attention& shape = call.shape;
+  const DataType type = call.out.type;
+  const std::int64_t tokens = shape.seq_length * shape.batch;
+  const std::int64_t num_keys = tokens * shape.key_heads * shape.head_size;
+  Tensor apart;
+  Buffer dq = call.dq.elements;
+  Buffer dk = call.dk.elements;
+  Buffer dv = call.dv.elements;
+  if (are_apart(call)) {
+    apart = Tensor(state_->backend, type, call.out.size + 2 * num_keys);
+    dq = apart.buffer().slice(0, call.out.size);
+    dk = apart.buffer().slice(call.out.size, num_keys);
+    dv = apart.buffer().slice(call.out.size + num_keys, num_keys);
+  }
+  state_->run(stream, state_->pass_of(shape, type, strides_of(call)),
+              {{kQueries, call.q.elements.data},
+               {kKeys, call.k.elements.data},
+               {kValues, call.v.elements.data},
+               {kOut, call.out.data},
+               {kLogSum, call.log_sum.data},
+               {kDout, call.dout.data},
+               {kDqueries, dq.data},
+               {kDkeys, dk.data},
+               {kDvalues, dv.data}});
+  if (!apart.empty()) {
+    copy_rows(stream, dq, call.dq, tokens);
+    copy_rows(stream, dk, call.dk, tokens);
+    copy_rows(stream, dv, call.dv, tokens);
+  }
 }
 
 }  // namespace ptdp::cuda

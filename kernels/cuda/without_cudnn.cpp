@@ -11,16 +11,18 @@ FusedAttention::FusedAttention(Backend&, bool) {}
 FusedAttention::~FusedAttention() = default;
 
 // NOLINTBEGIN(readability-convert-member-functions-to-static): methods as with_cudnn.cpp has them
-std::string FusedAttention::refusal(const Attention&, DataType) {
+std::string FusedAttention::refusal(const AttentionCall&) {
+  return "built without cuDNN";
+}
+std::string FusedAttention::refusal(const AttentionBackwardCall&) {
   return "built without cuDNN";
 }
 
-void FusedAttention::forward(cudaStream_t, const Attention&, Buffer, Buffer, Buffer) {
+void FusedAttention::forward(cudaStream_t, const AttentionCall&) {
   assert(false && "not supported");
 }
 
-void FusedAttention::backward(cudaStream_t, const Attention&, Buffer, Buffer, Buffer, Buffer,
-                              Buffer) {
+void FusedAttention::backward(cudaStream_t, const AttentionBackwardCall&) {
   assert(false && "not supported");
 }
 // NOLINTEND(readability-convert-member-functions-to-static)

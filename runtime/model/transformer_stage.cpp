@@ -8,6 +8,7 @@
 
 #include "runtime/model/executed_fields.h"
 #include "runtime/model/layers/output_layer.h"
+#include "runtime/model/layers/rotary_angles.h"
 #include "runtime/model/layers/transformer_block.h"
 #include "runtime/model/layers/vocab_parallel_embedding.h"
 
@@ -64,6 +65,7 @@ class TransformerStage::Parts {
 
  private:
   void declare_ends(const StageLayers& layers, ParameterStore* table);
+  void make_rotary_angles();
   void find_blocks(const std::vector<std::size_t>& first_declared);
   [[nodiscard]] std::int64_t first_own(std::size_t declared, std::int64_t end) const;
   /// Returns when the logits' weight gradient is formed, in a backward pass that forms all others
@@ -88,6 +90,7 @@ class TransformerStage::Parts {
   /// Place of each block's first parameter, and the place behind the last block.
   std::vector<std::int64_t> first_of_block_;
   std::optional<OutputLayer> output_;
+  Tensor rotary_angles_;
   Tensor loss_total_;
   std::map<int, StageActivations> held_;  ///< Activations by microbatch.
 };
@@ -108,10 +111,26 @@ TransformerStage::Parts::Parts(Backend& backend, Communicator& tensor_group,
   }
   parameters_.allocate(backend, settings.type, settings.seed, shards_of(settings.sharding));
   find_blocks(first_declared);
+  make_rotary_angles();
   if (layers.ends_model) {
     loss_total_ = Tensor(backend, DataType::kFloat64, 1);
     backend.fill(loss_total_, 0.0);
   }
+}
+
+void TransformerStage::Parts::make_rotary_angles() {
+  if (blocks_.empty() || rotary_width(context_.model()) == 0) {
+    return;
+  }
+  const std::vector<double> angles = rotary_angles(context_.model());
+  rotary_angles_ = context_.accumulator(std::ssize(angles));
+  if (rotary_angles_.buffer().type == DataType::kFloat64) {
+    context_.backend().copy_in(angles.data(), rotary_angles_);
+  } else {
+    const std::vector<float> rounded(angles.begin(), angles.end());
+    context_.backend().copy_in(rounded.data(), rotary_angles_);
+  }
+  context_.set_rotary_angles(rotary_angles_);
 }
 
 void TransformerStage::Parts::find_blocks(const std::vector<std::size_t>& first_declared) {

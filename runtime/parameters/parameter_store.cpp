@@ -164,24 +164,33 @@ ParameterId ParameterStore::id_of(std::string_view name) const {
   return static_cast<ParameterId>(found - parameters_.begin());
 }
 
-Buffer ParameterStore::weights(ParameterId id) const {
-  const Parameter& parameter = parameters_[static_cast<std::size_t>(id)];
-  if (!shards_.of_weights) {
-    return weights_.buffer().slice(parameter.first, parameter.size());
+Part ParameterStore::range_of(ParameterId id, int count) const {
+  const auto all =
+      parameters().subspan(static_cast<std::size_t>(id), static_cast<std::size_t>(count));
+  Part range{all.front().first, 0};
+  for (const Parameter& parameter : all) {
+    assert(parameter.first == range.first + range.count);
+    range.count += parameter.size();
   }
-  const auto unit = static_cast<std::size_t>(parameter.unit);
-  return whole_weights_[unit].buffer().slice(parameter.first - units_[unit].range.first,
-                                             parameter.size());
+  return range;
 }
 
-Buffer ParameterStore::gradient(ParameterId id) const {
-  const Parameter& parameter = parameters_[static_cast<std::size_t>(id)];
-  if (!shards_.of_gradients) {
-    return gradients_.buffer().slice(parameter.first, parameter.size());
+Buffer ParameterStore::weights(ParameterId id, int count) const {
+  const Part range = range_of(id, count);
+  if (!shards_.of_weights) {
+    return weights_.buffer().slice(range.first, range.count);
   }
-  const auto unit = static_cast<std::size_t>(parameter.unit);
-  return whole_gradients_[unit].buffer().slice(parameter.first - units_[unit].range.first,
-                                               parameter.size());
+  const auto unit = static_cast<std::size_t>(parameters_[static_cast<std::size_t>(id)].unit);
+  return whole_weights_[unit].buffer().slice(range.first - units_[unit].range.first, range.count);
+}
+
+Buffer ParameterStore::gradient(ParameterId id, int count) const {
+  const Part range = range_of(id, count);
+  if (!shards_.of_gradients) {
+    return gradients_.buffer().slice(range.first, range.count);
+  }
+  const auto unit = static_cast<std::size_t>(parameters_[static_cast<std::size_t>(id)].unit);
+  return whole_gradients_[unit].buffer().slice(range.first - units_[unit].range.first, range.count);
 }
 
 std::int64_t ParameterStore::first_of(GradientGroup group) const {

@@ -85,10 +85,13 @@ class ParameterStore {
   [[nodiscard]] std::span<const Parameter> parameters() const { return parameters_; }
   /// Returns the id of the parameter of this name, which must exist.
   [[nodiscard]] ParameterId id_of(std::string_view name) const;
-  /// Returns the weights of a parameter. When weights are sharded, its unit must be whole.
-  [[nodiscard]] Buffer weights(ParameterId id) const;
-  /// Returns the gradient of a parameter. When gradients are sharded, its unit must be whole.
-  [[nodiscard]] Buffer gradient(ParameterId id) const;
+  /// Returns the weights of `count` parameters from `id` on, which must lie side by side: they were
+  /// declared one after the other, in one unit and group. When weights are sharded, their unit must
+  /// be whole.
+  [[nodiscard]] Buffer weights(ParameterId id, int count = 1) const;
+  /// Returns the gradients of `count` parameters from `id` on, which must lie side by side. When
+  /// gradients are sharded, their unit must be whole.
+  [[nodiscard]] Buffer gradient(ParameterId id, int count = 1) const;
   /// Returns the number of elements of all parameters, before sharding.
   [[nodiscard]] std::int64_t size() const { return size_; }
   /// Returns all weights that this rank keeps between passes: those of every parameter, or its
@@ -122,6 +125,8 @@ class ParameterStore {
   [[nodiscard]] Tensor& whole_gradients(int unit) { return whole_gradients_[unit]; }
 
  private:
+  /// Returns the place of parameters that lie side by side, in flat coordinates.
+  [[nodiscard]] Part range_of(ParameterId id, int count) const;
   void lay_out();
   void make_units();
   [[nodiscard]] std::int64_t place_in_shards(std::int64_t element) const;

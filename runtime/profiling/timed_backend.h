@@ -41,6 +41,11 @@ using OperationName = std::optional<NamedOperation>;
   return {static_cast<double>(rows), static_cast<double>(shard.width), 1.0};
 }
 
+/// Returns the sizes of a norm of `vectors` vectors.
+[[nodiscard]] inline OperationSizes norm_sizes(std::int64_t vectors, const Buffer& gamma) {
+  return {static_cast<double>(vectors), static_cast<double>(gamma.size), 1.0};
+}
+
 /// Returns the sizes of attention, which counts the heads of all sequences.
 [[nodiscard]] inline OperationSizes attention_sizes(const Attention& shape) {
   return {static_cast<double>(shape.batch * shape.heads), static_cast<double>(shape.seq_length),
@@ -65,14 +70,14 @@ using OperationName = std::optional<NamedOperation>;
   return {{DeviceOperation::kBiasGradient, matrix_sizes(rows, dy)}};
 }
 
-[[nodiscard]] inline OperationName operation_name(Operation<&Backend::bias_gelu>, Buffer x, Buffer,
-                                                  Buffer, std::int64_t rows) {
-  return {{DeviceOperation::kBiasGelu, matrix_sizes(rows, x)}};
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::activation>,
+                                                  const ActivationCall& call) {
+  return {{DeviceOperation::kBiasGelu, matrix_sizes(call.rows, call.x)}};
 }
 
-[[nodiscard]] inline OperationName operation_name(Operation<&Backend::gelu_backward>, Buffer x,
-                                                  Buffer, Buffer) {
-  return {{DeviceOperation::kGeluBackward, row_sizes(x)}};
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::activation_backward>,
+                                                  const ActivationBackwardCall& call) {
+  return {{DeviceOperation::kGeluBackward, row_sizes(call.x)}};
 }
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::bias_dropout_add>,
@@ -110,26 +115,26 @@ using OperationName = std::optional<NamedOperation>;
   return std::nullopt;
 }
 
-[[nodiscard]] inline OperationName operation_name(Operation<&Backend::layer_norm>,
-                                                  const LayerNormCall& call) {
-  return {{DeviceOperation::kLayerNorm, matrix_sizes(call.rows, call.x)}};
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::norm>, const NormCall& call) {
+  return {{DeviceOperation::kLayerNorm, norm_sizes(call.rows * call.vectors, call.gamma)}};
 }
 
-[[nodiscard]] inline OperationName operation_name(Operation<&Backend::layer_norm_backward>,
-                                                  const LayerNormBackwardCall& call) {
-  return {{DeviceOperation::kLayerNormBackward, matrix_sizes(call.rows, call.x)}};
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::norm_backward>,
+                                                  const NormBackwardCall& call) {
+  return {{DeviceOperation::kLayerNormBackward, norm_sizes(call.rows * call.vectors, call.gamma)}};
 }
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::attention>,
-                                                  const Attention& shape, Buffer, Buffer, Buffer) {
+                                                  const AttentionCall& call) {
+  const Attention& shape = call.shape;
   return {{shape.dropout.probability > 0.0 ? DeviceOperation::kDropoutAttention
                                            : DeviceOperation::kAttention,
            attention_sizes(shape)}};
 }
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::attention_backward>,
-                                                  const Attention& shape, Buffer, Buffer, Buffer,
-                                                  Buffer, Buffer) {
+                                                  const AttentionBackwardCall& call) {
+  const Attention& shape = call.shape;
   return {{shape.dropout.probability > 0.0 ? DeviceOperation::kDropoutAttentionBackward
                                            : DeviceOperation::kAttentionBackward,
            attention_sizes(shape)}};

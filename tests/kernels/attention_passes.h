@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -17,16 +19,30 @@ namespace ptdp {
 inline std::int64_t attention_rows(const Attention& shape) {
   return shape.seq_length * shape.batch * shape.heads;
 }
+/// Returns the number of vectors of a token: its queries, then its keys, then its values.
+inline std::int64_t vectors_of_token(const Attention& shape) {
+  return shape.heads + 2 * shape.key_heads;
+}
+/// Returns the size of the queries, keys and values of all tokens.
+inline std::int64_t qkv_size(const Attention& shape) {
+  return shape.seq_length * shape.batch * vectors_of_token(shape) * shape.head_size;
+}
 
 inline Attention with_dropout(Attention shape) {
   shape.dropout = {.probability = 0.2, .key = 77};
   return shape;
 }
 
+/// Returns a shape with the usual scale 1/√d, and a key head for each query head if it has none.
+inline Attention usual(Attention shape) {
+  shape.scale = 1.0 / std::sqrt(static_cast<double>(shape.head_size));
+  shape.key_heads = shape.key_heads == 0 ? shape.heads : shape.key_heads;
+  return shape;
+}
+
 /// Returns shapes of attention: one query, heads of one element, tiles that end anywhere in
-/// sequences and heads, several heads and sequences, heads of a larger layer, and none. Each comes
-/// with and without dropout.
-inline std::vector<Attention> attention_shapes() {
+/// sequences and heads, several heads and sequences, heads of a larger layer, and none.
+inline std::vector<Attention> plain_attention_shapes() {
   std::vector<Attention> shapes = {
       {.seq_length = 1, .batch = 1, .heads = 1, .total_heads = 1, .head_size = 1},
       {.seq_length = 5, .batch = 2, .heads = 3, .total_heads = 3, .head_size = 4},
@@ -53,6 +69,57 @@ inline std::vector<Attention> attention_shapes() {
       {.seq_length = 200, .batch = 1, .heads = 1, .total_heads = 1, .head_size = 80},
       {.seq_length = 0, .batch = 1, .heads = 1, .total_heads = 1, .head_size = 8},
       {.seq_length = 8, .batch = 2, .heads = 0, .total_heads = 4, .head_size = 8}};
+  std::transform(shapes.begin(), shapes.end(), shapes.begin(), usual);
+  return shapes;
+}
+
+/// Returns shapes of which some queries share keys, see few of them, or have capped or otherwise
+/// scaled scores: each by itself, and together.
+inline std::vector<Attention> special_attention_shapes() {
+  const Attention two_tiles =
+      usual({.seq_length = 130, .batch = 2, .heads = 1, .total_heads = 1, .head_size = 12});
+  std::vector<Attention> shapes;
+  // One key, a part of a tile, a tile, a little more, two tiles that end elsewhere, and all.
+  for (const std::int64_t window : {1, 7, 64, 65, 100, 129, 130, 1000}) {
+    shapes.push_back(two_tiles);
+    shapes.back().window = window;
+  }
+  // Queries of one tile that see nothing of the first tile of keys which their tile needs.
+  shapes.push_back(usual(
+      {.seq_length = 260, .batch = 1, .heads = 1, .total_heads = 1, .head_size = 4, .window = 20}));
+  for (const auto& [heads, key_heads] : {std::pair{4, 2}, {6, 1}, {6, 3}}) {
+    shapes.push_back(usual({.seq_length = 70,
+                            .batch = 2,
+                            .heads = heads,
+                            .key_heads = key_heads,
+                            .first_head = 6,
+                            .total_heads = 12,
+                            .head_size = 8,
+                            .first_sample = 3}));
+  }
+  for (const double cap : {0.5, 2.0, 50.0}) {
+    shapes.push_back(two_tiles);
+    shapes.back().soft_cap = cap;
+  }
+  shapes.push_back(two_tiles);
+  shapes.back().scale = 0.07;
+  shapes.push_back({.seq_length = 131,
+                    .batch = 2,
+                    .heads = 4,
+                    .key_heads = 2,
+                    .total_heads = 4,
+                    .head_size = 24,
+                    .scale = 0.3,
+                    .window = 50,
+                    .soft_cap = 3.0});
+  return shapes;
+}
+
+/// Returns all shapes of attention, each with and without dropout.
+inline std::vector<Attention> attention_shapes() {
+  std::vector<Attention> shapes = plain_attention_shapes();
+  const std::vector<Attention> special = special_attention_shapes();
+  shapes.insert(shapes.end(), special.begin(), special.end());
   for (std::size_t i = 0, plain = shapes.size(); i < plain; ++i) {
     shapes.push_back(with_dropout(shapes[i]));
   }
@@ -62,10 +129,11 @@ inline std::vector<Attention> attention_shapes() {
 /// The inputs of both passes, exact in a type.
 struct AttentionInputs {
   AttentionInputs(const Attention& shape, DataType type, double deviation = 1.0)
-      : qkv(random_values(3 * attention_rows(shape) * shape.head_size, 1, type, deviation)),
+      : qkv(random_values(qkv_size(shape), 1, type, deviation)),
         dout(random_values(attention_rows(shape) * shape.head_size, 2, type)) {}
 
-  Values qkv, dout;
+  Values qkv;  ///< Queries, keys and values of each token [s, b, heads + 2·key_heads, d].
+  Values dout;
 };
 
 struct AttentionResults {
@@ -73,6 +141,21 @@ struct AttentionResults {
 
   bool operator==(const AttentionResults&) const = default;
 };
+
+/// Queries, keys and values.
+struct AttentionParts {
+  VectorRows q, k, v;
+};
+/// Returns the parts of a buffer that has the queries, keys and values of each token.
+inline AttentionParts parts_of(const Attention& shape, const Buffer& qkv) {
+  const std::int64_t d = shape.head_size;
+  const std::int64_t stride = vectors_of_token(shape) * d;
+  const auto from = [&](std::int64_t vectors) {
+    const std::int64_t first = std::min(vectors * d, qkv.size);
+    return VectorRows{qkv.slice(first, qkv.size - first), stride};
+  };
+  return {from(0), from(shape.heads), from(shape.heads + shape.key_heads)};
+}
 
 /// The results of both passes of a backend, in buffers `offset` elements after an aligned address.
 class AttentionPasses {
@@ -89,12 +172,13 @@ class AttentionPasses {
         dqkv_(memory_.poison(type, qkv_.size, offset)) {}
 
   void compute() {
-    backend_.attention(shape_, qkv_, out_, log_sum_);
-    backend_.attention_backward(shape_, qkv_, out_, log_sum_, dout_, dqkv_);
+    const auto [q, k, v] = parts_of(shape_, qkv_);
+    backend_.attention({shape_, q, k, v, out_, log_sum_});
+    compute_gradients(dqkv_);
   }
   /// Returns the gradient computed over its input.
   [[nodiscard]] Values replaced_qkv() {
-    backend_.attention_backward(shape_, qkv_, out_, log_sum_, dout_, qkv_);
+    compute_gradients(qkv_);
     return memory_.get(qkv_);
   }
   [[nodiscard]] AttentionResults results() {
@@ -102,6 +186,12 @@ class AttentionPasses {
   }
 
  private:
+  void compute_gradients(const Buffer& to) {
+    const auto [q, k, v] = parts_of(shape_, qkv_);
+    const auto [dq, dk, dv] = parts_of(shape_, to);
+    backend_.attention_backward({shape_, q, k, v, out_, log_sum_, dout_, dq, dk, dv});
+  }
+
   Backend& backend_;
   Attention shape_;
   BuffersOf memory_;
@@ -129,23 +219,34 @@ inline AttentionResults both_passes(Backend& backend, const Attention& shape, Da
   const double* const dout = inputs.dout.data();
   double* const out = result.out.data();
   double* const dqkv = result.dqkv.data();
-  const auto place = [&](std::int64_t i, std::int64_t n, std::int64_t h, std::int64_t which) {
-    return (((i * b + n) * heads + h) * 3 + which) * d;
+  const std::int64_t per_key = shape.key_heads == 0 ? 1 : heads / shape.key_heads;
+  // Queries are vectors 0 to heads − 1 of a token, then come keys, then values.
+  const auto place = [&](std::int64_t i, std::int64_t n, std::int64_t vector) {
+    return ((i * b + n) * vectors_of_token(shape) + vector) * d;
   };
-  const double factor = 1.0 / std::sqrt(static_cast<double>(d));
   for (std::int64_t n = 0; n < b; ++n) {
     for (std::int64_t h = 0; h < heads; ++h) {
+      const std::int64_t key_vector = heads + h / per_key;
+      const std::int64_t value_vector = key_vector + shape.key_heads;
       for (std::int64_t i = 0; i < s; ++i) {
-        const double* const q = qkv + place(i, n, h, 0);
+        const double* const q = qkv + place(i, n, h);
         const std::int64_t row = ((i * b + n) * heads + h) * d;
+        const std::int64_t first =
+            shape.window == 0 ? 0 : std::max<std::int64_t>(0, i - shape.window + 1);
         Values p(i + 1);
         Values mask(i + 1);
         Values dp(i + 1);
+        Values slope(i + 1, shape.scale);
         double sum = 0.0;
         double inner = 0.0;
-        for (std::int64_t j = 0; j <= i; ++j) {
+        for (std::int64_t j = first; j <= i; ++j) {
           for (std::int64_t c = 0; c < d; ++c) {
-            p[j] += factor * q[c] * qkv[place(j, n, h, 1) + c];
+            p[j] += shape.scale * q[c] * qkv[place(j, n, key_vector) + c];
+          }
+          if (shape.soft_cap > 0.0) {
+            const double part = std::tanh(p[j] / shape.soft_cap);
+            p[j] = shape.soft_cap * part;
+            slope[j] = shape.scale * (1.0 - part * part);
           }
           p[j] = std::exp(p[j]);
           sum += p[j];
@@ -156,20 +257,21 @@ inline AttentionResults both_passes(Backend& backend, const Attention& shape, Da
                                    static_cast<std::uint64_t>(number));
         }
         result.log_sum[(n * heads + h) * s + i] = std::log(sum);
-        for (std::int64_t j = 0; j <= i; ++j) {
+        for (std::int64_t j = first; j <= i; ++j) {
           p[j] /= sum;
           for (std::int64_t c = 0; c < d; ++c) {
-            out[row + c] += p[j] * mask[j] * qkv[place(j, n, h, 2) + c];
-            dp[j] += mask[j] * dout[row + c] * qkv[place(j, n, h, 2) + c];
-            dqkv[place(j, n, h, 2) + c] += p[j] * mask[j] * dout[row + c];
+            const double value = qkv[place(j, n, value_vector) + c];
+            out[row + c] += p[j] * mask[j] * value;
+            dp[j] += mask[j] * dout[row + c] * value;
+            dqkv[place(j, n, value_vector) + c] += p[j] * mask[j] * dout[row + c];
           }
           inner += p[j] * dp[j];
         }
-        for (std::int64_t j = 0; j <= i; ++j) {
-          const double ds = factor * p[j] * (dp[j] - inner);
+        for (std::int64_t j = first; j <= i; ++j) {
+          const double ds = slope[j] * p[j] * (dp[j] - inner);
           for (std::int64_t c = 0; c < d; ++c) {
-            dqkv[place(i, n, h, 0) + c] += ds * qkv[place(j, n, h, 1) + c];
-            dqkv[place(j, n, h, 1) + c] += ds * q[c];
+            dqkv[place(i, n, h) + c] += ds * qkv[place(j, n, key_vector) + c];
+            dqkv[place(j, n, key_vector) + c] += ds * q[c];
           }
         }
       }
@@ -180,8 +282,10 @@ inline AttentionResults both_passes(Backend& backend, const Attention& shape, Da
 
 inline void expect_near(const AttentionResults& found, const AttentionResults& expected,
                         DataType type, const Attention& shape) {
-  SCOPED_TRACE(testing::Message() << name_of(type) << " s=" << shape.seq_length << " d="
-                                  << shape.head_size << " p=" << shape.dropout.probability);
+  SCOPED_TRACE(testing::Message() << name_of(type) << " s=" << shape.seq_length
+                                  << " d=" << shape.head_size << " p=" << shape.dropout.probability
+                                  << " heads " << shape.heads << "/" << shape.key_heads
+                                  << " window " << shape.window << " cap " << shape.soft_cap);
   expect_near(found.out, expected.out, type, {.units = 64.0}, "out");
   expect_near(found.log_sum, expected.log_sum, accumulator_of(type), {.units = 64.0}, "log_sum");
   // The inner products with `out` carry its rounding into every gradient of the row.

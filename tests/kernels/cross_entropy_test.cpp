@@ -59,6 +59,16 @@ Values logits_of(const LossShape& shape, DataType type, unsigned seed) {
   return logits;
 }
 
+/// Returns the gradients by logits of which `logits` are the capped values. Those in padding are 0.
+Values uncapped(const LossShape& shape, Values gradient, const Values& logits, double cap) {
+  for (std::int64_t i = 0; i < shape.rows * shape.padded; ++i) {
+    if (i % shape.padded < shape.valid) {
+      gradient[i] *= 1.0 - logits[i] / cap * (logits[i] / cap);
+    }
+  }
+  return gradient;
+}
+
 LossValues naive_loss(const LossShape& shape, const Values& logits) {
   const Values targets = targets_of(shape);
   LossValues result{Values(shape.rows, -kInfinity), Values(2 * shape.rows, 0.0), 0.0,
@@ -87,7 +97,7 @@ class CrossEntropy : public OnBackend {
   /// Returns what `ranks` ranks find that hold an equal part of the columns each. Their buffers
   /// begin `offset` elements after an aligned address.
   LossValues found(DataType type, const LossShape& shape, const Values& logits,
-                   std::int64_t ranks = 1, std::int64_t offset = 0) {
+                   std::int64_t ranks = 1, std::int64_t offset = 0, double soft_cap = 0.0) {
     const DataType accumulator = accumulator_of(type);
     const std::int64_t width = shape.padded / ranks;
     const Buffer ids = put(DataType::kInt32, targets_of(shape), offset);
@@ -122,6 +132,7 @@ class CrossEntropy : public OnBackend {
                                         .maxima = maxima,
                                         .sums = sums,
                                         .scale = kScale,
+                                        .soft_cap = soft_cap,
                                         .rows = shape.rows});
       const Values own = get(parts[rank]);
       for (std::int64_t i = 0; i < shape.rows * width; ++i) {
@@ -173,6 +184,46 @@ TEST_F(CrossEntropy, GradientEqualsFiniteDifferencesOnShards) {
         [&](const Values& moved) { return kScale * naive_loss(shape, moved).loss; },
         std::to_string(ranks));
   }
+}
+
+TEST_F(CrossEntropy, GradientOfCappedLogitsIsThatBeforeTheCap) {
+  constexpr double cap = 5.0;
+  for (const DataType type : computed_types()) {
+    for (const LossShape& shape : {LossShape{3, 16, 13}, {5, 132, 130}, {3, 4096, 4096}}) {
+      Values logits = logits_of(shape, type, 1);
+      for (double& x : logits) {
+        x = std::abs(x) > 1e3 ? x : rounded(cap * std::tanh(x / cap), type);
+      }
+      const Values expected = uncapped(shape, naive_loss(shape, logits).gradient, logits, cap);
+      for (const std::int64_t ranks : {1, 2}) {
+        if (shape.padded % ranks == 0) {
+          SCOPED_TRACE(testing::Message() << name_of(type) << ", ranks " << ranks);
+          expect_near(found(type, shape, logits, ranks, /*offset=*/0, cap).gradient, expected, type,
+                      {.units = 64.0, .scale = 1e-3}, "gradient");
+        }
+      }
+    }
+  }
+}
+
+// The loss of soft-capped logits: the cap's own kernel forward, and its derivative backward.
+TEST_F(CrossEntropy, OfLogitsThatItCappedHasTheGradientOfFiniteDifferences) {
+  constexpr double cap = 1.5;
+  const DataType type = widest_type();
+  const LossShape shape{.rows = 3, .padded = 12, .valid = 10};
+  const Values logits = random_values(shape.rows * shape.padded, 3, type);
+  const auto capped = [](Values values) {
+    for (double& x : values) {
+      x = cap * std::tanh(x / cap);
+    }
+    return values;
+  };
+  const Buffer x = put(type, logits);
+  backend().soft_cap(x, cap);
+  expect_gradient(
+      found(type, shape, get(x), /*ranks=*/1, /*offset=*/0, cap).gradient, logits,
+      [&](const Values& moved) { return kScale * naive_loss(shape, capped(moved)).loss; },
+      "logits");
 }
 
 TEST_F(CrossEntropy, GivesTheSameBitsAgainAndAtAnyAlignment) {

@@ -18,16 +18,40 @@ struct DropoutCase {
   TokenRange range = {};
 };
 
+TokenRange token_range(std::int64_t first_sample, std::int64_t batch, std::int64_t seq_length,
+                       PositionRun first, PositionRun second = {}) {
+  return {.first_sample = first_sample,
+          .batch = batch,
+          .seq_length = seq_length,
+          .runs = {first, second}};
+}
+
+/// Returns position number `number` of both runs, which are written out here.
+std::int64_t position_number(const TokenRange& range, std::int64_t number) {
+  std::vector<std::int64_t> positions;
+  for (const PositionRun& run : range.runs) {
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      positions.push_back(run.first + i);
+    }
+  }
+  return positions.at(static_cast<std::size_t>(number));
+}
+
 std::vector<DropoutCase> cases() {
   return {
       {0, 5, {}},
-      {1, 1, {0, 0, 1, 4}},
-      {6, 7, {3, 2, 2, 9}},
-      {7, 36, {3, 2, 2, 9}},  // whole vectors of f32 only; half a position at the end
-      {8, 130, {1, 0, 4, 2}},
-      {8, 136, {1, 0, 4, 2}},
-      {3, 1025, {0, 1, 1, 8}},
-      {4, 64, {std::int64_t{1} << 33, 5, 2, 4096}},  // numbers of elements beyond 2^32
+      {1, 1, token_range(0, 1, 4, {0, 1})},
+      {6, 7, token_range(3, 2, 9, {2, 3})},
+      // Whole vectors of f32 only; half a position at the end.
+      {7, 36, token_range(3, 2, 9, {2, 4})},
+      {8, 130, token_range(1, 4, 2, {0, 2})},
+      {8, 136, token_range(1, 4, 2, {0, 2})},
+      {3, 1025, token_range(0, 1, 8, {1, 3})},
+      // Numbers of elements beyond 2^32.
+      {4, 64, token_range(std::int64_t{1} << 33, 2, 4096, {5, 2})},
+      // Two runs of positions, the second in front of the first, too.
+      {10, 24, token_range(2, 2, 16, {1, 2}, {13, 3})},
+      {9, 5, token_range(0, 3, 16, {12, 1}, {4, 2})},
   };
 }
 
@@ -36,7 +60,7 @@ Values masks_of(const DropoutCase& shape, const Dropout& dropout) {
   const auto& [rows, width, range] = shape;
   Values masks;
   for (std::int64_t i = 0; i < rows * width; ++i) {
-    const std::int64_t position = range.first_position + i / width / range.batch;
+    const std::int64_t position = position_number(range, i / width / range.batch);
     const std::int64_t sample = range.first_sample + i / width % range.batch;
     const std::int64_t number = (sample * range.seq_length + position) * width + i % width;
     masks.push_back(mask_reference(dropout.key, dropout.probability,  //
@@ -78,7 +102,7 @@ TEST_F(BiasDropoutAdd, EqualsTheDefinitionWithAndWithoutBiasAndResidual) {
 }
 
 TEST_F(BiasDropoutAdd, MayWriteOverItsInputOrTheResidualAsItsBackwardMay) {
-  const TokenRange range{.batch = 2, .seq_length = 4};
+  const TokenRange range = token_range(0, 2, 4, {0, 4});
   for (const DataType type : computed_types()) {
     for (const std::int64_t width : {33, 64}) {
       const Values values = random_values(8 * width, 1, type);
@@ -151,7 +175,7 @@ TEST_F(DropoutMask, DropsTheShareThatItsProbabilitySays) {
     backend().fill(x, 1.0);
     backend().bias_dropout_add({.x = x,
                                 .dropout = {.probability = probability, .key = 7},
-                                .range = {.seq_length = 1000},
+                                .range = token_range(0, 1, 1000, {0, 1000}),
                                 .y = x,
                                 .rows = 1000});
     const Values found = get(x);
@@ -165,7 +189,7 @@ TEST_F(DropoutMask, DropsTheShareThatItsProbabilitySays) {
 TEST_F(DropoutMask, GivesTheSameBitsHoweverRowsAreCutAndAligned) {
   constexpr std::int64_t sequence = 6;
   constexpr std::int64_t batch = 4;
-  const TokenRange all{.first_sample = 8, .batch = batch, .seq_length = sequence};
+  const TokenRange all = token_range(8, batch, sequence, {0, sequence});
   for (const DataType type : computed_types()) {
     for (const std::int64_t width : {37, 40}) {
       SCOPED_TRACE(testing::Message() << name_of(type) << " " << width);
@@ -178,8 +202,8 @@ TEST_F(DropoutMask, GivesTheSameBitsHoweverRowsAreCutAndAligned) {
       const std::int64_t third = sequence / 3 * batch;
       const Buffer thirds = put(type, x, /*offset=*/1);
       for (std::int64_t part = 0; part < 3; ++part) {
-        TokenRange range = all;
-        range.first_position = part * sequence / 3;
+        const TokenRange range =
+            token_range(8, batch, sequence, {part * sequence / 3, sequence / 3});
         const Buffer rows = thirds.slice(part * third * width, third * width);
         backend().bias_dropout_add(
             {.x = rows, .dropout = kDropout, .range = range, .y = rows, .rows = third});
@@ -196,7 +220,7 @@ TEST_F(DropoutMask, GivesTheSameBitsHoweverRowsAreCutAndAligned) {
           return part;
         };
         const Buffer rows = put(type, of_sample(x));
-        const TokenRange range{.first_sample = 8 + sample, .seq_length = sequence};
+        const TokenRange range = token_range(8 + sample, 1, sequence, {0, sequence});
         backend().bias_dropout_add(
             {.x = rows, .dropout = kDropout, .range = range, .y = rows, .rows = sequence});
         EXPECT_EQ(get(rows), of_sample(expected));

@@ -1,7 +1,6 @@
-// Element-wise operations, bias and GELU against exact rounding and their definitions in f64.
+// Element-wise operations, bias and soft caps against exact rounding and definitions in f64.
 #include <gtest/gtest.h>
 
-#include "tests/kernels/finite_differences.h"
 #include "tests/kernels/tested_backend.h"
 
 namespace ptdp {
@@ -13,8 +12,7 @@ using Fill = OnBackend;
 using Elementwise = OnBackend;
 using Maximum = OnBackend;
 using Bias = OnBackend;
-using Gelu = OnBackend;
-using GeluBackward = OnBackend;
+using SoftCap = OnBackend;
 
 struct Shape {
   std::int64_t rows = 0;
@@ -225,103 +223,21 @@ TEST_F(Bias, GradientSumsRowsInOneOrderHoweverTheyAreAligned) {
   }
 }
 
-// 0.5·(1 + tanh u) = 1/(1 + e^(−2u)), which does not cancel where tanh nears −1; in extended
-// precision.
-constexpr long double kTwoRoots = 2.0L * 0.79788456080286535588L;  // 2·√(2/π)
-long double sigmoid(long double x) {
-  return 1.0L / (1.0L + std::exp(-x));
-}
-double gelu(double x) {
-  return static_cast<double>(x * sigmoid(kTwoRoots * (x + 0.044715L * x * x * x)));
-}
-double gelu_derivative(double x) {
-  const long double u = kTwoRoots * (x + 0.044715L * x * x * x);
-  const long double du = kTwoRoots * (1.0L + 3.0L * 0.044715L * x * x);
-  return static_cast<double>(sigmoid(u) + x * sigmoid(u) * sigmoid(-u) * du);
-}
-
-TEST_F(Gelu, EqualsTheDefinitionAfterTheBiasWasAdded) {
+TEST_F(SoftCap, EqualsItsDefinitionFarFromZeroToo) {
   for (const DataType type : computed_types()) {
-    for (const auto& [rows, width] : kShapes) {
-      const Values x = random_values(rows * width, 1, type, 3.0);
-      const Values b = random_values(width, 2, type);
-      for (const bool has_bias : {true, false}) {
-        SCOPED_TRACE(testing::Message() << name_of(type) << " " << rows << "x" << width);
-        const Buffer in = put(type, x);
-        const Buffer y = poison(type, rows * width);
-        backend().bias_gelu(in, has_bias ? put(type, b) : Buffer{}, y, rows);
-        Values sums = x;
-        Values expected;
-        for (std::size_t i = 0; i < x.size(); ++i) {
-          if (has_bias) {
-            sums[i] = rounded(rounded(x[i] + b[i % b.size()], accumulator_of(type)), type);
-          }
-          expected.push_back(gelu(sums[i]));
+    for (const std::int64_t size : {0, 1, 7, 1000, 4099}) {
+      for (const double cap : {0.5, 30.0}) {
+        SCOPED_TRACE(testing::Message() << name_of(type) << " " << size << " " << cap);
+        Values x = random_values(size, 1, type, 20.0);
+        const Buffer capped = put(type, x);
+        backend().soft_cap(capped, cap);
+        for (double& value : x) {
+          value = cap * std::tanh(value / cap);
         }
-        EXPECT_EQ(get(in), sums);
-        expect_near(get(y), expected, type, {.units = 8.0, .scale = 0.1}, "y");
+        expect_near(get(capped), x, type, {.units = 8.0, .scale = cap}, "capped");
       }
     }
   }
-}
-
-TEST_F(Gelu, IsAccurateFarFromZeroOnBothSides) {
-  for (const DataType type : {widest_type(), DataType::kFloat32}) {
-    Values x;
-    Values expected;
-    for (int i = -400; i <= 400; ++i) {
-      x.push_back(rounded(0.05 * i, type));
-      expected.push_back(gelu(x.back()));
-    }
-    const Buffer y = poison(type, static_cast<std::int64_t>(x.size()));
-    backend().bias_gelu(put(type, x), {}, y, 1);
-    // Relative to 1 here; the exponent −2u of order 100 carries a rounding of its own.
-    expect_near(get(y), expected, type, {.units = 4.0}, std::string(name_of(type)));
-    // Element by element; results near the smallest normal number may become 0.
-    expect_close(get(y), expected, 3e-5, 1e-30, std::string(name_of(type)));
-  }
-}
-
-TEST_F(GeluBackward, EqualsTheDerivativeInEveryTypeInPlaceToo) {
-  for (const DataType type : computed_types()) {
-    for (const auto& [size, deviation] : {std::pair{203, 1.0}, {1, 3.0}, {37, 3.0}, {1000, 3.0}}) {
-      SCOPED_TRACE(testing::Message() << name_of(type) << " " << size);
-      const Values x = random_values(size, 1, type, deviation);
-      const Values dy = random_values(size, 2, type);
-      const Buffer in = put(type, x);
-      const Buffer gradient = put(type, dy);
-      const Buffer dx = poison(type, size);
-      backend().gelu_backward(in, gradient, dx);
-      Values expected;
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        expected.push_back(dy[i] * gelu_derivative(x[i]));
-      }
-      const Values apart = get(dx);
-      // Far from zero the derivative of the sigmoid, σ(1 − σ), cancels before it is multiplied.
-      const double units = deviation == 1.0 ? 16.0 : 320.0;
-      expect_near(apart, expected, type, {.units = units, .scale = 0.1}, "dx");
-      backend().gelu_backward(in, gradient, gradient);
-      EXPECT_EQ(get(gradient), apart);
-      backend().gelu_backward(in, put(type, dy), in);
-      EXPECT_EQ(get(in), apart);
-    }
-  }
-}
-
-TEST_F(GeluBackward, EqualsFiniteDifferences) {
-  const DataType type = widest_type();
-  const Values x = random_values(57, 1, type);
-  const Values dy = random_values(57, 2, type);
-  const Buffer dx = poison(type, 57);
-  backend().gelu_backward(put(type, x), put(type, dy), dx);
-  expect_gradient(
-      get(dx), x,
-      [&](const Values& moved) {
-        Values y;
-        std::transform(moved.begin(), moved.end(), std::back_inserter(y), gelu);
-        return dot(y, dy);
-      },
-      "dx");
 }
 
 }  // namespace

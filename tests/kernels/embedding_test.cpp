@@ -1,6 +1,8 @@
 // Token and position embeddings.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/kernels/tested_backend.h"
 
 namespace ptdp {
@@ -143,22 +145,23 @@ TEST_F(EmbeddingGradient, TouchesNothingWhereAllIsHeldByOtherRanks) {
 }
 
 TEST_F(Positions, AreAddedByPositionAndTheirGradientSumsTheBatch) {
-  const TokenRange range{.first_position = 3, .batch = 3, .seq_length = 8};
+  const TokenRange range{.batch = 3, .seq_length = 16, .runs = {{{3, 2}, {9, 3}}}};
+  constexpr std::array<std::int64_t, 5> positions = {3, 4, 9, 10, 11};
   constexpr std::int64_t rows = 14;  // five positions, the last for two sequences
   for (const DataType type : computed_types()) {
     const DataType accumulator = accumulator_of(type);
     for (const std::int64_t width : {1, 17, 12, 264}) {
       SCOPED_TRACE(testing::Message() << name_of(type) << " " << width);
       const Values x = random_values(rows * width, 1, type);
-      const Values table = random_values(8 * width, 2, type);
+      const Values table = random_values(16 * width, 2, type);
       Values sums = x;
-      Values expected = random_values(8 * width, 3, accumulator);
+      Values expected = random_values(16 * width, 3, accumulator);
       const Buffer y = put(type, x);
       const Buffer gradient = put(accumulator, expected);
       backend().add_positions(y, put(type, table), range, rows);
       backend().position_gradient(put(type, x), gradient, range, rows);
       for (std::int64_t i = 0; i < rows * width; ++i) {
-        const std::int64_t place = (3 + i / width / 3) * width + i % width;
+        const std::int64_t place = positions[i / width / 3] * width + i % width;
         sums[i] = rounded(rounded(x[i] + table[place], accumulator), type);
         expected[place] += x[i];
       }

@@ -113,33 +113,35 @@ class LayerNorm : public OnBackend {
   Norm forward(DataType type, const NormInputs& in, std::int64_t offset = 0) {
     const DataType accumulator = accumulator_of(type);
     const auto rows = static_cast<std::int64_t>(in.mean.size());
+    const auto h = static_cast<std::int64_t>(in.gamma.size());
     const Buffer y = poison(type, static_cast<std::int64_t>(in.x.size()), offset);
     const Buffer mean = poison(accumulator, rows, offset);
     const Buffer rstd = poison(accumulator, rows, offset);
-    backend().layer_norm({.x = put(type, in.x, offset),
-                          .gamma = put(type, in.gamma, offset),
-                          .beta = put(type, in.beta, offset),
-                          .epsilon = kEpsilon,
-                          .y = y,
-                          .mean = mean,
-                          .rstd = rstd,
-                          .rows = rows});
+    backend().norm({.x = {put(type, in.x, offset), h},
+                    .gamma = put(type, in.gamma, offset),
+                    .beta = put(type, in.beta, offset),
+                    .epsilon = kEpsilon,
+                    .y = {y, h},
+                    .mean = mean,
+                    .rstd = rstd,
+                    .rows = rows});
     return {get(y), get(mean), get(rstd)};
   }
   NormGradients backward(DataType type, const NormInputs& in, std::int64_t offset = 0) {
     const DataType accumulator = accumulator_of(type);
+    const auto h = static_cast<std::int64_t>(in.gamma.size());
     const Buffer dx = put(type, in.before[0], offset);
     const Buffer dgamma = put(accumulator, in.before[1], offset);
     const Buffer dbeta = put(accumulator, in.before[2], offset);
-    backend().layer_norm_backward({.dy = put(type, in.dy, offset),
-                                   .x = put(type, in.x, offset),
-                                   .mean = put(accumulator, in.mean, offset),
-                                   .rstd = put(accumulator, in.rstd, offset),
-                                   .gamma = put(type, in.gamma, offset),
-                                   .dx = dx,
-                                   .dgamma = dgamma,
-                                   .dbeta = dbeta,
-                                   .rows = static_cast<std::int64_t>(in.mean.size())});
+    backend().norm_backward({.dy = {put(type, in.dy, offset), h},
+                             .x = {put(type, in.x, offset), h},
+                             .mean = put(accumulator, in.mean, offset),
+                             .rstd = put(accumulator, in.rstd, offset),
+                             .gamma = put(type, in.gamma, offset),
+                             .dx = {dx, h},
+                             .dgamma = dgamma,
+                             .dbeta = dbeta,
+                             .rows = static_cast<std::int64_t>(in.mean.size())});
     return {get(dx), get(dgamma), get(dbeta)};
   }
 };

@@ -1,5 +1,6 @@
 #include "runtime/model/layers/attention.h"
 
+#include <cmath>
 #include <utility>
 
 namespace ptdp {
@@ -7,24 +8,110 @@ namespace ptdp {
 SelfAttention::SelfAttention(const LayerContext& context, int layer, const std::string& name)
     : context_(context),
       layer_(layer),
-      qkv_(context, name + ".qkv", 3 * query_width(context.model())),
-      projection_(context, name + ".projection", query_width(context.model())) {}
+      heads_(context.model().num_attention_heads / context.tp()),
+      key_heads_(context.model().num_query_groups / context.tp()),
+      qkv_(context,
+           {{name + ".query", query_width(context.model())},
+            {name + ".key", key_width(context.model())},
+            {name + ".value", key_width(context.model())}},
+           context.model().add_bias_linear || context.model().add_qkv_bias),
+      projection_(context, name + ".projection", query_width(context.model()),
+                  context.model().add_bias_linear || context.model().add_projection_bias) {
+  if (context.model().qk_layernorm) {
+    query_norm_.emplace(context, name + ".query_norm", heads_);
+    key_norm_.emplace(context, name + ".key_norm", key_heads_);
+  }
+}
+
+double SelfAttention::scale() const {
+  const TransformerConfig& model = context_.model();
+  if (!model.scale_attn_weights) {
+    return 1.0;
+  }
+  const double width =
+      model.query_pre_attn_scalar > 0.0 ? model.query_pre_attn_scalar : model.kv_channels;
+  return 1.0 / std::sqrt(width);
+}
 
 Attention SelfAttention::shape(const Microbatch& microbatch) const {
   const TransformerConfig& model = context_.model();
-  const int heads = model.num_attention_heads / context_.tp();
   return {.seq_length = model.seq_length,
           .batch = context_.settings().micro_batch_size,
-          .heads = heads,
-          .first_head = std::int64_t{1} * context_.tensor_rank() * heads,
+          .heads = heads_,
+          .key_heads = key_heads_,
+          .first_head = std::int64_t{1} * context_.tensor_rank() * heads_,
           .total_heads = model.num_attention_heads,
           .head_size = model.kv_channels,
           .first_sample = microbatch.first_sample,
+          .scale = model.scale_attn_by_inverse_layer_idx ? scale() / (layer_ + 1) : scale(),
+          .window = has_window(model, layer_) ? model.window_size : 0,
+          .soft_cap = model.attn_logit_softcapping,
           .dropout = context_.dropout(microbatch, layer_, DropoutSite::kAttention)};
 }
 
-std::int64_t SelfAttention::own_width() const {
-  return query_width(context_.model()) / context_.tp();
+SelfAttention::Vectors SelfAttention::vectors_of(Buffer qkv) const {
+  const std::int64_t d = context_.model().kv_channels;
+  const std::int64_t stride = (heads_ + 2 * key_heads_) * d;
+  const auto from = [&](std::int64_t heads) {
+    return VectorRows{qkv.slice(heads * d, qkv.size - heads * d), stride};
+  };
+  return {from(0), from(heads_), from(heads_ + key_heads_)};
+}
+
+SelfAttention::Vectors SelfAttention::core_vectors(const AttentionActivations& activations) const {
+  Vectors vectors = vectors_of(activations.qkv);
+  if (query_norm_) {
+    const std::int64_t d = context_.model().kv_channels;
+    const Buffer qk = activations.normed_qk;
+    const std::int64_t stride = (heads_ + key_heads_) * d;
+    vectors.queries = {qk, stride};
+    vectors.keys = {qk.slice(heads_ * d, qk.size - heads_ * d), stride};
+  }
+  return vectors;
+}
+
+void SelfAttention::rotate(const Microbatch& microbatch, const VectorRows& queries,
+                           bool turns_back) const {
+  const TransformerConfig& model = context_.model();
+  const int width = rotary_width(model);
+  if (width > 0) {
+    context_.backend().rotate({.x = queries,
+                               .angles = context_.rotary_angles(),
+                               .heads = heads_ + key_heads_,
+                               .head_size = model.kv_channels,
+                               .width = width,
+                               .range = context_.range_of_all(microbatch),
+                               .rows = context_.rows(),
+                               .turns_back = turns_back});
+  }
+}
+
+void SelfAttention::prepare(const Microbatch& microbatch, AttentionActivations& activations) const {
+  if (query_norm_) {
+    const Vectors raw = vectors_of(activations.qkv);
+    activations.normed_qk =
+        context_.tensor(context_.rows() * (heads_ + key_heads_) * context_.model().kv_channels);
+    const Vectors normed = core_vectors(activations);
+    activations.query_statistics = query_norm_->forward(raw.queries, normed.queries);
+    activations.key_statistics = key_norm_->forward(raw.keys, normed.keys);
+  }
+  rotate(microbatch, core_vectors(activations).queries, /*turns_back=*/false);
+}
+
+void SelfAttention::prepare_backward(const Microbatch& microbatch,
+                                     AttentionActivations& activations) const {
+  const Vectors gradients = core_vectors(activations);
+  rotate(microbatch, gradients.queries, /*turns_back=*/true);
+  if (query_norm_) {
+    const Vectors raw = vectors_of(activations.qkv);
+    query_norm_->backward(gradients.queries, raw.queries, activations.query_statistics, raw.queries,
+                          /*adds_to_dx=*/false);
+    key_norm_->backward(gradients.keys, raw.keys, activations.key_statistics, raw.keys,
+                        /*adds_to_dx=*/false);
+    activations.normed_qk.reset();
+    activations.query_statistics = {};
+    activations.key_statistics = {};
+  }
 }
 
 Tensor SelfAttention::forward(const Microbatch& microbatch, Buffer residual,
@@ -33,6 +120,7 @@ Tensor SelfAttention::forward(const Microbatch& microbatch, Buffer residual,
   if (!qkv_.bias().empty()) {
     context_.backend().add_bias(activations.qkv, qkv_.bias(), context_.rows());
   }
+  prepare(microbatch, activations);
   recompute_core(microbatch, activations);
   return projection_.forward(activations.output, residual,
                              context_.dropout(microbatch, layer_, DropoutSite::kProjection),
@@ -42,10 +130,16 @@ Tensor SelfAttention::forward(const Microbatch& microbatch, Buffer residual,
 void SelfAttention::recompute_core(const Microbatch& microbatch,
                                    AttentionActivations& activations) const {
   const Attention core = shape(microbatch);
-  activations.output = context_.tensor(context_.rows() * own_width());
-  activations.log_sum = context_.accumulator(context_.rows() * core.heads);
+  const Vectors vectors = core_vectors(activations);
+  activations.output = context_.tensor(context_.rows() * heads_ * core.head_size);
+  activations.log_sum = context_.accumulator(context_.rows() * heads_);
   context_.timed(OperationKind::kAttention, [&] {
-    context_.backend().attention(core, activations.qkv, activations.output, activations.log_sum);
+    context_.backend().attention({.shape = core,
+                                  .q = vectors.queries,
+                                  .k = vectors.keys,
+                                  .v = vectors.values,
+                                  .out = activations.output,
+                                  .log_sum = activations.log_sum});
   });
 }
 
@@ -54,19 +148,29 @@ Tensor SelfAttention::backward(const Microbatch& microbatch, Buffer dy, WeightGr
   activations.output_gradient = projection_.output_gradient(
       dy, context_.dropout(microbatch, layer_, DropoutSite::kProjection),
       context_.range(microbatch));
-  Tensor core_gradient = context_.tensor(context_.rows() * own_width());
+  Tensor core_gradient = context_.tensor(activations.output.buffer().size);
   projection_.input_gradient(activations.output_gradient, core_gradient);
   // The core's backward pass reads its output, and so does this weight gradient.
   if (when == WeightGradients::kAtOnce) {
     projection_.weight_gradient(activations.output, activations.output_gradient);
     activations.output_gradient.reset();
   }
+  const Vectors vectors = core_vectors(activations);
   context_.timed(OperationKind::kAttention, [&] {
-    context_.backend().attention_backward(shape(microbatch), activations.qkv, activations.output,
-                                          activations.log_sum, core_gradient, activations.qkv);
+    context_.backend().attention_backward({.shape = shape(microbatch),
+                                           .q = vectors.queries,
+                                           .k = vectors.keys,
+                                           .v = vectors.values,
+                                           .out = activations.output,
+                                           .log_sum = activations.log_sum,
+                                           .dout = core_gradient,
+                                           .dq = vectors.queries,
+                                           .dk = vectors.keys,
+                                           .dv = vectors.values});
   });
   core_gradient.reset();
   activations.log_sum.reset();
+  prepare_backward(microbatch, activations);
   if (when == WeightGradients::kAtOnce) {
     activations.output.reset();
     return qkv_.gradients(std::move(activations.normed), std::move(activations.qkv));

@@ -1,31 +1,40 @@
 // Causal self-attention, the first branch of a layer.
 #pragma once
 
+#include <optional>
+
 #include "runtime/model/layers/column_parallel_linear.h"
+#include "runtime/model/layers/norm.h"
 #include "runtime/model/layers/row_parallel_linear.h"
 
 namespace ptdp {
 
-/// What a microbatch keeps of the attention. A tensor that is not kept at the time is empty.
+/// What a microbatch keeps of the attention. A tensor that is not kept at the time is empty. A rank
+/// has a queries and k keys of width d, and as many values as keys.
 struct AttentionActivations {
   Tensor normed;  ///< Input of the branch: this rank's rows, [r, h].
-  Tensor qkv;     ///< Queries, keys and values, [n, heads/t, 3, d]; after backward, their gradient.
-  Tensor output;  ///< Output of the attention core, [n, heads/t, d].
-  Tensor log_sum;          ///< Logarithms of the softmax sums, [b, heads/t, s], accumulator type.
+  Tensor qkv;     ///< Queries, keys and values, [n, (a + 2k)·d]; after backward, their gradient.
+  /// Queries and keys behind their norms, [n, (a + k)·d]; empty where the model has none.
+  Tensor normed_qk;
+  NormStatistics query_statistics;  ///< Statistics of the queries' norms.
+  NormStatistics key_statistics;    ///< Statistics of the keys' norms.
+  Tensor output;                    ///< Output of the attention core, [n, a·d].
+  Tensor log_sum;          ///< Logarithms of the softmax sums, [b, a, s], accumulator type.
   Tensor output_gradient;  ///< Gradient of the projection's sum over ranks, [n, h].
 };
 
 /// Causal self-attention whose heads are split over the tensor-parallel group. The group's size
-/// must divide their number.
+/// must divide the number of query heads and of key heads.
 class SelfAttention {
  public:
   /// Declares the parameters under `name`. `layer` counts over the model.
   SelfAttention(const LayerContext& context, int layer, const std::string& name);
 
   /// Returns residual + the branch of activations.normed, this rank's rows. Fills in what is kept.
+  /// `residual` may be empty.
   [[nodiscard]] Tensor forward(const Microbatch& microbatch, Buffer residual,
                                AttentionActivations& activations) const;
-  /// Computes output and log_sum from qkv again.
+  /// Computes output and log_sum from queries, keys and values again.
   void recompute_core(const Microbatch& microbatch, AttentionActivations& activations) const;
   /// Returns the gradient of the normed input, [n, h], of which own_rows() count. `dy` is the
   /// gradient of this rank's rows of the result. Releases what is not needed any more.
@@ -35,15 +44,36 @@ class SelfAttention {
   void weight_gradients(AttentionActivations& activations) const;
 
  private:
+  /// The vectors that the attention core works on.
+  struct Vectors {
+    VectorRows queries;
+    VectorRows keys;
+    VectorRows values;
+  };
+
   /// Returns the shape and dropout of the attention core on this rank.
   [[nodiscard]] Attention shape(const Microbatch& microbatch) const;
-  /// Returns the width of this rank's heads, d·heads/t.
-  [[nodiscard]] std::int64_t own_width() const;
+  /// Returns the factor of attention's scores.
+  [[nodiscard]] double scale() const;
+  /// Returns the vectors of a buffer of queries, keys and values.
+  [[nodiscard]] Vectors vectors_of(Buffer qkv) const;
+  /// Returns the vectors of the core: those behind norms where there are any.
+  [[nodiscard]] Vectors core_vectors(const AttentionActivations& activations) const;
+  /// Norms queries and keys, where the model does, and turns them by their positions.
+  void prepare(const Microbatch& microbatch, AttentionActivations& activations) const;
+  /// Turns the gradients of prepared queries and keys into those of qkv.
+  void prepare_backward(const Microbatch& microbatch, AttentionActivations& activations) const;
+  /// Turns queries and keys, which lie side by side, by the angles of their positions, or back.
+  void rotate(const Microbatch& microbatch, const VectorRows& queries, bool turns_back) const;
 
   const LayerContext& context_;
   int layer_;
+  int heads_;      ///< Number of query heads on this rank.
+  int key_heads_;  ///< Number of key heads on this rank.
   ColumnParallelLinear qkv_;
   RowParallelLinear projection_;
+  std::optional<Norm> query_norm_;
+  std::optional<Norm> key_norm_;
 };
 
 }  // namespace ptdp

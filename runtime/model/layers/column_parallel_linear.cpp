@@ -7,36 +7,43 @@
 namespace ptdp {
 namespace {
 
-/// Declares this rank's block of rows of the weight, and returns the products with it.
-Linear declare_rows(const LayerContext& context, const std::string& name, std::int64_t outputs) {
-  assert(outputs % context.tp() == 0);
+/// Declares this rank's blocks of rows of the weights, and returns the products with all of them.
+Linear declare_rows(const LayerContext& context, const std::vector<LinearOutputs>& outputs) {
   const std::int64_t inputs = context.hidden_size();
-  const std::int64_t own = outputs / context.tp();
-  const StoredParameter weight =
-      context.declare({.name = name + ".weight",
-                       .block = {.first_row = context.tensor_rank() * own,
-                                 .rows = own,
-                                 .columns = inputs,
-                                 .total_columns = inputs},
-                       .total_rows = outputs,
-                       .decays = true,
-                       .deviation = context.model().init_method_std});
-  return {context, weight, inputs, own};
+  StoredParameter weights;
+  std::int64_t all = 0;
+  for (const LinearOutputs& part : outputs) {
+    assert(part.count % context.tp() == 0);
+    const std::int64_t own = part.count / context.tp();
+    weights.append(context.declare({.name = part.name + ".weight",
+                                    .block = {.first_row = context.tensor_rank() * own,
+                                              .rows = own,
+                                              .columns = inputs,
+                                              .total_columns = inputs},
+                                    .total_rows = part.count,
+                                    .decays = true,
+                                    .deviation = context.model().init_method_std}));
+    all += own;
+  }
+  return {context, weights, inputs, all};
 }
 
 }  // namespace
 
-ColumnParallelLinear::ColumnParallelLinear(const LayerContext& context, const std::string& name,
-                                           std::int64_t outputs)
-    : context_(context), linear_(declare_rows(context, name, outputs)) {
-  if (context.model().add_bias_linear) {
-    const std::int64_t own = linear_.outputs();
-    bias_ = context.declare({.name = name + ".bias",
-                             .block = {.first_column = context.tensor_rank() * own,
-                                       .rows = 1,
-                                       .columns = own,
-                                       .total_columns = outputs},
-                             .total_rows = 1});
+ColumnParallelLinear::ColumnParallelLinear(const LayerContext& context,
+                                           const std::vector<LinearOutputs>& outputs, bool has_bias)
+    : context_(context), linear_(declare_rows(context, outputs)) {
+  if (!has_bias) {
+    return;
+  }
+  for (const LinearOutputs& part : outputs) {
+    const std::int64_t own = part.count / context.tp();
+    bias_.append(context.declare({.name = part.name + ".bias",
+                                  .block = {.first_column = context.tensor_rank() * own,
+                                            .rows = 1,
+                                            .columns = own,
+                                            .total_columns = part.count},
+                                  .total_rows = 1}));
   }
 }
 
@@ -48,7 +55,7 @@ Tensor ColumnParallelLinear::forward(Buffer input) const {
 }
 
 Buffer ColumnParallelLinear::bias() const {
-  return bias_.store == nullptr ? Buffer{} : bias_.weights();
+  return bias_.exists() ? bias_.weights() : Buffer{};
 }
 
 Tensor ColumnParallelLinear::input_gradient(Buffer dy) const {
@@ -65,7 +72,7 @@ void ColumnParallelLinear::weight_gradient(Buffer input, Buffer dy) const {
 
 void ColumnParallelLinear::add_weight_gradient(Buffer rows, Buffer dy) const {
   linear_.weight_gradient(rows, dy);
-  if (bias_.store != nullptr) {
+  if (bias_.exists()) {
     context_.backend().bias_gradient(dy, bias_.gradient(), context_.rows());
   }
 }

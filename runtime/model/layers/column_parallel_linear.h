@@ -1,19 +1,29 @@
 // A linear layer whose outputs are split over the tensor-parallel group.
 #pragma once
 
+#include <vector>
+
 #include "runtime/model/layers/linear.h"
 
 namespace ptdp {
 
+/// Outputs of a linear layer that have a weight, and maybe a bias, of their own.
+struct LinearOutputs {
+  std::string name;        ///< Name of the weight without ".weight".
+  std::int64_t count = 0;  ///< Number of outputs over all ranks.
+};
+
 /// A linear layer whose outputs are split over tensor-parallel ranks. Each rank holds a block of
-/// rows of the weight and of the bias, and computes that part of the outputs from the whole input.
-/// Source: Shoeybi et al. (arXiv:1909.08053), section 3; with sequence parallelism Korthikanti et
-/// al. (arXiv:2205.05198), section 4.2.2.
+/// rows of every weight and bias, and computes that part of the outputs from the whole input.
+/// Weights lie side by side, so that one product serves all. Source: Shoeybi et al.
+/// (arXiv:1909.08053), section 3; with sequence parallelism Korthikanti et al. (arXiv:2205.05198),
+/// section 4.2.2.
 class ColumnParallelLinear {
  public:
-  /// Declares `name`.weight [outputs, h], and `name`.bias when the model has biases. tp must divide
-  /// `outputs`.
-  ColumnParallelLinear(const LayerContext& context, const std::string& name, std::int64_t outputs);
+  /// Declares a weight [count, h] for each of `outputs`, then their biases if there are any. tp
+  /// must divide each count.
+  ColumnParallelLinear(const LayerContext& context, const std::vector<LinearOutputs>& outputs,
+                       bool has_bias);
 
   /// Returns x·Wᵀ, [n, outputs/t], without the bias, from this rank's rows of the input.
   [[nodiscard]] Tensor forward(Buffer input) const;

@@ -27,6 +27,15 @@ double rate_of(DropoutSite site, const DropoutRates& rates) {
 
 }  // namespace
 
+void StoredParameter::append(const StoredParameter& next) {
+  if (!exists()) {
+    *this = next;
+    return;
+  }
+  assert(next.store == store && next.id == id + count);
+  ++count;
+}
+
 LayerContext::LayerContext(Backend& backend, Communicator& tensor_group, ParameterStore& parameters,
                            const StageSettings& settings)
     : backend_(backend), tensor_group_(tensor_group), parameters_(parameters), settings_(settings) {
@@ -50,11 +59,18 @@ Tensor LayerContext::accumulator(std::int64_t size) const {
 }
 
 TokenRange LayerContext::range(const Microbatch& microbatch) const {
-  const std::int64_t b = settings_.micro_batch_size;
+  TokenRange range = range_of_all(microbatch);
+  const std::int64_t positions = own_rows() / range.batch;
+  range.runs = {PositionRun{scatters_sequence() ? tensor_rank() * positions : 0, positions}};
+  return range;
+}
+
+TokenRange LayerContext::range_of_all(const Microbatch& microbatch) const {
+  const std::int64_t s = settings_.model.seq_length;
   return {.first_sample = microbatch.first_sample,
-          .first_position = scatters_sequence() ? tensor_rank() * own_rows() / b : 0,
-          .batch = b,
-          .seq_length = settings_.model.seq_length};
+          .batch = settings_.micro_batch_size,
+          .seq_length = s,
+          .runs = {PositionRun{0, s}}};
 }
 
 Dropout LayerContext::dropout(const Microbatch& microbatch, int layer, DropoutSite site) const {
@@ -72,14 +88,13 @@ StoredParameter LayerContext::declare(Parameter parameter) const {
 }
 
 StoredParameter LayerContext::declare_replicated(const std::string& name, std::int64_t size,
-                                                 double value) const {
-  return declare(
-      {.name = name,
-       .block = {.rows = 1, .columns = size, .total_columns = size},
-       .total_rows = 1,
-       .group = scatters_sequence() ? GradientGroup::kSummedOverTensor : GradientGroup::kOwn,
-       .is_replicated = true,
-       .constant = value});
+                                                 double value, GradientGroup group) const {
+  return declare({.name = name,
+                  .block = {.rows = 1, .columns = size, .total_columns = size},
+                  .total_rows = 1,
+                  .group = group,
+                  .is_replicated = true,
+                  .constant = value});
 }
 
 }  // namespace ptdp

@@ -10,13 +10,18 @@
 
 namespace ptdp {
 
-/// A parameter and the store that holds it.
+/// A parameter, or several that lie side by side, and the store that holds them.
 struct StoredParameter {
   ParameterStore* store = nullptr;
-  ParameterId id = 0;
+  ParameterId id = 0;  ///< The parameter, or the first of several.
+  int count = 1;       ///< Number of parameters.
 
-  [[nodiscard]] Buffer weights() const { return store->weights(id); }
-  [[nodiscard]] Buffer gradient() const { return store->gradient(id); }
+  /// Returns whether there is a parameter at all.
+  [[nodiscard]] bool exists() const { return store != nullptr; }
+  [[nodiscard]] Buffer weights() const { return store->weights(id, count); }
+  [[nodiscard]] Buffer gradient() const { return store->gradient(id, count); }
+  /// Adds the parameter that was declared directly behind these.
+  void append(const StoredParameter& next);
 };
 
 /// Places in a layer where elements are dropped.
@@ -59,6 +64,14 @@ class LayerContext {
   /// Returns the number of rows on this rank: n/t when the sequence is scattered, else n.
   [[nodiscard]] std::int64_t own_rows() const;
   [[nodiscard]] std::int64_t hidden_size() const { return settings_.model.hidden_size; }
+  /// Returns the group of gradients that are sums over this rank's rows.
+  [[nodiscard]] GradientGroup group_of_rows() const {
+    return scatters_sequence() ? GradientGroup::kSummedOverTensor : GradientGroup::kOwn;
+  }
+  /// Returns the angles of rotary positions, as RotaryCall takes them.
+  [[nodiscard]] Buffer rotary_angles() const { return rotary_angles_; }
+  /// Sets the angles of rotary positions, which must live as long as the layers are used.
+  void set_rotary_angles(Buffer angles) { rotary_angles_ = angles; }
 
   /// Allocates memory for `size` elements of the working type.
   [[nodiscard]] Tensor tensor(std::int64_t size) const;
@@ -67,21 +80,24 @@ class LayerContext {
 
   /// Returns the place of this rank's rows in the global batch.
   [[nodiscard]] TokenRange range(const Microbatch& microbatch) const;
+  /// Returns the place of all of a microbatch's rows in the global batch.
+  [[nodiscard]] TokenRange range_of_all(const Microbatch& microbatch) const;
   /// Returns the dropout of a site in `layer`, counted over the model. The embedding's layer is 0.
   [[nodiscard]] Dropout dropout(const Microbatch& microbatch, int layer, DropoutSite site) const;
 
   /// Declares a parameter of the stage.
   [[nodiscard]] StoredParameter declare(Parameter parameter) const;
-  /// Declares a vector that every tensor-parallel rank holds. Its gradients are sums over this
-  /// rank's rows. Its elements begin as `value`.
+  /// Declares a vector that every tensor-parallel rank holds, whose gradients belong to `group`.
+  /// Its elements begin as `value`.
   [[nodiscard]] StoredParameter declare_replicated(const std::string& name, std::int64_t size,
-                                                   double value) const;
+                                                   double value, GradientGroup group) const;
 
  private:
   Backend& backend_;
   Communicator& tensor_group_;
   ParameterStore& parameters_;
   StageSettings settings_;
+  Buffer rotary_angles_;
 };
 
 }  // namespace ptdp

@@ -3,19 +3,62 @@
 #include <utility>
 
 namespace ptdp {
+namespace {
+
+ActivationKind kind_of(Activation activation) {
+  switch (activation) {
+    case Activation::kTanhGelu:
+      return ActivationKind::kTanhGelu;
+    case Activation::kGelu:
+      return ActivationKind::kGelu;
+    case Activation::kRelu:
+      return ActivationKind::kRelu;
+    case Activation::kSilu:
+      return ActivationKind::kSilu;
+    case Activation::kTanh:
+      return ActivationKind::kTanh;
+    case Activation::kSquaredRelu:
+      return ActivationKind::kSquaredRelu;
+    case Activation::kQuickGelu:
+      return ActivationKind::kQuickGelu;
+  }
+  return ActivationKind::kTanhGelu;
+}
+
+/// Returns the outputs of the first product.
+std::vector<LinearOutputs> first_outputs(const TransformerConfig& model, const std::string& name) {
+  if (model.gated_linear_unit) {
+    return {{name + ".gate", model.ffn_hidden_size}, {name + ".up", model.ffn_hidden_size}};
+  }
+  return {{name + ".fc1", model.ffn_hidden_size}};
+}
+
+bool has_mlp_bias(const TransformerConfig& model) {
+  return model.add_bias_linear || model.add_mlp_bias;
+}
+
+}  // namespace
 
 Mlp::Mlp(const LayerContext& context, int layer, const std::string& name)
     : context_(context),
       layer_(layer),
-      fc1_(context, name + ".fc1", context.model().ffn_hidden_size),
-      fc2_(context, name + ".fc2", context.model().ffn_hidden_size) {}
+      kind_(kind_of(activation_of(context.model()))),
+      fc1_(context, first_outputs(context.model(), name), has_mlp_bias(context.model())),
+      fc2_(context, name + ".fc2", context.model().ffn_hidden_size, has_mlp_bias(context.model())) {
+}
 
 Tensor Mlp::forward(const Microbatch& microbatch, Buffer residual,
                     MlpActivations& activations) const {
+  const TransformerConfig& model = context_.model();
   activations.up = fc1_.forward(activations.normed);
-  activations.gelu = context_.tensor(activations.up.buffer().size);
-  context_.backend().bias_gelu(activations.up, fc1_.bias(), activations.gelu, context_.rows());
-  return fc2_.forward(activations.gelu, residual,
+  activations.activated = context_.tensor(context_.rows() * model.ffn_hidden_size / context_.tp());
+  context_.backend().activation({.kind = kind_,
+                                 .is_gated = model.gated_linear_unit,
+                                 .x = activations.up,
+                                 .bias = fc1_.bias(),
+                                 .y = activations.activated,
+                                 .rows = context_.rows()});
+  return fc2_.forward(activations.activated, residual,
                       context_.dropout(microbatch, layer_, DropoutSite::kMlp),
                       context_.range(microbatch));
 }
@@ -24,27 +67,32 @@ Tensor Mlp::backward(const Microbatch& microbatch, Buffer dy, WeightGradients wh
                      MlpActivations& activations) const {
   activations.output_gradient = fc2_.output_gradient(
       dy, context_.dropout(microbatch, layer_, DropoutSite::kMlp), context_.range(microbatch));
-  Tensor gelu_gradient;
+  Tensor gradient;
   if (when == WeightGradients::kAtOnce) {
-    fc2_.weight_gradient(activations.gelu, activations.output_gradient);
-    gelu_gradient = std::move(activations.gelu);
+    fc2_.weight_gradient(activations.activated, activations.output_gradient);
+    gradient = std::move(activations.activated);
   } else {
-    gelu_gradient = context_.tensor(activations.gelu.buffer().size);
+    gradient = context_.tensor(activations.activated.buffer().size);
   }
-  fc2_.input_gradient(activations.output_gradient, gelu_gradient);
+  fc2_.input_gradient(activations.output_gradient, gradient);
   if (when == WeightGradients::kAtOnce) {
     activations.output_gradient.reset();
   }
-  context_.backend().gelu_backward(activations.up, gelu_gradient, activations.up);
-  gelu_gradient.reset();
+  context_.backend().activation_backward({.kind = kind_,
+                                          .is_gated = context_.model().gated_linear_unit,
+                                          .x = activations.up,
+                                          .dy = gradient,
+                                          .dx = activations.up,
+                                          .rows = context_.rows()});
+  gradient.reset();
   return when == WeightGradients::kAtOnce
              ? fc1_.gradients(std::move(activations.normed), std::move(activations.up))
              : fc1_.input_gradient(activations.up);
 }
 
 void Mlp::weight_gradients(MlpActivations& activations) const {
-  fc2_.weight_gradient(activations.gelu, activations.output_gradient);
-  activations.gelu.reset();
+  fc2_.weight_gradient(activations.activated, activations.output_gradient);
+  activations.activated.reset();
   activations.output_gradient.reset();
   fc1_.weight_gradient(activations.normed, activations.up);
   activations = {};

@@ -8,19 +8,23 @@ namespace ptdp {
 
 /// What a microbatch keeps of the MLP. A tensor that is not kept at the time is empty.
 struct MlpActivations {
-  Tensor normed;           ///< Input of the branch: this rank's rows, [r, h].
-  Tensor up;               ///< Output of fc1 with its bias, [n, f/t]; after backward, its gradient.
-  Tensor gelu;             ///< GELU of `up`, [n, f/t].
+  Tensor normed;  ///< Input of the branch: this rank's rows, [r, h].
+  /// Output of the first product with its bias, [n, f/t], or gates and values [n, 2f/t] in a gated
+  /// MLP; after backward, its gradient.
+  Tensor up;
+  Tensor activated;        ///< Activation of `up`, times the values in a gated MLP, [n, f/t].
   Tensor output_gradient;  ///< Gradient of fc2's sum over ranks, [n, h].
 };
 
-/// The MLP fc2(GELU(fc1)). The size of the tensor-parallel group must divide its width f.
+/// The MLP fc2(a(fc1(x))), or fc2(a(gate(x))·up(x)) if it is gated. The size of the tensor-parallel
+/// group must divide its width f.
 class Mlp {
  public:
   /// Declares the parameters under `name`. `layer` counts over the model.
   Mlp(const LayerContext& context, int layer, const std::string& name);
 
   /// Returns residual + the branch of activations.normed, this rank's rows. Fills in what is kept.
+  /// `residual` may be empty.
   [[nodiscard]] Tensor forward(const Microbatch& microbatch, Buffer residual,
                                MlpActivations& activations) const;
   /// Returns the gradient of the normed input, [n, h], of which own_rows() count. `dy` is the
@@ -33,6 +37,7 @@ class Mlp {
  private:
   const LayerContext& context_;
   int layer_;
+  ActivationKind kind_;
   ColumnParallelLinear fc1_;
   RowParallelLinear fc2_;
 };

@@ -21,6 +21,13 @@ void OutputLayer::forward(const Microbatch& microbatch, Tensor input,
   gather_rows(context_, activations.normed);
   activations.logits = context_.tensor(context_.rows() * linear_.outputs());
   linear_.forward(activations.normed, activations.logits);
+  const TransformerConfig& model = context_.model();
+  if (model.logits_multiplier != 1.0) {
+    context_.backend().scale(activations.logits, model.logits_multiplier);
+  }
+  if (model.final_logit_softcapping > 0.0) {
+    context_.backend().soft_cap(activations.logits, model.final_logit_softcapping);
+  }
   activations.cross_entropy = cross_entropy_.forward(microbatch, activations.logits, total);
 }
 

@@ -1,8 +1,8 @@
 // The last layer of the model: norm, logits and loss.
 #pragma once
 
-#include "runtime/model/layers/layer_norm.h"
 #include "runtime/model/layers/linear.h"
+#include "runtime/model/layers/norm.h"
 #include "runtime/model/layers/vocab_parallel_cross_entropy.h"
 
 namespace ptdp {
@@ -37,7 +37,7 @@ class OutputLayer {
 
  private:
   const LayerContext& context_;
-  LayerNorm norm_;
+  Norm norm_;
   Linear linear_;
   VocabParallelCrossEntropy cross_entropy_;
 };

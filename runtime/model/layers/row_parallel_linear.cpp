@@ -29,10 +29,11 @@ Linear declare_columns(const LayerContext& context, const std::string& name, std
 }  // namespace
 
 RowParallelLinear::RowParallelLinear(const LayerContext& context, const std::string& name,
-                                     std::int64_t inputs)
+                                     std::int64_t inputs, bool has_bias)
     : context_(context), linear_(declare_columns(context, name, inputs)) {
-  if (context.model().add_bias_linear) {
-    bias_ = context.declare_replicated(name + ".bias", linear_.outputs(), 0.0);
+  if (has_bias) {
+    bias_ =
+        context.declare_replicated(name + ".bias", linear_.outputs(), 0.0, context.group_of_rows());
   }
 }
 
@@ -42,7 +43,7 @@ Tensor RowParallelLinear::forward(Buffer input, Buffer residual, const Dropout& 
   linear_.forward(input, sum);
   sum_rows(context_, sum);
   const Buffer rows = own_rows(context_, sum);
-  const Buffer bias = bias_.store == nullptr ? Buffer{} : bias_.weights();
+  const Buffer bias = bias_.exists() ? bias_.weights() : Buffer{};
   Tensor scattered;
   if (context_.scatters_sequence()) {
     scattered = context_.tensor(rows.size);
@@ -72,7 +73,7 @@ void RowParallelLinear::input_gradient(Buffer output_gradient, Buffer dx) const 
 
 void RowParallelLinear::weight_gradient(Buffer input, Buffer output_gradient) const {
   linear_.weight_gradient(input, output_gradient);
-  if (bias_.store != nullptr) {
+  if (bias_.exists()) {
     context_.backend().bias_gradient(own_rows(context_, output_gradient), bias_.gradient(),
                                      context_.own_rows());
   }

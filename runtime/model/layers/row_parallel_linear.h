@@ -12,11 +12,12 @@ namespace ptdp {
 /// Korthikanti et al. (arXiv:2205.05198), section 4.2.2.
 class RowParallelLinear {
  public:
-  /// Declares `name`.weight [h, inputs], and `name`.bias when the model has biases. tp must divide
-  /// `inputs`.
-  RowParallelLinear(const LayerContext& context, const std::string& name, std::int64_t inputs);
+  /// Declares `name`.weight [h, inputs], and `name`.bias if there is one. tp must divide `inputs`.
+  RowParallelLinear(const LayerContext& context, const std::string& name, std::int64_t inputs,
+                    bool has_bias);
 
-  /// Returns residual + dropout(Σ input·Wᵀ + bias), this rank's rows. `input` is [n, inputs/t].
+  /// Returns residual + dropout(Σ input·Wᵀ + bias), this rank's rows. `input` is [n, inputs/t], and
+  /// `residual` may be empty.
   [[nodiscard]] Tensor forward(Buffer input, Buffer residual, const Dropout& dropout,
                                const TokenRange& range) const;
   /// Returns the gradient of the sum over ranks, all rows, [n, h]. `dy` is the gradient of this

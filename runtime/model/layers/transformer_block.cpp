@@ -1,5 +1,6 @@
 #include "runtime/model/layers/transformer_block.h"
 
+#include <cassert>
 #include <utility>
 
 #include "runtime/model/layers/sequence_parallel.h"
@@ -11,28 +12,73 @@ std::string name_of_layer(int layer) {
   return "layers." + std::to_string(layer);
 }
 
+std::optional<Norm> norm_before(const LayerContext& context, const std::string& name) {
+  return context.model().norm_placement == NormPlacement::kBehind
+             ? std::nullopt
+             : std::optional<Norm>(std::in_place, context, name);
+}
+
+std::optional<Norm> norm_behind(const LayerContext& context, const std::string& name) {
+  return context.model().norm_placement == NormPlacement::kBefore
+             ? std::nullopt
+             : std::optional<Norm>(std::in_place, context, name);
+}
+
 }  // namespace
 
 TransformerBlock::TransformerBlock(const LayerContext& context, int layer)
     : context_(context),
-      norm1_(context, name_of_layer(layer) + ".ln1"),
+      norm1_(norm_before(context, name_of_layer(layer) + ".ln1")),
       attention_(context, layer, name_of_layer(layer) + ".attention"),
-      norm2_(context, name_of_layer(layer) + ".ln2"),
-      mlp_(context, layer, name_of_layer(layer) + ".mlp") {}
+      behind1_(norm_behind(context, name_of_layer(layer) + ".ln1_behind")),
+      norm2_(norm_before(context, name_of_layer(layer) + ".ln2")),
+      mlp_(context, layer, name_of_layer(layer) + ".mlp"),
+      behind2_(norm_behind(context, name_of_layer(layer) + ".ln2_behind")) {}
+
+Buffer TransformerBlock::enter(const std::optional<Norm>& norm, Tensor& x, Tensor& normed,
+                               NormStatistics& statistics) const {
+  if (!norm) {
+    normed = std::move(x);
+    return normed;
+  }
+  normed = context_.tensor(x.buffer().size);
+  statistics = norm->forward(x, normed);
+  return x;
+}
+
+Tensor TransformerBlock::leave(const Norm& norm, Tensor branch, Buffer x,
+                               NormBehindActivations& behind) const {
+  behind.branch = std::move(branch);
+  Tensor sum = context_.tensor(x.size);
+  behind.statistics = norm.forward(behind.branch, sum);
+  context_.backend().add(x, sum);
+  return sum;
+}
 
 Tensor TransformerBlock::compute(const Microbatch& microbatch,
                                  BlockActivations& activations) const {
-  const std::int64_t size = activations.input.buffer().size;
-  activations.attention.normed = context_.tensor(size);
-  activations.statistics1 = norm1_.forward(activations.input, activations.attention.normed);
-  activations.middle = attention_.forward(microbatch, activations.input, activations.attention);
+  const Buffer x =
+      enter(norm1_, activations.input, activations.attention.normed, activations.statistics1);
+  activations.middle =
+      attention_.forward(microbatch, behind1_ ? Buffer{} : x, activations.attention);
+  if (behind1_) {
+    activations.middle = leave(*behind1_, std::move(activations.middle), x, activations.behind1);
+  }
   if (repeats(context_.settings().recompute) == Repeats::kModules) {
     activations.attention.output.reset();
     activations.attention.log_sum.reset();
   }
-  activations.mlp.normed = context_.tensor(size);
-  activations.statistics2 = norm2_.forward(activations.middle, activations.mlp.normed);
-  return mlp_.forward(microbatch, activations.middle, activations.mlp);
+  if (context_.model().parallel_residual) {
+    const Tensor sum = std::move(activations.middle);
+    static_cast<void>(
+        enter(norm2_, activations.input, activations.mlp.normed, activations.statistics2));
+    return mlp_.forward(microbatch, sum, activations.mlp);
+  }
+  const Buffer middle =
+      enter(norm2_, activations.middle, activations.mlp.normed, activations.statistics2);
+  Tensor output = mlp_.forward(microbatch, behind2_ ? Buffer{} : middle, activations.mlp);
+  return behind2_ ? leave(*behind2_, std::move(output), middle, activations.behind2)
+                  : std::move(output);
 }
 
 Tensor TransformerBlock::forward(const Microbatch& microbatch, Tensor input,
@@ -40,9 +86,43 @@ Tensor TransformerBlock::forward(const Microbatch& microbatch, Tensor input,
   activations.input = std::move(input);
   Tensor output = compute(microbatch, activations);
   if (repeats(context_.settings().recompute) == Repeats::kLayer) {
-    activations = {.input = std::move(activations.input)};
+    Tensor x = std::move(norm1_ ? activations.input : activations.attention.normed);
+    activations = {};
+    activations.input = std::move(x);
   }
   return output;
+}
+
+Tensor TransformerBlock::leave_backward(const std::optional<Norm>& norm, Buffer gradient,
+                                        NormBehindActivations& behind) const {
+  if (!norm) {
+    return {};
+  }
+  Tensor branch_gradient = context_.tensor(gradient.size);
+  norm->backward(gradient, behind.branch, behind.statistics, branch_gradient,
+                 /*adds_to_dx=*/false);
+  behind = {};
+  return branch_gradient;
+}
+
+void TransformerBlock::enter_backward(const std::optional<Norm>& norm, Buffer normed_gradient,
+                                      Tensor& x, NormStatistics& statistics,
+                                      Buffer gradient) const {
+  const Buffer own = own_rows(context_, normed_gradient);
+  if (norm) {
+    norm->backward(own, x, statistics, gradient);
+  } else {
+    context_.backend().add(own, gradient);
+  }
+  x.reset();
+  statistics = {};
+}
+
+void TransformerBlock::recompute_core(const Microbatch& microbatch,
+                                      AttentionActivations& activations) const {
+  if (repeats(context_.settings().recompute) == Repeats::kModules) {
+    attention_.recompute_core(microbatch, activations);
+  }
 }
 
 void TransformerBlock::backward(const Microbatch& microbatch, Buffer gradient, WeightGradients when,
@@ -52,19 +132,35 @@ void TransformerBlock::backward(const Microbatch& microbatch, Buffer gradient, W
     // counted.
     static_cast<void>(compute(microbatch, activations));
   }
-  Tensor normed = mlp_.backward(microbatch, gradient, when, activations.mlp);
-  norm2_.backward(own_rows(context_, normed), activations.middle, activations.statistics2,
-                  gradient);
-  normed.reset();
-  activations.middle.reset();
-  activations.statistics2 = {};
-  if (repeats(context_.settings().recompute) == Repeats::kModules) {
-    attention_.recompute_core(microbatch, activations.attention);
+  if (context_.model().parallel_residual) {
+    backward_parallel(microbatch, gradient, when, activations);
+    return;
   }
-  normed = attention_.backward(microbatch, gradient, when, activations.attention);
-  norm1_.backward(own_rows(context_, normed), activations.input, activations.statistics1, gradient);
-  activations.input.reset();
-  activations.statistics1 = {};
+  Tensor branch = leave_backward(behind2_, gradient, activations.behind2);
+  Tensor normed =
+      mlp_.backward(microbatch, branch.empty() ? gradient : branch.buffer(), when, activations.mlp);
+  branch.reset();
+  enter_backward(norm2_, normed, activations.middle, activations.statistics2, gradient);
+  normed.reset();
+  recompute_core(microbatch, activations.attention);
+  branch = leave_backward(behind1_, gradient, activations.behind1);
+  normed = attention_.backward(microbatch, branch.empty() ? gradient : branch.buffer(), when,
+                               activations.attention);
+  branch.reset();
+  enter_backward(norm1_, normed, activations.input, activations.statistics1, gradient);
+}
+
+void TransformerBlock::backward_parallel(const Microbatch& microbatch, Buffer gradient,
+                                         WeightGradients when,
+                                         BlockActivations& activations) const {
+  const Tensor of_mlp = mlp_.backward(microbatch, gradient, when, activations.mlp);
+  recompute_core(microbatch, activations.attention);
+  const Tensor of_attention =
+      attention_.backward(microbatch, gradient, when, activations.attention);
+  norm2_->backward(own_rows(context_, of_mlp), activations.input, activations.statistics2,
+                   gradient);
+  activations.statistics2 = {};
+  enter_backward(norm1_, of_attention, activations.input, activations.statistics1, gradient);
 }
 
 void TransformerBlock::weight_gradients(BlockActivations& activations) const {

@@ -1,24 +1,43 @@
-// A layer of the model: two residual branches, each behind a norm.
+// A layer of the model: two residual branches with their norms.
 #pragma once
 
+#include <optional>
+
 #include "runtime/model/layers/attention.h"
-#include "runtime/model/layers/layer_norm.h"
 #include "runtime/model/layers/mlp.h"
+#include "runtime/model/layers/norm.h"
 
 namespace ptdp {
 
-/// What a microbatch keeps of a layer. A tensor that is not kept at the time is empty.
+/// What a microbatch keeps of a norm behind a branch.
+struct NormBehindActivations {
+  Tensor branch;  ///< Result of the branch, the norm's input, [r, h].
+  NormStatistics statistics;
+};
+
+/// What a microbatch keeps of a layer. A tensor that is not kept at the time is empty. Without
+/// norms before branches, the input and the middle are kept as inputs of their branches.
 struct BlockActivations {
   Tensor input;  ///< Input of the layer x, [r, h].
   NormStatistics statistics1;
   AttentionActivations attention;
-  Tensor middle;  ///< Sum after the first branch, x2 = x + attention(norm1(x)), [r, h].
+  NormBehindActivations behind1;
+  Tensor middle;  ///< Sum after the first branch, [r, h].
   NormStatistics statistics2;
   MlpActivations mlp;
+  NormBehindActivations behind2;
 };
 
-/// A transformer layer: x2 = x + attention(norm1(x)); y = x2 + MLP(norm2(x2)). Source: Radford et
-/// al., Language models are unsupervised multitask learners (GPT-2), section 2.3.
+/// A transformer layer of two branches:
+///
+///   norms before  x2 = x + attention(norm1(x)),          y = x2 + MLP(norm2(x2))
+///   parallel      y = x + attention(norm1(x)) + MLP(norm2(x))
+///   norms behind  x2 = x + norm1'(attention(x)),         y = x2 + norm2'(MLP(x2))
+///   both          x2 = x + norm1'(attention(norm1(x))),  y = x2 + norm2'(MLP(norm2(x2)))
+///
+/// Sources: Radford et al., Language models are unsupervised multitask learners (GPT-2), section
+/// 2.3; GPT-NeoX (arXiv:2204.06745) section 2.1; OLMo 2 (arXiv:2501.00656) section 3.2; Gemma 2
+/// (arXiv:2408.00118) section 2.
 class TransformerBlock {
  public:
   /// Declares the parameters. `layer` counts over the model.
@@ -37,12 +56,34 @@ class TransformerBlock {
  private:
   /// Computes y from activations.input, and keeps all other activations.
   [[nodiscard]] Tensor compute(const Microbatch& microbatch, BlockActivations& activations) const;
+  /// Makes `normed` the input of a branch: the norm of x, or without a norm x itself. Returns where
+  /// x is then.
+  [[nodiscard]] Buffer enter(const std::optional<Norm>& norm, Tensor& x, Tensor& normed,
+                             NormStatistics& statistics) const;
+  /// Returns the sum of x and of a branch's result behind a norm.
+  [[nodiscard]] Tensor leave(const Norm& norm, Tensor branch, Buffer x,
+                             NormBehindActivations& behind) const;
+  /// Returns the gradient of a branch's result from that of the sum; empty without a norm behind
+  /// the branch, where both are equal.
+  [[nodiscard]] Tensor leave_backward(const std::optional<Norm>& norm, Buffer gradient,
+                                      NormBehindActivations& behind) const;
+  /// Adds to `gradient` what reaches the input x of a branch through it, and releases x.
+  void enter_backward(const std::optional<Norm>& norm, Buffer normed_gradient, Tensor& x,
+                      NormStatistics& statistics, Buffer gradient) const;
+  /// Computes the gradient of a layer of which both branches take the layer's input.
+  void backward_parallel(const Microbatch& microbatch, Buffer gradient, WeightGradients when,
+                         BlockActivations& activations) const;
+  /// Computes the core of attention again where it was not kept.
+  void recompute_core(const Microbatch& microbatch, AttentionActivations& activations) const;
 
   const LayerContext& context_;
-  LayerNorm norm1_;
+  // Declared in this order, which is that of the parameters.
+  std::optional<Norm> norm1_;
   SelfAttention attention_;
-  LayerNorm norm2_;
+  std::optional<Norm> behind1_;
+  std::optional<Norm> norm2_;
   Mlp mlp_;
+  std::optional<Norm> behind2_;
 };
 
 }  // namespace ptdp

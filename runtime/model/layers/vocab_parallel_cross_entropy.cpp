@@ -27,13 +27,15 @@ CrossEntropyActivations VocabParallelCrossEntropy::forward(const Microbatch& mic
 void VocabParallelCrossEntropy::backward(const Microbatch& microbatch,
                                          const CrossEntropyActivations& activations,
                                          Buffer logits) const {
-  context_.backend().cross_entropy_backward({.logits = logits,
-                                             .shard = vocab_shard(context_),
-                                             .targets = microbatch.targets,
-                                             .maxima = activations.maxima,
-                                             .sums = activations.sums,
-                                             .scale = microbatch.gradient_scale,
-                                             .rows = context_.rows()});
+  context_.backend().cross_entropy_backward(
+      {.logits = logits,
+       .shard = vocab_shard(context_),
+       .targets = microbatch.targets,
+       .maxima = activations.maxima,
+       .sums = activations.sums,
+       .scale = microbatch.gradient_scale * context_.model().logits_multiplier,
+       .soft_cap = context_.model().final_logit_softcapping,
+       .rows = context_.rows()});
 }
 
 }  // namespace ptdp

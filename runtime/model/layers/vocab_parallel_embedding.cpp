@@ -55,6 +55,9 @@ Tensor VocabParallelEmbedding::forward(const Microbatch& microbatch) const {
     sum = std::move(own);
   }
   const TokenRange range = context_.range(microbatch);
+  if (const double factor = context_.model().embedding_multiplier; factor != 1.0) {
+    backend.scale(sum, factor);
+  }
   if (positions_) {
     backend.add_positions(sum, positions_->weights(), range, context_.own_rows());
   }
@@ -77,13 +80,16 @@ void VocabParallelEmbedding::backward(const Microbatch& microbatch, Buffer gradi
 void VocabParallelEmbedding::weight_gradients(const Microbatch& microbatch, Buffer gradient,
                                               Buffer table_gradient) const {
   const AllRows rows(context_, gradient);
+  if (positions_) {
+    context_.backend().position_gradient(rows, positions_->gradient(),
+                                         context_.range_of_all(microbatch), context_.rows());
+  }
+  // The rows are used no more.
+  if (const double factor = context_.model().embedding_multiplier; factor != 1.0) {
+    context_.backend().scale(rows, factor);
+  }
   context_.backend().embedding_gradient(microbatch.tokens, rows, vocab_shard(context_).first,
                                         table_gradient);
-  if (positions_) {
-    TokenRange range = context_.range(microbatch);
-    range.first_position = 0;
-    context_.backend().position_gradient(rows, positions_->gradient(), range, context_.rows());
-  }
 }
 
 }  // namespace ptdp

@@ -28,6 +28,7 @@ class VocabParallelEmbedding {
   void backward(const Microbatch& microbatch, Buffer gradient) const;
   /// Adds the table's gradient to `table_gradient`, which may be the stored one, and adds the
   /// positions' gradient to the stored one.
+  /// `gradient` may be changed.
   void weight_gradients(const Microbatch& microbatch, Buffer gradient, Buffer table_gradient) const;
 
  private:

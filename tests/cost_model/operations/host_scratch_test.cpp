@@ -10,13 +10,13 @@ namespace {
 // 96², four rows of 96 forward; queries and gradients of as many rows, 4096 of the queries', 128,
 // six tiles, three of scores and a row backward.
 TEST(HostAttentionScratch, IsAHeadAndItsTiles) {
-  const AttentionScratch fp32 = host_attention_scratch(128, 32, Precision::kFp32);
+  const AttentionScratch fp32 = host_attention_scratch(128, 32, false, Precision::kFp32);
   EXPECT_EQ(fp32.forward, Bytes(4.0 * (4224 + 3 * 3072 + 2 * 9216 + 384)));
   EXPECT_EQ(fp32.backward, Bytes(4.0 * (2 * 4224 + 4096 + 128 + 6 * 3072 + 3 * 9216 + 96)));
-  EXPECT_EQ(host_attention_scratch(128, 32, Precision::kBf16).backward, fp32.backward);
-  EXPECT_EQ(host_attention_scratch(128, 32, Precision::kFp64).backward, 2.0 * fp32.backward);
+  EXPECT_EQ(host_attention_scratch(128, 32, false, Precision::kBf16).backward, fp32.backward);
+  EXPECT_EQ(host_attention_scratch(128, 32, false, Precision::kFp64).backward, 2.0 * fp32.backward);
   // Heads have 8 columns: values, keys and queries in panels of 32.
-  EXPECT_EQ(host_attention_scratch(12, 8, Precision::kFp32).forward,
+  EXPECT_EQ(host_attention_scratch(12, 8, false, Precision::kFp32).forward,
             Bytes(4.0 * (12 * 8 + 2 * 96 * 8 + 96 * 32 + 2 * 9216 + 384)));
 }
 

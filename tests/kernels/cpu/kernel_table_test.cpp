@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/kernels/host_values.h"
 
@@ -14,7 +16,7 @@ constexpr std::int64_t kRows = 12;
 constexpr std::int64_t kWidth = 203;
 constexpr Dropout kLoopDropout{.probability = 0.25, .key = 5};
 constexpr TokenRange kLoopRange{
-    .first_sample = 1, .first_position = 2, .batch = 3, .seq_length = 7};
+    .first_sample = 1, .batch = 3, .seq_length = 7, .runs = {{{4, 2}, {1, 2}}}};
 
 /// Buffers of one type and of its accumulator, by size.
 class Buffers {
@@ -32,12 +34,11 @@ class Buffers {
     }
     return tensor_of(*backend_, DataType::kInt32, values);
   }
-
- private:
-  Tensor of(DataType type, std::int64_t size) {
+  [[nodiscard]] Tensor of(DataType type, std::int64_t size) {
     return tensor_of(*backend_, type, random_values(size, ++seed_));
   }
 
+ private:
   Backend* backend_;
   DataType type_;
   unsigned seed_ = 0;
@@ -52,8 +53,7 @@ std::vector<Values> elementwise_results(Backend& backend, DataType type) {
   const Tensor y = buffers.matrix();
   const Tensor bias = buffers.row();
   const Tensor gradient = buffers.sums_by_column();
-  backend.bias_gelu(x, bias, y, kRows);
-  backend.gelu_backward(x, y, y);
+  backend.soft_cap(x, 3.0);
   backend.add(x, y);
   backend.scale(y, 0.3);
   backend.add_bias(y, bias, kRows);
@@ -70,6 +70,46 @@ std::vector<Values> elementwise_results(Backend& backend, DataType type) {
   return {read_values(x), read_values(y), read_values(gradient)};
 }
 
+constexpr std::array<ActivationKind, 7> kLoopActivations = {
+    ActivationKind::kTanhGelu, ActivationKind::kGelu, ActivationKind::kRelu,
+    ActivationKind::kSilu,     ActivationKind::kTanh, ActivationKind::kSquaredRelu,
+    ActivationKind::kQuickGelu};
+
+std::vector<Values> activation_results(Backend& backend, DataType type) {
+  Buffers buffers(backend, type);
+  std::vector<Values> results;
+  for (const ActivationKind kind : kLoopActivations) {
+    for (const bool is_gated : {false, true}) {
+      // Gated rows take the width of two.
+      const std::int64_t rows = is_gated ? kRows / 2 : kRows;
+      const Tensor x = buffers.matrix();
+      const Tensor y = buffers.of(type, rows * kWidth);
+      const Tensor bias = buffers.of(type, kRows / rows * kWidth);
+      backend.activation(
+          {.kind = kind, .is_gated = is_gated, .x = x, .bias = bias, .y = y, .rows = rows});
+      results.push_back(read_values(x));
+      results.push_back(read_values(y));
+      backend.activation_backward(
+          {.kind = kind, .is_gated = is_gated, .x = x, .dy = y, .dx = x, .rows = rows});
+      results.push_back(read_values(x));
+    }
+  }
+  return results;
+}
+
+std::vector<Values> rotary_results(Backend& backend, DataType type) {
+  Buffers buffers(backend, type);
+  const Tensor x = buffers.matrix();
+  backend.rotate({.x = {x, kWidth},
+                  .angles = buffers.sums(kLoopRange.seq_length * 40),
+                  .heads = 4,
+                  .head_size = 50,
+                  .width = 40,
+                  .range = kLoopRange,
+                  .rows = kRows});
+  return {read_values(x)};
+}
+
 std::vector<Values> norm_results(Backend& backend, DataType type) {
   Buffers buffers(backend, type);
   const Tensor x = buffers.matrix();
@@ -81,25 +121,54 @@ std::vector<Values> norm_results(Backend& backend, DataType type) {
   const Tensor dbeta = buffers.sums_by_column();
   const Tensor mean = buffers.sums_by_row();
   const Tensor rstd = buffers.sums_by_row();
-  backend.layer_norm({.x = x,
-                      .gamma = gamma,
-                      .beta = beta,
-                      .epsilon = 1e-5,
-                      .y = y,
-                      .mean = mean,
-                      .rstd = rstd,
-                      .rows = kRows});
-  backend.layer_norm_backward({.dy = y,
-                               .x = x,
-                               .mean = mean,
-                               .rstd = rstd,
-                               .gamma = gamma,
-                               .dx = dx,
-                               .dgamma = dgamma,
-                               .dbeta = dbeta,
-                               .rows = kRows});
+  backend.norm({.x = {x, kWidth},
+                .gamma = gamma,
+                .beta = beta,
+                .epsilon = 1e-5,
+                .y = {y, kWidth},
+                .mean = mean,
+                .rstd = rstd,
+                .rows = kRows});
+  backend.norm_backward({.dy = {y, kWidth},
+                         .x = {x, kWidth},
+                         .mean = mean,
+                         .rstd = rstd,
+                         .gamma = gamma,
+                         .dx = {dx, kWidth},
+                         .dgamma = dgamma,
+                         .dbeta = dbeta,
+                         .rows = kRows});
   return {read_values(y),  read_values(mean),   read_values(rstd),
           read_values(dx), read_values(dgamma), read_values(dbeta)};
+}
+
+/// An RMS norm of four vectors side by side in rows, whose gradients replace its input.
+std::vector<Values> strided_norm_results(Backend& backend, DataType type) {
+  Buffers buffers(backend, type);
+  const Tensor x = buffers.matrix();
+  const Tensor y = buffers.matrix();
+  const Tensor gamma = buffers.of(type, 50);
+  const Tensor dgamma = buffers.sums(50);
+  const Tensor rstd = buffers.sums(4 * kRows);
+  backend.norm({.x = {x, kWidth},
+                .gamma = gamma,
+                .gamma_offset = 1.0,
+                .epsilon = 1e-5,
+                .y = {y, kWidth},
+                .rstd = rstd,
+                .rows = kRows,
+                .vectors = 4});
+  backend.norm_backward({.dy = {y, kWidth},
+                         .x = {x, kWidth},
+                         .rstd = rstd,
+                         .gamma = gamma,
+                         .gamma_offset = 1.0,
+                         .dx = {x, kWidth},
+                         .adds_to_dx = false,
+                         .dgamma = dgamma,
+                         .rows = kRows,
+                         .vectors = 4});
+  return {read_values(y), read_values(rstd), read_values(x), read_values(dgamma)};
 }
 
 std::vector<Values> embedding_results(Backend& backend, DataType type) {
@@ -128,6 +197,7 @@ std::vector<Values> cross_entropy_results(Backend& backend, DataType type) {
                                   .maxima = maxima,
                                   .sums = sums,
                                   .scale = 0.1,
+                                  .soft_cap = 4.0,
                                   .rows = kRows});
   return {read_values(logits), read_values(maxima), read_values(sums)};
 }
@@ -148,8 +218,9 @@ std::vector<Values> optimizer_results(Backend& backend, DataType type) {
 }
 
 TEST(KernelTable, GiveTheSameBitsWithEveryInstructionSet) {
-  for (const Operation operation : {elementwise_results, norm_results, embedding_results,
-                                    cross_entropy_results, optimizer_results}) {
+  for (const Operation operation :
+       {elementwise_results, activation_results, rotary_results, norm_results, strided_norm_results,
+        embedding_results, cross_entropy_results, optimizer_results}) {
     for (const DataType type : kWorkingTypes) {
       CpuBackend baseline(*runnable_kernels().front());
       const std::vector<Values> expected = operation(baseline, type);

@@ -106,16 +106,27 @@ TEST(Memory, OfMessagesIsAlignedAndNotCounted) {
 
 TEST(Memory, CountsWhatOperationsUseBesideTheirArguments) {
   CpuBackend backend;
-  const Attention shape{
-      .seq_length = 512, .batch = 1, .heads = 2, .total_heads = 2, .head_size = 32};
+  const Attention shape{.seq_length = 512,
+                        .batch = 1,
+                        .heads = 2,
+                        .key_heads = 2,
+                        .total_heads = 2,
+                        .head_size = 32,
+                        .scale = 0.25};
   const std::int64_t size = shape.seq_length * shape.heads * shape.head_size;
   const Tensor qkv = tensor_of(backend, DataType::kFloat32, random_values(3 * size, 1));
   const Tensor out(backend, DataType::kFloat32, size);
   const Tensor log_sum(backend, DataType::kFloat32, shape.heads * shape.seq_length);
   const std::int64_t arguments = backend.bytes_in_use();
   backend.reset_peak();
-  backend.attention(shape, qkv, out, log_sum);
-  backend.attention_backward(shape, qkv, out, log_sum, out, qkv);
+  const auto vectors_from = [&](std::int64_t first) {
+    return VectorRows{qkv.buffer().slice(first, 3 * size - first), 6 * 32};
+  };
+  const VectorRows q = vectors_from(0);
+  const VectorRows k = vectors_from(2 * 32);
+  const VectorRows v = vectors_from(4 * 32);
+  backend.attention({shape, q, k, v, out, log_sum});
+  backend.attention_backward({shape, q, k, v, out, log_sum, out, q, k, v});
   EXPECT_EQ(backend.bytes_in_use(), arguments);
   EXPECT_GT(backend.peak_bytes(), arguments);
   // Far below the 512² scores of one head.

@@ -1,4 +1,5 @@
 // Tests a GPU's attention by the project's kernels and by cuDNN, in graphs, and what it refuses.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/cuda_backend.h"
@@ -14,15 +15,21 @@ TEST_F(GpuAttention, EqualsTheDefinitionWhoeverComputesIt) {
   const std::unique_ptr<Backend> own = make_cuda_backend({.uses_cudnn = false});
   const std::unique_ptr<Backend> fast = make_cuda_backend({.is_deterministic = false});
   for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
-    const Attention shape{.seq_length = 128,
-                          .batch = 1,
-                          .heads = 1,
-                          .total_heads = 1,
-                          .head_size = type == DataType::kBFloat16 ? 128 : 64};
-    const AttentionInputs inputs(shape, type);
-    const AttentionResults expected = naive_attention(shape, inputs);
-    for (Backend* const by : {own.get(), fast.get(), &backend()}) {
-      expect_near(both_passes(*by, shape, type, inputs), expected, type, shape);
+    const Attention plain = usual({.seq_length = 128,
+                                   .batch = 1,
+                                   .heads = 2,
+                                   .total_heads = 2,
+                                   .head_size = type == DataType::kBFloat16 ? 128 : 64});
+    Attention special = plain;
+    special.key_heads = 1;
+    special.window = 33;
+    special.scale = 0.2;
+    for (const Attention& shape : {plain, special}) {
+      const AttentionInputs inputs(shape, type);
+      const AttentionResults expected = naive_attention(shape, inputs);
+      for (Backend* const by : {own.get(), fast.get(), &backend()}) {
+        expect_near(both_passes(*by, shape, type, inputs), expected, type, shape);
+      }
     }
   }
 }
@@ -33,8 +40,11 @@ TEST_F(GpuAttention, IsLeftToCudnnAtTheSizesOfTraining) {
   const std::unique_ptr<Backend> backend =
       make_cuda_backend({.on_note = [&](const std::string& note) { notes.push_back(note); }});
   for (const std::int64_t head_size : {64, 96, 128}) {
-    const Attention shape{
-        .seq_length = 1024, .batch = 1, .heads = 2, .total_heads = 2, .head_size = head_size};
+    Attention shape = usual(
+        {.seq_length = 1024, .batch = 1, .heads = 2, .total_heads = 2, .head_size = head_size});
+    both_passes(*backend, shape, DataType::kBFloat16, AttentionInputs(shape, DataType::kBFloat16));
+    shape.key_heads = 1;
+    shape.window = 256;
     both_passes(*backend, shape, DataType::kBFloat16, AttentionInputs(shape, DataType::kBFloat16));
   }
   if (notes.size() == 1 && notes.front().ends_with("built without cuDNN")) {
@@ -43,9 +53,30 @@ TEST_F(GpuAttention, IsLeftToCudnnAtTheSizesOfTraining) {
   EXPECT_EQ(notes, std::vector<std::string>());
 }
 
+// What cuDNN does not compute is said once, with the reason.
+TEST_F(GpuAttention, SaysWhyItIsNotLeftToCudnn) {
+  std::vector<std::string> notes;
+  const std::unique_ptr<Backend> backend =
+      make_cuda_backend({.on_note = [&](const std::string& note) { notes.push_back(note); }});
+  Attention shape =
+      usual({.seq_length = 128, .batch = 1, .heads = 1, .total_heads = 1, .head_size = 8});
+  shape.soft_cap = 30.0;
+  for (int time = 0; time < 2; ++time) {
+    both_passes(*backend, shape, DataType::kBFloat16, AttentionInputs(shape, DataType::kBFloat16));
+  }
+  const std::string begin = "attention by own kernels, several times slower than cuDNN's: ";
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_THAT(notes.front(), testing::AnyOf(begin + "it does not cap scores, which this model does",
+                                            begin + "built without cuDNN"));
+}
+
 TEST_F(GpuAttention, GivesTheSameBitsInAGraph) {
-  const Attention shape{
-      .seq_length = 128, .batch = 1, .heads = 1, .total_heads = 1, .head_size = 64};
+  const Attention shape = usual({.seq_length = 128,
+                                 .batch = 1,
+                                 .heads = 2,
+                                 .key_heads = 1,
+                                 .total_heads = 2,
+                                 .head_size = 64});
   const DataType type = DataType::kBFloat16;
   const AttentionInputs inputs(shape, type);
   const AttentionResults expected = both_passes(backend(), shape, type, inputs);
@@ -59,8 +90,8 @@ TEST_F(GpuAttention, GivesTheSameBitsInAGraph) {
 }
 
 TEST_F(GpuAttention, RefusesHeadsThatItHasNoKernelsFor) {
-  const Attention shape{
-      .seq_length = 1, .batch = 1, .heads = 1, .total_heads = 1, .head_size = 257};
+  const Attention shape =
+      usual({.seq_length = 1, .batch = 1, .heads = 1, .total_heads = 1, .head_size = 257});
   try {
     both_passes(backend(), shape, DataType::kFloat32, AttentionInputs(shape, DataType::kFloat32));
     FAIL() << "took heads of 257";

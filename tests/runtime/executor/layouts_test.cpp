@@ -10,6 +10,7 @@
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/validator/validator.h"
 #include "tests/runtime/layout_sets.h"
+#include "tests/runtime/model_types.h"
 #include "tests/runtime/training_harness.h"
 
 namespace ptdp::testing {
@@ -35,6 +36,22 @@ TEST(Layouts, GiveTheSameLossAndGradientsInACoveringSet) {
     expect_same(layout, job, alone, kTolerance);
   }
 }
+
+/// Types of models whose layouts are all tried.
+class LayoutsOfTodaysModels : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(LayoutsOfTodaysModels, GiveTheSameInACoveringSet) {
+  Job job = small_job();
+  job.model = as_type(GetParam(), job.model);
+  job.dropout = 0.0;
+  const Trained alone = train({}, job);
+  for (const Layout& layout : pairwise_covering(all_layouts(job))) {
+    expect_same(layout, job, alone, kTolerance);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, LayoutsOfTodaysModels,
+                         ::testing::Values("llama", "qwen3", "gemma2", "gpt_neox"));
 
 /// A third of the covering set at a time, because the whole takes minutes under the thread
 /// sanitizer.
@@ -129,6 +146,66 @@ TEST(Layouts, SendAndHoldWhatIsPredictedWhereGradientsAndWeightsAreSharded) {
     // Weight gradients that may be put off are taken for put off.
     const bool splits = traits_of(layout.config().schedule).splits_backward;
     EXPECT_LE(memory.total().value(), (splits ? 1.3 : 1.01) * held) << to_string(layout);
+  }
+}
+
+/// Returns layouts that send in every group, and hold what schedules and recomputation let them.
+std::vector<Layout> measured_layouts() {
+  return {
+      {},
+      {.recompute = Recompute::kSelective},
+      {.recompute = Recompute::kFull},
+      {.tp = 2, .micro_batch_size = 2},
+      {.tp = 2, .sequence_parallel = true},
+      {.tp = 4, .sequence_parallel = true, .overlaps_tensor = true},
+      {.tp = 2, .pp = 2, .dp = 2, .zero_stage = 1},
+      {.tp = 2,
+       .pp = 2,
+       .vpp = 2,
+       .schedule = "interleaved",
+       .sequence_parallel = true,
+       .recompute = Recompute::kFull},
+      {.pp = 4, .dp = 2, .schedule = "zb-h1"},
+      {.pp = 2, .schedule = "zb-h2", .recompute = Recompute::kSelective},
+      {.tp = 2, .dp = 2, .sequence_parallel = true, .zero_stage = 3},
+  };
+}
+
+void expect_sent_and_held_as_predicted(const Layout& layout, const Job& job) {
+  const Trained trained = train(layout, job);
+  GroupVolumes<std::int64_t> sent;
+  Bytes most;
+  for (const RankRecord& rank : trained.ranks) {
+    for (const auto& [from, to] : {std::pair{&rank.tensor, &sent.tensor},
+                                   {&rank.data, &sent.data},
+                                   {&rank.tied, &sent.tied}}) {
+      to->all_reduce += (*from)[CollectiveKind::kAllReduce];
+      to->all_gather += (*from)[CollectiveKind::kAllGather];
+      to->reduce_scatter += (*from)[CollectiveKind::kReduceScatter];
+    }
+    most = std::max(most, Bytes(static_cast<double>(rank.peak_bytes)));
+  }
+  Scenario scenario = scenario_of(job);
+  scenario.stack.tensor_parallel_overlap = layout.overlaps_tensor;
+  const ParallelConfig config = layout.config();
+  const PlannedJob planned(scenario, config);
+  const auto predicted = job_volumes(planned);
+  EXPECT_EQ(sent.tensor, predicted.tensor);
+  sent.data.all_reduce -= predicted.loss.all_reduce;  // sent over the same groups
+  EXPECT_EQ(sent.data, predicted.data);
+  EXPECT_EQ(sent.tied, predicted.tied);
+  EXPECT_NEAR(peak_memory(planned) / most, 1.0, 0.03);
+}
+
+TEST_P(LayoutsOfTodaysModels, SendAndHoldWhatIsPredicted) {
+  Job job = small_job();
+  job.model.hidden_size = 96;
+  job.model.seq_length = 32;
+  job.model = as_type(GetParam(), job.model);
+  job.dropout = 0.0;
+  for (const Layout& layout : measured_layouts()) {
+    SCOPED_TRACE(to_string(layout));
+    expect_sent_and_held_as_predicted(layout, job);
   }
 }
 

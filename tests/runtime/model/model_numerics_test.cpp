@@ -3,16 +3,14 @@
 
 #include <vector>
 
-#include "runtime/model/layers/layer_norm.h"
+#include "runtime/model/layers/norm.h"
 #include "tests/runtime/model/stage_run.h"
 
 namespace ptdp {
 namespace {
 
-using ::testing::HasSubstr;
-
 // By hand: (1, -1, 1, -1) has mean 0 and variance 1, so that it is divided by the root of 1 + 3.
-TEST(LayerNorm, AddsTheModelsEpsilonToTheVariance) {
+TEST(Norm, AddsTheModelsEpsilonToTheVariance) {
   Task task = small_task();
   task.model.hidden_size = 4;
   task.model.seq_length = 1;
@@ -20,7 +18,7 @@ TEST(LayerNorm, AddsTheModelsEpsilonToTheVariance) {
   on_ranks(1, [&](Backend& backend, Communicator& group) {
     ParameterStore parameters;
     const LayerContext context(backend, group, parameters, settings_of(task, {}));
-    const LayerNorm norm(context, "norm");
+    const Norm norm(context, "norm");
     parameters.allocate(backend, task.type, 1);
     const Tensor x = context.tensor(4);
     const Tensor y = context.tensor(4);
@@ -48,31 +46,6 @@ TEST(LayerContext, DropsByTheRateOfThePlace) {
     EXPECT_EQ(rate(DropoutSite::kProjection), 0.3);
     EXPECT_EQ(rate(DropoutSite::kMlp), 0.3);
   });
-}
-
-TEST(TransformerStage, NamesTheNumericsThatItCannotRun) {
-  const auto feature_of = [](void (*change)(TransformerConfig&)) {
-    TransformerConfig model = small_task().model;
-    change(model);
-    return find_unsupported_feature(model);
-  };
-  EXPECT_EQ(feature_of([](TransformerConfig& model) {
-              model.layernorm_epsilon = 0.5;
-              model.init_method_std = 0.5;
-              model.dropout_rates = 0.5;
-            }),
-            "");
-  EXPECT_THAT(
-      feature_of([](TransformerConfig& model) { model.activation_func = Activation::kRelu; }),
-      HasSubstr("has the activation relu"));
-  EXPECT_THAT(
-      feature_of([](TransformerConfig& model) { model.activation_func = Activation::kGelu; }),
-      HasSubstr("has the activation gelu"));
-  EXPECT_THAT(feature_of([](TransformerConfig& model) { model.scale_attn_weights = false; }),
-              HasSubstr("scale_attn_weights"));
-  EXPECT_THAT(
-      feature_of([](TransformerConfig& model) { model.scale_attn_by_inverse_layer_idx = true; }),
-      HasSubstr("scale_attn_by_inverse_layer_idx"));
 }
 
 }  // namespace

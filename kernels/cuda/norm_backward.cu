@@ -1,0 +1,292 @@
+// Gradients of norms, with a block for one vector at a time, which stays in registers if it fits.
+// Sums and products are fused only where the code says so, so that alignment changes no bit.
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/norms.h"
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/row_chunks.h"
+
+namespace ptdp::cuda {
+namespace {
+
+/// Shared memory for sums that a block has on every GPU since compute capability 8.0 [B].
+constexpr std::int64_t kMostShared = 96 << 10;
+
+/// Number of groups of four elements in a chunk.
+template <class T>
+constexpr int kFoursOf = kVectorSize<T> / 4;
+
+/// The sums over a block's vectors for dgamma (0) and dbeta (1), which need not be wanted. Each
+/// column belongs to one thread. The sums are in shared memory, or with kHeld = 0, whose vectors
+/// may be too wide for that, in `parts`.
+template <int kHeld, class T>
+class NormColumnSums {
+ public:
+  using Four = Vector<float, 4>;
+  using Terms = float[kVectorSize<T>];
+
+  __device__ NormColumnSums(float* parts, std::int64_t width, bool has_beta)
+      : parts_(parts),
+        width_(width),
+        num_chunks_(static_cast<int>(num_chunks<T>(width))),
+        num_sums_(has_beta ? 2 : 1) {}
+
+  /// Sets the sums of a chunk to 0.
+  __device__ void clear(std::int64_t first, int count) {
+    for (int which = 0; which < num_sums_; ++which) {
+      if constexpr (kHeld > 0) {
+        for (int four = 0; four < kFoursOf<T>; ++four) {
+          *place(which, first, four) = Four{};
+        }
+      } else {
+        for (int j = 0; j < count; ++j) {
+          part(which)[first + j] = 0.0F;
+        }
+      }
+    }
+  }
+
+  /// Adds the terms of a chunk: dy·x̂ for dgamma, dy for dbeta.
+  __device__ void add(std::int64_t first, int count, const Packed<T>& dy, const Terms& normal) {
+    if constexpr (kHeld > 0) {
+      for (int four = 0; four < kFoursOf<T>; ++four) {
+        Four of_gamma = *place(0, first, four);
+        for (int j = 0; j < 4; ++j) {
+          of_gamma[j] = fmaf(dy[4 * four + j], normal[4 * four + j], of_gamma[j]);
+        }
+        *place(0, first, four) = of_gamma;
+        if (num_sums_ == 2) {
+          Four of_beta = *place(1, first, four);
+          for (int j = 0; j < 4; ++j) {
+            of_beta[j] += dy[4 * four + j];
+          }
+          *place(1, first, four) = of_beta;
+        }
+      }
+    } else {
+      for (int j = 0; j < kVectorSize<T>; ++j) {
+        if (j < count) {
+          part(0)[first + j] = fmaf(dy[j], normal[j], part(0)[first + j]);
+          if (num_sums_ == 2) {
+            part(1)[first + j] += dy[j];
+          }
+        }
+      }
+    }
+  }
+
+  /// Writes all sums to `parts`. All threads of the block call it.
+  __device__ void write() {
+    if constexpr (kHeld > 0) {
+      __syncthreads();
+      for (int which = 0; which < num_sums_; ++which) {
+        for (std::int64_t c = threadIdx.x; c < width_; c += blockDim.x) {
+          const int j = static_cast<int>(c % kVectorSize<T>);
+          part(which)[c] = (*place(which, c, j / 4))[j % 4];
+        }
+      }
+    }
+  }
+
+ private:
+  /// Returns where four sums of a chunk are in shared memory; those of neighboring threads are
+  /// adjacent.
+  __device__ Four* place(int which, std::int64_t column, int four) const {
+    const int chunk = static_cast<int>(column) / kVectorSize<T>;
+    return dynamic_shared<Four>() + (which * kFoursOf<T> + four) * num_chunks_ + chunk;
+  }
+  /// Returns the block's sums of one kind in `parts` [width].
+  __device__ float* part(int which) const {
+    return parts_ + (which * std::int64_t{gridDim.x} + blockIdx.x) * width_;
+  }
+
+  float* parts_;
+  std::int64_t width_;
+  int num_chunks_;
+  int num_sums_;
+};
+
+struct Pair {
+  float first;
+  float second;
+};
+
+/// Returns two sums over a block of whole warps, in all of its threads, all of which call it.
+__device__ Pair block_sum_of_pairs(Pair x) {
+  __shared__ Pair of_warp[kWarp];
+  x = {warp_sum(x.first), warp_sum(x.second)};
+  if (threadIdx.x % kWarp == 0) {
+    of_warp[threadIdx.x / kWarp] = x;
+  }
+  __syncthreads();
+  x = threadIdx.x % kWarp < blockDim.x / kWarp ? of_warp[threadIdx.x % kWarp] : Pair{0.0F, 0.0F};
+  x = {warp_sum(x.first), warp_sum(x.second)};
+  __syncthreads();
+  return x;
+}
+
+/// Returns Σ dy·g and Σ dy·g·x̂ over a vector, with g = gamma + its offset.
+template <int kHeld, bool kIsAligned, class T>
+__device__ Pair gradient_sums(const RowChunks<kHeld, kIsAligned, T>& dy,
+                              const RowChunks<kHeld, kIsAligned, T>& x, const NormGradient<T>& norm,
+                              const Moments& of_x, std::int64_t width) {
+  Pair sums{0.0F, 0.0F};
+  // Beyond the end of the vector dy is 0.
+  visit_chunks<kHeld, kIsAligned, T>(width, [&](int k, std::int64_t first, int) {
+    const Packed<T> dys = dy.at(k, first);
+    const Packed<T> xs = x.at(k, first);
+    const auto gammas = load_chunk<kIsAligned>(norm.gamma, first, width);
+    for (int j = 0; j < kVectorSize<T>; ++j) {
+      const float normal = (xs[j] - of_x.mean) * of_x.rstd;
+      const float gamma = gammas[j] + norm.gamma_offset;
+      sums.first = fmaf(dys[j], gamma, sums.first);
+      sums.second = fmaf(dys[j] * gamma, normal, sums.second);
+    }
+  });
+  return block_sum_of_pairs(sums);
+}
+
+/// Computes the gradients of vectors. With x̂ = (x − mean)·rstd and g = dy·gamma they are rstd·(g −
+/// Σg/h − x̂·Σ(g·x̂)/h), without Σg/h for an RMS norm. Each thread writes only chunks that it alone
+/// has read, and after all sums of the vector, so dx may be x or dy.
+template <class T, int kHeld, bool kIsAligned>
+__global__ void __launch_bounds__(kMostNormThreads)
+    norm_rows_backward(NormGradient<T> norm, NormShape shape) {
+  constexpr int kSize = kVectorSize<T>;
+  // More chunks would not fit into the registers of a block of 1024 threads.
+  constexpr int kHeldOfResult = kHeld <= 2 ? kHeld : 0;
+  const std::int64_t width = shape.width;
+  const auto size = static_cast<float>(width);
+  NormColumnSums<kHeld, T> columns(norm.parts, width, norm.has_beta);
+  visit_chunks<kHeld, kIsAligned, T>(
+      width, [&](int, std::int64_t first, int count) { columns.clear(first, count); });
+  for (std::int64_t row = blockIdx.x; row < shape.count; row += gridDim.x) {
+    const RowChunks<kHeld, kIsAligned, T> dy(norm.dy.template at<kHeld>(row, shape), width);
+    const RowChunks<kHeld, kIsAligned, T> x(norm.x.template at<kHeld>(row, shape), width);
+    T* const to = norm.dx.template at<kHeld>(row, shape);
+    const RowChunks<kHeldOfResult, kIsAligned, T> dx(to, norm.adds_to_dx ? width : 0);
+    const Moments of_x = moments_of(norm, row);
+    const Pair sums = gradient_sums(dy, x, norm, of_x, width);
+    const float of_g = norm.mean == nullptr ? 0.0F : sums.first / size;
+    const float of_product = sums.second / size;
+    visit_chunks<kHeld, kIsAligned, T>(width, [&](int k, std::int64_t first, int count) {
+      const Packed<T> dys = dy.at(k, first);
+      const Packed<T> xs = x.at(k, first);
+      const Packed<T> before = norm.adds_to_dx ? dx.at(k, first) : Packed<T>{};
+      const auto gammas = load_chunk<kIsAligned>(norm.gamma, first, width);
+      Chunk<T> after;
+      float normal[kSize];
+      for (int j = 0; j < kSize; ++j) {
+        normal[j] = (xs[j] - of_x.mean) * of_x.rstd;
+        const float gamma = gammas[j] + norm.gamma_offset;
+        const float inner = fmaf(-normal[j], of_product, fmaf(dys[j], gamma, -of_g));
+        after[j] = narrow<T>(fmaf(of_x.rstd, inner, before[j]));
+      }
+      store_chunk<kIsAligned>(after, to, first, width);
+      columns.add(first, count, dys, normal);
+    });
+  }
+  columns.write();
+}
+
+/// Adds the blocks' parts to dgamma (blockIdx.y 0) and dbeta (1), 32 columns in each block. Each
+/// warp of a block sums every num_warps-th part.
+__global__ void add_norm_parts(const float* parts, std::int64_t num_parts, std::int64_t width,
+                               float* dgamma, float* dbeta) {
+  __shared__ float sums[kWarp][kWarp];
+  const unsigned lane = threadIdx.x % kWarp;
+  const unsigned warp = threadIdx.x / kWarp;
+  const unsigned num_warps = blockDim.x / kWarp;
+  const std::int64_t column = std::int64_t{blockIdx.x} * kWarp + lane;
+  const float* const own = parts + blockIdx.y * num_parts * width;
+  float sum = 0.0F;
+  if (column < width) {
+    for (std::int64_t part = warp; part < num_parts; part += num_warps) {
+      sum += own[part * width + column];
+    }
+  }
+  sums[warp][lane] = sum;
+  __syncthreads();
+  if (warp == 0 && column < width) {
+    for (unsigned other = 1; other < num_warps; ++other) {
+      sum += sums[other][lane];
+    }
+    (blockIdx.y == 0 ? dgamma : dbeta)[column] += sum;
+  }
+}
+
+/// Returns the number of blocks of the backward pass. It is larger when each block leaves little,
+/// so that narrow vectors, which have few threads, keep a GPU as busy.
+std::int64_t num_norm_blocks(std::int64_t count, std::int64_t width) {
+  constexpr std::int64_t kLeastBlocks = 256;
+  constexpr std::int64_t kMostElements = 1 << 21;
+  std::int64_t blocks = kMostBlocks;
+  while (blocks > kLeastBlocks && blocks * width > kMostElements) {
+    blocks /= 2;
+  }
+  return std::min(count, blocks);
+}
+
+/// Queues the gradients of dx, and the sums of `blocks` blocks for dgamma and dbeta.
+template <class T>
+void launch_norm_gradients(cudaStream_t stream, const NormBackwardCall& call,
+                           const NormShape& shape, std::int64_t blocks, float* parts) {
+  const NormGradient<T> norm{{elements<T>(call.dy.elements), call.dy.stride},
+                             {elements<T>(call.x.elements), call.x.stride},
+                             call.mean.empty() ? nullptr : elements<float>(call.mean),
+                             elements<float>(call.rstd),
+                             elements<T>(call.gamma),
+                             static_cast<float>(call.gamma_offset),
+                             {elements<T>(call.dx.elements), call.dx.stride},
+                             call.adds_to_dx,
+                             !call.dbeta.empty(),
+                             parts};
+  const bool is_aligned =
+      has_chunked_strides<T>(call.dy, call.x) && has_chunked_strides<T>(call.dx, call.dx) &&
+      has_aligned_rows<T>(shape.width, norm.dy.first, norm.x.first, norm.gamma, norm.dx.first);
+  if (are_short<T>(shape, norm.mean != nullptr)) {
+    launch_short_norms_backward(stream, norm, shape, is_aligned, blocks);
+    return;
+  }
+  const std::int64_t shared = 2 * shape.width * bytes_of(DataType::kFloat32);
+  const auto issue = [&]<class Held, class IsAligned>(Held, IsAligned, int threads) {
+    const auto kernel = norm_rows_backward<T, Held::value, IsAligned::value>;
+    const Grid grid{static_cast<unsigned>(blocks), threads, Held::value > 0 ? shared : 0};
+    launch(stream, grid, kernel, norm, shape);
+  };
+  for_width<T, 3>(shape.width, is_aligned, shape.vectors == 1 && shared <= kMostShared, issue);
+}
+
+void compute_norm_gradients(const Queue& queue, const NormBackwardCall& call) {
+  const NormShape shape{call.rows * call.vectors, call.gamma.size,
+                        static_cast<std::uint32_t>(call.vectors)};
+  assert(call.dgamma.size == shape.width);
+  assert(call.dbeta.empty() || call.dbeta.size == shape.width);
+  assert(call.mean.empty() || call.mean.size == shape.count);
+  assert(call.rstd.size == shape.count && shape.count < (std::int64_t{1} << 32U));
+  if (shape.count * shape.width == 0) {
+    return;
+  }
+  const std::int64_t blocks = num_norm_blocks(shape.count, shape.width);
+  const unsigned num_sums = call.dbeta.empty() ? 1 : 2;
+  const Tensor scratch(queue.memory, call.dgamma.type, num_sums * blocks * shape.width);
+  visit_working_type(call.x.elements.type, [&]<class T>(T) {
+    launch_norm_gradients<T>(queue.stream, call, shape, blocks, elements<float>(scratch));
+  });
+  const auto groups = static_cast<unsigned>((shape.width + kWarp - 1) / kWarp);
+  const int threads = kWarp * static_cast<int>(std::min<std::int64_t>(blocks, kWarp));
+  launch(queue.stream, Grid{.blocks = dim3(groups, num_sums), .threads = threads}, add_norm_parts,
+         elements<float>(scratch), blocks, shape.width, elements<float>(call.dgamma),
+         call.dbeta.empty() ? nullptr : elements<float>(call.dbeta));
+}
+
+}  // namespace
+
+void add_norm_backward_kernels(Kernels& kernels) {
+  kernel_of<&Backend::norm_backward>(kernels) = compute_norm_gradients;
+}
+
+}  // namespace ptdp::cuda

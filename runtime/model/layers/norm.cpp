@@ -1,0 +1,88 @@
+#include "runtime/model/layers/norm.h"
+
+namespace ptdp {
+namespace {
+
+bool is_layer_norm(const LayerContext& context) {
+  return context.model().normalization == Normalization::kLayerNorm;
+}
+
+/// Returns what is added to stored weights of a norm.
+double gamma_offset(const LayerContext& context) {
+  return context.model().layernorm_zero_centered_gamma ? 1.0 : 0.0;
+}
+
+}  // namespace
+
+Norm::Norm(const LayerContext& context, const std::string& name)
+    : context_(context), is_of_heads_(false), width_(context.hidden_size()), vectors_(1) {
+  const GradientGroup group = context.group_of_rows();
+  gamma_ = context.declare_replicated(name + ".gamma", width_, 1.0 - gamma_offset(context), group);
+  if (is_layer_norm(context)) {
+    beta_ = context.declare_replicated(name + ".beta", width_, 0.0, group);
+  }
+}
+
+Norm::Norm(const LayerContext& context, const std::string& name, int heads)
+    : context_(context), is_of_heads_(true) {
+  const bool is_of_each = context.model().qk_layernorm_width == QkNormWidth::kHead;
+  width_ = std::int64_t{1} * (is_of_each ? 1 : heads) * context.model().kv_channels;
+  vectors_ = is_of_each ? heads : 1;
+  // Every rank's gradient is the sum over its heads.
+  const GradientGroup group =
+      context.tp() > 1 ? GradientGroup::kSummedOverTensor : GradientGroup::kOwn;
+  gamma_ = context.declare_replicated(name + ".gamma", width_, 1.0 - gamma_offset(context), group);
+  if (is_layer_norm(context)) {
+    beta_ = context.declare_replicated(name + ".beta", width_, 0.0, group);
+  }
+}
+
+std::int64_t Norm::rows() const {
+  return is_of_heads_ ? context_.rows() : context_.own_rows();
+}
+
+NormStatistics Norm::forward(const VectorRows& x, const VectorRows& y) const {
+  NormStatistics statistics;
+  if (is_layer_norm(context_)) {
+    statistics.mean = context_.accumulator(rows() * vectors_);
+  }
+  statistics.rstd = context_.accumulator(rows() * vectors_);
+  context_.backend().norm({.x = x,
+                           .gamma = gamma_.weights(),
+                           .gamma_offset = gamma_offset(context_),
+                           .beta = beta_.exists() ? beta_.weights() : Buffer{},
+                           .epsilon = context_.model().layernorm_epsilon,
+                           .y = y,
+                           .mean = statistics.mean,
+                           .rstd = statistics.rstd,
+                           .rows = rows(),
+                           .vectors = vectors_});
+  return statistics;
+}
+
+NormStatistics Norm::forward(Buffer x, Buffer y) const {
+  return forward(row_by_row(x), row_by_row(y));
+}
+
+void Norm::backward(const VectorRows& dy, const VectorRows& x, const NormStatistics& statistics,
+                    const VectorRows& dx, bool adds_to_dx) const {
+  context_.backend().norm_backward({.dy = dy,
+                                    .x = x,
+                                    .mean = statistics.mean,
+                                    .rstd = statistics.rstd,
+                                    .gamma = gamma_.weights(),
+                                    .gamma_offset = gamma_offset(context_),
+                                    .dx = dx,
+                                    .adds_to_dx = adds_to_dx,
+                                    .dgamma = gamma_.gradient(),
+                                    .dbeta = beta_.exists() ? beta_.gradient() : Buffer{},
+                                    .rows = rows(),
+                                    .vectors = vectors_});
+}
+
+void Norm::backward(Buffer dy, Buffer x, const NormStatistics& statistics, Buffer dx,
+                    bool adds_to_dx) const {
+  backward(row_by_row(dy), row_by_row(x), statistics, row_by_row(dx), adds_to_dx);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,49 @@
+// Norms over the rows of this rank, and over the heads of queries and keys.
+#pragma once
+
+#include "runtime/model/layers/layer_context.h"
+
+namespace ptdp {
+
+/// Statistics of the vectors of a norm's input: one each, accumulator type.
+struct NormStatistics {
+  Tensor mean;  ///< Means; empty for an RMS norm.
+  Tensor rstd;  ///< Reciprocals of the deviation or of the root mean square.
+};
+
+/// A layer norm or an RMS norm, as the model has them, of vectors of one width.
+class Norm {
+ public:
+  /// Declares `name`.gamma and for a layer norm `name`.beta, for the hidden states of this rank's
+  /// rows.
+  Norm(const LayerContext& context, const std::string& name);
+  /// Declares `name`.gamma, and for a layer norm `name`.beta, for the heads of all rows. With
+  /// kHead all heads share one gamma of a head's width; with kAllHeads a row's `heads` heads are
+  /// one vector.
+  Norm(const LayerContext& context, const std::string& name, int heads);
+
+  /// Computes y = norm(x), and returns the vectors' statistics.
+  [[nodiscard]] NormStatistics forward(const VectorRows& x, const VectorRows& y) const;
+  /// Computes y = norm(x) of hidden states that lie row by row.
+  [[nodiscard]] NormStatistics forward(Buffer x, Buffer y) const;
+  /// Adds the gradients of gamma and beta to their stored ones. Adds the gradient of x to dx, or
+  /// replaces dx by it, which may then be x.
+  void backward(const VectorRows& dy, const VectorRows& x, const NormStatistics& statistics,
+                const VectorRows& dx, bool adds_to_dx) const;
+  /// Does what the other backward() does, for hidden states that lie row by row.
+  void backward(Buffer dy, Buffer x, const NormStatistics& statistics, Buffer dx,
+                bool adds_to_dx = true) const;
+
+ private:
+  [[nodiscard]] std::int64_t rows() const;
+  [[nodiscard]] VectorRows row_by_row(Buffer hidden) const { return {hidden, width_}; }
+
+  const LayerContext& context_;
+  bool is_of_heads_;
+  std::int64_t width_;    ///< Width of a vector.
+  std::int64_t vectors_;  ///< Number of vectors side by side in a row.
+  StoredParameter gamma_;
+  StoredParameter beta_;
+};
+
+}  // namespace ptdp
