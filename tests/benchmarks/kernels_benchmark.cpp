@@ -80,88 +80,155 @@ void register_products() {
   }
 }
 
-/// Times attention with s = 1024 and 8 heads of 64; causal, so with half of the products of all
-/// pairs.
-void attention(benchmark::State& state, DataType type, bool is_backward, double dropout) {
+/// A kind of attention that is timed.
+struct TimedAttention {
+  std::int64_t key_heads = 8;
+  std::int64_t window = 0;  ///< Keys that a query sees; 0: all before it.
+  double dropout = 0.0;
+};
+
+/// Times attention with s = 1024 and 8 heads of 64. Causal, it has half of the products of all
+/// pairs, and fewer with a window.
+void attention(benchmark::State& state, DataType type, bool is_backward,
+               const TimedAttention& kind) {
   CpuBackend backend;
-  const Attention shape{.seq_length = 1024,
-                        .batch = 1,
-                        .heads = 8,
-                        .total_heads = 8,
-                        .head_size = 64,
-                        .dropout = {.probability = dropout, .key = 1}};
-  const std::int64_t size = shape.seq_length * shape.heads * shape.head_size;
-  const Tensor qkv = random_tensor(backend, type, 3 * size);
-  const Tensor out = random_tensor(backend, type, size);
-  const Tensor dqkv(backend, type, 3 * size);
-  const Tensor log_sum(backend, accumulator_of(type), shape.seq_length * shape.heads);
-  backend.attention(shape, qkv, out, log_sum);
+  constexpr std::int64_t s = 1024;
+  constexpr std::int64_t heads = 8;
+  constexpr std::int64_t d = 64;
+  const Attention shape{.seq_length = s,
+                        .heads = heads,
+                        .key_heads = kind.key_heads,
+                        .total_heads = heads,
+                        .head_size = d,
+                        .scale = 0.125,
+                        .window = kind.window,
+                        .dropout = {.probability = kind.dropout, .key = 1}};
+  const std::int64_t row = (heads + 2 * kind.key_heads) * d;
+  const Tensor qkv = random_tensor(backend, type, s * row);
+  const Tensor dqkv(backend, type, s * row);
+  const Tensor out = random_tensor(backend, type, s * heads * d);
+  const Tensor log_sum(backend, accumulator_of(type), s * heads);
+  const auto part = [&](const Tensor& of, std::int64_t vectors) {
+    return VectorRows{of.buffer().slice(vectors * d, s * row - vectors * d), row};
+  };
+  const std::int64_t values = heads + kind.key_heads;
+  const AttentionCall forward{shape, part(qkv, 0), part(qkv, heads), part(qkv, values),
+                              out,   log_sum};
+  const AttentionBackwardCall backward{
+      shape,   forward.q, forward.k,     forward.v,         out,
+      log_sum, out,       part(dqkv, 0), part(dqkv, heads), part(dqkv, values)};
+  backend.attention(forward);
   while (state.KeepRunning()) {
     if (is_backward) {
-      backend.attention_backward(shape, qkv, out, log_sum, out, dqkv);
+      backend.attention_backward(backward);
     } else {
-      backend.attention(shape, qkv, out, log_sum);
+      backend.attention(forward);
     }
   }
-  const double pairs = 0.5 * 1024.0 * 1024.0 * 8.0;
-  count_flops(state, type, (is_backward ? 5.0 : 2.0) * 2.0 * 64.0 * pairs);
+  const double seen = kind.window == 0 ? 0.5 * s : static_cast<double>(kind.window);
+  count_flops(state, type, (is_backward ? 5.0 : 2.0) * 2.0 * d * seen * s * heads);
 }
 
 constexpr std::int64_t kRows = 4096;
 constexpr std::int64_t kWidth = 1024;
 
-void layer_norm(benchmark::State& state, DataType type, bool is_backward) {
+/// Times a norm of kRows rows: of whole rows, or of heads of 128 side by side. Without means it is
+/// an RMS norm.
+void norm(benchmark::State& state, DataType type, bool is_centered, std::int64_t vectors,
+          bool is_backward) {
   CpuBackend backend;
   const DataType sum = accumulator_of(type);
+  const std::int64_t h = kWidth / vectors;
   const Tensor x = random_tensor(backend, type, kRows * kWidth);
   const Tensor y = random_tensor(backend, type, kRows * kWidth);
   const Tensor dx = random_tensor(backend, type, kRows * kWidth);
-  const Tensor gamma = random_tensor(backend, type, kWidth);
-  const Tensor dgamma = random_tensor(backend, sum, kWidth);
-  const Tensor dbeta = random_tensor(backend, sum, kWidth);
-  const Tensor mean(backend, sum, kRows);
-  const Tensor rstd(backend, sum, kRows);
-  const LayerNormCall forward{.x = x,
-                              .gamma = gamma,
-                              .beta = gamma,
-                              .epsilon = 1e-5,
-                              .y = y,
-                              .mean = mean,
-                              .rstd = rstd,
-                              .rows = kRows};
-  backend.layer_norm(forward);
+  const Tensor gamma = random_tensor(backend, type, h);
+  const Tensor dgamma = random_tensor(backend, sum, h);
+  const Tensor dbeta = random_tensor(backend, sum, h);
+  const Tensor mean(backend, sum, kRows * vectors);
+  const Tensor rstd(backend, sum, kRows * vectors);
+  const NormCall forward{.x = {x, kWidth},
+                         .gamma = gamma,
+                         .beta = is_centered ? gamma.buffer() : Buffer{},
+                         .epsilon = 1e-5,
+                         .y = {y, kWidth},
+                         .mean = is_centered ? mean.buffer() : Buffer{},
+                         .rstd = rstd,
+                         .rows = kRows,
+                         .vectors = vectors};
+  const NormBackwardCall backward{.dy = {y, kWidth},
+                                  .x = {x, kWidth},
+                                  .mean = forward.mean,
+                                  .rstd = rstd,
+                                  .gamma = gamma,
+                                  .dx = {dx, kWidth},
+                                  .dgamma = dgamma,
+                                  .dbeta = is_centered ? dbeta.buffer() : Buffer{},
+                                  .rows = kRows,
+                                  .vectors = vectors};
+  backend.norm(forward);
   while (state.KeepRunning()) {
     if (is_backward) {
-      backend.layer_norm_backward({.dy = y,
-                                   .x = x,
-                                   .mean = mean,
-                                   .rstd = rstd,
-                                   .gamma = gamma,
-                                   .dx = dx,
-                                   .dgamma = dgamma,
-                                   .dbeta = dbeta,
-                                   .rows = kRows});
+      backend.norm_backward(backward);
     } else {
-      backend.layer_norm(forward);
+      backend.norm(forward);
     }
   }
   count_bytes(state, (is_backward ? 4 : 2) * x.buffer().bytes());
 }
 
-void gelu(benchmark::State& state, DataType type, bool is_backward) {
+/// Times an activation behind a bias, or of gates and values without one.
+void activation(benchmark::State& state, DataType type, ActivationKind kind, bool is_gated,
+                bool is_backward) {
   CpuBackend backend;
-  const Tensor x = random_tensor(backend, type, kRows * kWidth);
+  const std::int64_t in_row = is_gated ? 2 * kWidth : kWidth;
+  const Tensor x = random_tensor(backend, type, kRows * in_row);
+  const Tensor dx = random_tensor(backend, type, kRows * in_row);
   const Tensor y = random_tensor(backend, type, kRows * kWidth);
-  const Tensor bias(backend, type, kWidth);
+  const Tensor bias(backend, type, in_row);
   backend.fill(bias, 0.0);
   while (state.KeepRunning()) {
     if (is_backward) {
-      backend.gelu_backward(x, x, y);
+      backend.activation_backward(
+          {.kind = kind, .is_gated = is_gated, .x = x, .dy = y, .dx = dx, .rows = kRows});
     } else {
-      backend.bias_gelu(x, bias, y, kRows);
+      backend.activation({.kind = kind,
+                          .is_gated = is_gated,
+                          .x = x,
+                          .bias = is_gated ? Buffer{} : bias.buffer(),
+                          .y = y,
+                          .rows = kRows});
     }
   }
-  count_bytes(state, 3 * x.buffer().bytes());
+  // A bias is written back to x, as the gradient of a gated activation is to dx.
+  const bool touches_x_twice = is_backward || !is_gated;
+  count_bytes(state, (touches_x_twice ? 2 : 1) * x.buffer().bytes() + y.buffer().bytes());
+}
+
+/// Times the rotation of heads of 128.
+void rotate(benchmark::State& state, DataType type) {
+  CpuBackend backend;
+  constexpr std::int64_t d = 128;
+  const Tensor x = random_tensor(backend, type, kRows * kWidth);
+  // Cosines 1 and sines 0 keep the numbers as they are.
+  std::vector<double> table(kRows * d, 0.0);
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    table[i] = i % d < d / 2 ? 1.0 : 0.0;
+  }
+  const Tensor wide(backend, DataType::kFloat64, kRows * d);
+  const Tensor angles(backend, accumulator_of(type), kRows * d);
+  backend.copy_in(table.data(), wide);
+  backend.convert(wide, angles);
+  while (state.KeepRunning()) {
+    backend.rotate({.x = {x, kWidth},
+                    .angles = angles,
+                    .heads = kWidth / d,
+                    .head_size = d,
+                    .width = d,
+                    .range = {.seq_length = kRows, .runs = {{{0, kRows}, {}}}},
+                    .rows = kRows});
+  }
+  count_bytes(state, 2 * x.buffer().bytes());
 }
 
 void bias_dropout_add(benchmark::State& state, DataType type, double probability) {
@@ -174,7 +241,7 @@ void bias_dropout_add(benchmark::State& state, DataType type, double probability
                               .bias = bias,
                               .residual = residual,
                               .dropout = {.probability = probability, .key = 1},
-                              .range = {.seq_length = kRows},
+                              .range = {.seq_length = kRows, .runs = {{{0, kRows}, {}}}},
                               .y = x,
                               .rows = kRows});
   }
@@ -259,14 +326,19 @@ void register_loops() {
       benchmark::RegisterBenchmark(name.c_str(), function, arguments...)
           ->Unit(benchmark::kMillisecond);
     };
-    add("attention" + of, attention, type, false, 0.0);
-    add("attention_dropout" + of, attention, type, false, 0.1);
-    add("attention_backward" + of, attention, type, true, 0.0);
-    add("attention_backward_dropout" + of, attention, type, true, 0.1);
-    add("layer_norm" + of, layer_norm, type, false);
-    add("layer_norm_backward" + of, layer_norm, type, true);
-    add("bias_gelu" + of, gelu, type, false);
-    add("gelu_backward" + of, gelu, type, true);
+    for (const bool is_backward : {false, true}) {
+      const std::string pass = (is_backward ? "_backward" : "") + of;
+      add("attention" + pass, attention, type, is_backward, TimedAttention{});
+      add("attention_dropout" + pass, attention, type, is_backward, TimedAttention{.dropout = 0.1});
+      add("grouped_attention" + pass, attention, type, is_backward, TimedAttention{.key_heads = 2});
+      add("windowed_attention" + pass, attention, type, is_backward, TimedAttention{.window = 128});
+      add("layer_norm" + pass, norm, type, true, 1, is_backward);
+      add("rms_norm" + pass, norm, type, false, 1, is_backward);
+      add("rms_norm_of_heads" + pass, norm, type, false, kWidth / 128, is_backward);
+      add("gelu" + pass, activation, type, ActivationKind::kTanhGelu, false, is_backward);
+      add("swiglu" + pass, activation, type, ActivationKind::kSilu, true, is_backward);
+    }
+    add("rotate" + of, rotate, type);
     add("bias_dropout_add" + of, bias_dropout_add, type, 0.1);
     add("bias_add" + of, bias_dropout_add, type, 0.0);
     add("bias_gradient" + of, bias_gradient, type);
