@@ -21,7 +21,50 @@ int end_of_window_run(const TransformerConfig& model, int layer) {
   return layer == next_full ? layer + 1 : next_full;
 }
 
+/// Returns whether layers with windows are those of a rule.
+bool follows(const std::vector<bool>& has_window, const WindowLayers& rule) {
+  for (int i = 0; i < std::ssize(has_window); ++i) {
+    if (has_window[i] !=
+        (i >= rule.first && (rule.skip_freq == 0 || (i + 1) % rule.skip_freq != 0))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Returns the n of which every n-th layer might lack the window that layers from `first` on have;
+/// 0 if none lacks it.
+int skip_freq_of(const std::vector<bool>& has_window, int first) {
+  const auto without = [&](std::ptrdiff_t from) {
+    return std::find(has_window.begin() + from, has_window.end(), false) - has_window.begin();
+  };
+  const std::ptrdiff_t num_layers = std::ssize(has_window);
+  const std::ptrdiff_t one = without(first);
+  if (one == num_layers) {
+    return 0;
+  }
+  const std::ptrdiff_t next = without(one + 1);
+  if (next < num_layers) {
+    return static_cast<int>(next - one);
+  }
+  // A single layer lacks it: the smallest n of which no other multiple is behind `first`.
+  std::ptrdiff_t freq = 2;
+  while (freq <= one &&
+         ((one + 1) % freq != 0 || one + 1 - freq > first || one + 1 + freq <= num_layers)) {
+    ++freq;
+  }
+  return static_cast<int>(freq);
+}
+
 }  // namespace
+
+std::optional<WindowLayers> find_window_layers(const std::vector<bool>& has_window) {
+  WindowLayers rule;
+  rule.first =
+      static_cast<int>(std::find(has_window.begin(), has_window.end(), true) - has_window.begin());
+  rule.skip_freq = skip_freq_of(has_window, rule.first);
+  return follows(has_window, rule) ? std::optional(rule) : std::nullopt;
+}
 
 LayerKind kind_of_layer(const TransformerConfig& model, int layer) {
   return {.has_experts = has_experts(model, layer), .has_window = has_window(model, layer)};

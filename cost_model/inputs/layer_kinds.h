@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
+#include <vector>
 
 #include "cost_model/inputs/transformer_config.h"
 
@@ -28,6 +30,16 @@ inline constexpr std::array kLayerKinds = {LayerKind{}, LayerKind{.has_experts =
 
 /// Number of layers of each kind, in the order of kLayerKinds; a fraction if it is a mean.
 using LayerCounts = std::array<double, kLayerKinds.size()>;
+
+/// A rule of which layers have a window, as fields of TransformerConfig say it.
+struct WindowLayers {
+  int first = 0;      ///< First layer with the window; the number of layers if none has it.
+  int skip_freq = 0;  ///< Every so many-th layer, counted from 1, lacks it; 0: none does.
+};
+
+/// Returns the rule that the layers with a window follow, one element a layer; nullopt if there is
+/// no such rule. Of several rules it has the smallest numbers.
+[[nodiscard]] std::optional<WindowLayers> find_window_layers(const std::vector<bool>& has_window);
 
 /// Returns the kind of a layer; layers count from 0.
 [[nodiscard]] LayerKind kind_of_layer(const TransformerConfig& model, int layer);

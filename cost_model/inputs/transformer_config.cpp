@@ -1,6 +1,7 @@
 #include "cost_model/inputs/transformer_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string>
 
@@ -177,6 +178,11 @@ int rotary_width(const TransformerConfig& model) {
   }
   // Rounded down as transformers does: int(head_dim · partial_rotary_factor), by pairs.
   return static_cast<int>(model.kv_channels * model.rotary.percent) / 2 * 2;
+}
+
+double yarn_growth(double factor, double scale) {
+  constexpr double per_logarithm = 0.1;
+  return factor <= 1.0 ? 1.0 : per_logarithm * scale * std::log(factor) + 1.0;
 }
 
 int num_expert_layers(const TransformerConfig& model, int layers) {

@@ -260,6 +260,9 @@ struct TransformerConfig {
 /// Returns the width of the part of a head that rotary positions turn, an even number; 0 without
 /// rotary positions. The model must be resolved.
 [[nodiscard]] int rotary_width(const TransformerConfig& model);
+/// Returns how much sines and cosines grow with YaRN: 0.1·scale·ln(factor) + 1, and 1 for factors
+/// up to 1. Source: get_mscale of modeling_rope_utils.py, with the scale 1 if there is none.
+[[nodiscard]] double yarn_growth(double factor, double scale = 1.0);
 /// Returns whether tokens of any layer attend to fewer tokens than the sequence has.
 [[nodiscard]] constexpr bool has_window(const TransformerConfig& model) {
   return model.window_size > 0 && model.window_size < model.seq_length &&

@@ -20,7 +20,8 @@ constexpr const char* kLlama = R"({
   "num_attention_heads": 32,
   "num_hidden_layers": 32,
   "num_key_value_heads": 8,
-  "rope_scaling": {"factor": 8.0, "rope_type": "llama3"},
+  "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                   "original_max_position_embeddings": 8192, "rope_type": "llama3"},
   "tie_word_embeddings": false,
   "torch_dtype": "bfloat16",
   "vocab_size": 128256

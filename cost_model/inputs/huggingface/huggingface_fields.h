@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -27,7 +28,14 @@ enum class ModelType : std::uint8_t {
   kQwen3Moe,
   kDeepseekV2,
   kDeepseekV3,
-  kNemotron
+  kNemotron,
+  kGemma,
+  kGemma2,
+  kPhi3,
+  kOlmo2,
+  kGranite,
+  kStarcoder2,
+  kStableLm
 };
 inline constexpr std::array kModelTypes = {
     NamedValue<ModelType>{ModelType::kGpt2, "gpt2"},
@@ -42,10 +50,24 @@ inline constexpr std::array kModelTypes = {
     NamedValue<ModelType>{ModelType::kDeepseekV2, "deepseek_v2"},
     NamedValue<ModelType>{ModelType::kDeepseekV3, "deepseek_v3"},
     NamedValue<ModelType>{ModelType::kDeepseekV3, "kimi_k2"},  // by DeepSeek-V3's own classes
-    NamedValue<ModelType>{ModelType::kNemotron, "nemotron"}};
+    NamedValue<ModelType>{ModelType::kNemotron, "nemotron"},
+    NamedValue<ModelType>{ModelType::kGemma, "gemma"},
+    NamedValue<ModelType>{ModelType::kGemma2, "gemma2"},
+    NamedValue<ModelType>{ModelType::kPhi3, "phi3"},
+    NamedValue<ModelType>{ModelType::kOlmo2, "olmo2"},
+    NamedValue<ModelType>{ModelType::kGranite, "granite"},
+    NamedValue<ModelType>{ModelType::kStarcoder2, "starcoder2"},
+    NamedValue<ModelType>{ModelType::kStableLm, "stablelm"}};
 
 [[nodiscard]] inline bool is_one_of(ModelType type, std::initializer_list<ModelType> types) {
   return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+/// Returns a number in the fewest digits that read back as it, for messages.
+[[nodiscard]] inline std::string in_digits(double value) {
+  std::array<char, 40> digits{};
+  const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+  return {digits.data(), written.ptr};
 }
 
 /// Reads the keys of a config.json. Does not own the reader. Throws Error for a value that is
@@ -107,6 +129,11 @@ class Keys {
     }
     return value;
   }
+  /// Returns a number within `range`: 0 for null, `usual` if the key is absent.
+  [[nodiscard]] double nullable_number(const std::string& key, double usual,
+                                       const Range& range) const {
+    return reader_.has(key) && !has(key) ? 0.0 : number_or(key, usual, range);
+  }
   /// Returns the first of several names of one key that the file has, or else the first name.
   [[nodiscard]] std::string spelling_of(std::initializer_list<const char*> names) const {
     const auto* const found = std::find_if(names.begin(), names.end(),
@@ -119,6 +146,13 @@ class Keys {
       refuse(key, "expected " + std::string(usual ? "true" : "false") + ": " + what);
     }
   }
+  /// Throws Error, ending in `what`, if the key has a number other than `usual`.
+  void expect_number(const std::string& key, double usual, const std::string& what) const {
+    const double found = number_or(key, usual, {-1e9, 1e9});
+    if (found != usual) {
+      refuse(key, "expected " + in_digits(usual) + ": " + what + ", got " + in_digits(found));
+    }
+  }
   /// Throws Error that names the key and says `why`.
   [[noreturn]] void refuse(const std::string& key, const std::string& why) const {
     throw Error(reader_.place_of(key) + ": " + why);
@@ -129,6 +163,29 @@ class Keys {
   ObjectReader& reader_;
 };
 
+/// Returns the activation that a key names, or `usual` if the key is absent or null.
+[[nodiscard]] inline Activation activation_or(const Keys& keys, const std::string& key,
+                                              Activation usual) {
+  if (keys.has(key)) {
+    keys.reader().choice(key, usual, NamedValues<Activation>(kActivationNames));
+  }
+  return usual;
+}
+
+/// Sets which linear layers have biases.
+void read_biases(const Keys& keys, ModelType type, TransformerConfig& model);
+/// Sets the numbers and widths of heads, and their norms. Sizes must be set before.
+void read_heads(const Keys& keys, ModelType type, TransformerConfig& model);
+/// Sets the window and the layers that have it. Sizes must be set before.
+void read_window(const Keys& keys, ModelType type, TransformerConfig& model);
+/// Sets the angles of rotary positions. Sizes and heads must be set before; seq_length must be the
+/// longest sequence that the model takes. Throws Error for a scaling that TransformerConfig lacks.
+void read_rotary(const Keys& keys, ModelType type, TransformerConfig& model);
+/// Sets what decides the result of training beside shapes and positions: epsilons, activations,
+/// norms, caps and multipliers. Sizes and heads must be set before.
+void read_numerics(const Keys& keys, ModelType type, TransformerConfig& model);
+/// Sets the rates of dropout.
+void read_dropout(const Keys& keys, ModelType type, TransformerConfig& model);
 /// Sets what `model` has of experts: number, widths, router, and the layers that have them. Sizes
 /// and heads must be set before. Leaves a model without experts as it is.
 void read_experts(const Keys& keys, ModelType type, TransformerConfig& model);

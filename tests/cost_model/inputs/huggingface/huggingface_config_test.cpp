@@ -128,20 +128,20 @@ TEST(HuggingFaceConfig, HasTheParametersOfReleasedModels) {
   }
 }
 
-// By hand, h = 8, 2 heads in one group of width 3, an MLP of 10, vocabulary 5: QKV 8·(6 + 2·3),
-// projection 6·8, MLP 2·8·10, three norms of 8 with as many biases, two tables of 40. With biases
-// of attention 12 + 8, and of the MLP 10 + 8.
+// By hand, h = 8, 2 heads in one group of width 4, an MLP of 10, vocabulary 5: QKV 8·(8 + 2·4),
+// projection 8·8, MLP 2·8·10, three norms of 8 with as many biases, two tables of 40. With biases
+// of attention 16 + 8, and of the MLP 10 + 8.
 TEST(HuggingFaceConfig, CountsNemotrons) {
-  const std::string sizes = R"("num_key_value_heads": 1, "head_dim": 3, "norm_eps": 1e-5)";
+  const std::string sizes = R"("num_key_value_heads": 1, "head_dim": 4, "norm_eps": 1e-5)";
   EXPECT_EQ(parameter_count(read(config_of("nemotron", 1, 8, 2, 10, 5, sizes))),
-            96 + 48 + 160 + 48 + 80);
+            128 + 64 + 160 + 48 + 80);
   EXPECT_EQ(parameter_count(
                 read(config_of("nemotron", 1, 8, 2, 10, 5, sizes + R"(, "attention_bias": true)"))),
-            96 + 48 + 160 + 48 + 80 + 20);
+            128 + 64 + 160 + 48 + 80 + 24);
   EXPECT_EQ(
       parameter_count(read(config_of("nemotron", 1, 8, 2, 10, 5,
                                      sizes + R"(, "attention_bias": true, "mlp_bias": true)"))),
-      96 + 48 + 160 + 48 + 80 + 20 + 18);
+      128 + 64 + 160 + 48 + 80 + 24 + 18);
 }
 
 // DeepSeek-V3's report: 37 B of 671 B parameters are activated for each token; its README_WEIGHTS:
@@ -227,8 +227,71 @@ TEST(HuggingFaceConfig, KnowsWhichLayersHaveWindows) {
   EXPECT_EQ(window_of("qwen3", types + R"("sliding_attention", "sliding_attention"])"),
             std::pair(100, 1));
   EXPECT_THAT(
-      message_of([&] { window_of("qwen3", types + R"("full_attention", "sliding_attention"])"); }),
+      message_of([&] { window_of("qwen3", types + R"("full_attention", "full_attention"])"); }),
       HasSubstr("config.json: layer_types: expected full_attention in the first layers"));
+}
+
+/// Returns a list "layer_types": `f` stands for full_attention, `s` for sliding_attention.
+std::string layer_types(const std::string& letters) {
+  std::string list = R"("layer_types": [)";
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    list += i == 0 ? "" : ", ";
+    list += letters[i] == 's' ? R"("sliding_attention")" : R"("full_attention")";
+  }
+  return list + "]";
+}
+
+// Every rule (first layer, n of which every n-th is without) writes a list; whatever rule is read
+// from it must write the same list.
+TEST(HuggingFaceConfig, ReadsEveryListOfLayersThatFollowsARule) {
+  constexpr int num_layers = 9;
+  const auto list_of = [](int first, int freq) {
+    std::string letters;
+    for (int i = 0; i < num_layers; ++i) {
+      letters += i >= first && (freq == 0 || (i + 1) % freq != 0) ? 's' : 'f';
+    }
+    return letters;
+  };
+  for (int first = 0; first <= num_layers; ++first) {
+    for (int freq = 0; freq <= num_layers; ++freq) {
+      const std::string letters = list_of(first, freq);
+      const TransformerConfig model =
+          read(config_of("qwen2", num_layers, 16, 2, 32, 64,
+                         R"("num_key_value_heads": 2, "sliding_window": 8,
+                            "use_sliding_window": true, )" +
+                             layer_types(letters)));
+      std::string found;
+      for (int i = 0; i < num_layers; ++i) {
+        found += has_window(model, i) ? 's' : 'f';
+      }
+      EXPECT_EQ(found, letters) << first << ' ' << freq;
+    }
+  }
+  for (const char* letters : {"sffsssss", "fsfsssfs", "sfsffsfs", "ssfsssff"}) {
+    EXPECT_EQ(refusal_of(config_of("gemma2", 8, 16, 4, 32, 64, layer_types(letters))),
+              "config.json: layer_types: expected full_attention in the first layers and "
+              "sliding_attention in all behind, if any, but for every n-th layer")
+        << letters;
+  }
+}
+
+// Gemma2Config: layers 0, 2, … have the window of 4096. MistralModel masks all layers alike.
+TEST(HuggingFaceConfig, KnowsTheWindowsOfOtherTypes) {
+  const TransformerConfig gemma2 = read(config_of("gemma2", 5, 16, 4, 32, 64, ""));
+  EXPECT_EQ(gemma2.window_size, 4096);
+  EXPECT_EQ(gemma2.first_window_layer, 0);
+  EXPECT_EQ(gemma2.window_attn_skip_freq, 2);
+  EXPECT_EQ(read(config_of("gemma2", 4, 16, 4, 32, 64, layer_types("ffff"))).window_size, 0);
+  EXPECT_EQ(refusal_of(config_of("gemma2", 4, 16, 4, 32, 64, R"("sliding_window": null)")),
+            "config.json: sliding_window: expected a window, which half of this type's layers "
+            "have");
+  EXPECT_EQ(read(config_of("phi3", 4, 16, 2, 32, 64, "")).window_size, 0);
+  EXPECT_EQ(read(config_of("phi3", 4, 16, 2, 32, 64, R"("sliding_window": 2047)")).window_size,
+            2047);
+  EXPECT_EQ(read(config_of("starcoder2", 4, 16, 2, 32, 64, "")).window_size, 0);
+  EXPECT_EQ(refusal_of(config_of("mistral", 4, 32, 8, 32, 64, layer_types("sfsf"))),
+            "config.json: layer_types: expected sliding_attention: all layers of this type have "
+            "the window");
 }
 
 std::string gpt2_with(const std::string& more) {
@@ -345,9 +408,9 @@ TEST(HuggingFaceConfig, TakesWhatTransformersSaves) {
                            latent + R"(, "n_routed_experts": null, "n_group": null,
                                "topk_group": null, "topk_method": "noaux_tc")")),
             dense);
-  const std::string both = R"("num_key_value_heads": 1, "kv_channels": 3)";
+  const std::string both = R"("num_key_value_heads": 1, "kv_channels": 4)";
   EXPECT_EQ(read(config_of("nemotron", 1, 8, 2, 10, 5, both)),
-            read(config_of("nemotron", 1, 8, 2, 10, 5, both + R"(, "head_dim": 3)")));
+            read(config_of("nemotron", 1, 8, 2, 10, 5, both + R"(, "head_dim": 4)")));
   EXPECT_EQ(query_head_width(dense), 6);
 }
 
@@ -364,20 +427,23 @@ TEST(HuggingFaceConfig, HasTheDefaultsOfEachType) {
     int shared_width;
     int first_dense;
   };
-  const std::vector<Row> rows = {{"gpt_neox", 2048, 32, 4, 0, 0, 0, 0, 0},
-                                 {"llama", 2048, 32, 4, 0, 0, 0, 0, 0},
-                                 {"nemotron", 4096, 32, 4, 0, 0, 0, 0, 0},
-                                 {"mistral", 131072, 8, 4, 0, 0, 0, 0, 0},
-                                 {"mixtral", 131072, 8, 4, 8, 2, 96, 0, 0},
-                                 {"qwen2", 32768, 32, 4, 0, 0, 0, 0, 0},
-                                 {"qwen2_moe", 32768, 16, 4, 60, 4, 1408, 5632, 0},
+  const std::vector<Row> rows = {{"gpt_neox", 2048, 32, 8, 0, 0, 0, 0, 0},
+                                 {"llama", 2048, 32, 8, 0, 0, 0, 0, 0},
+                                 {"nemotron", 4096, 32, 8, 0, 0, 0, 0, 0},
+                                 {"mistral", 131072, 8, 8, 0, 0, 0, 0, 0},
+                                 {"mixtral", 131072, 8, 8, 8, 2, 96, 0, 0},
+                                 {"qwen2", 32768, 32, 8, 0, 0, 0, 0, 0},
+                                 {"qwen2_moe", 32768, 16, 8, 60, 4, 1408, 5632, 0},
                                  {"qwen3", 32768, 32, 128, 0, 0, 0, 0, 0},
-                                 {"qwen3_moe", 32768, 4, 4, 128, 8, 768, 0, 0},
+                                 {"qwen3_moe", 32768, 4, 8, 128, 8, 768, 0, 0},
+                                 {"phi3", 4096, 32, 8, 0, 0, 0, 0, 0},
+                                 {"olmo2", 2048, 32, 8, 0, 0, 0, 0, 0},
+                                 {"granite", 2048, 32, 8, 0, 0, 0, 0, 0},
                                  {"deepseek_v3", 4096, 32, 192, 256, 8, 2048, 2048, 3}};
   for (const Row& row : rows) {
     const TransformerConfig model =
         read(R"({"model_type": ")" + row.type +
-             R"(", "num_hidden_layers": 4, "hidden_size": 128, "num_attention_heads": 32,
+             R"(", "num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 32,
                  "intermediate_size": 96, "vocab_size": 64})");
     EXPECT_EQ(model.seq_length, row.seq_length) << row.type;
     EXPECT_EQ(model.num_query_groups, row.groups) << row.type;
@@ -394,7 +460,9 @@ TEST(HuggingFaceConfig, HasTheDefaultsOfEachType) {
     EXPECT_EQ(model.gated_linear_unit, !is_plain) << row.type;
     EXPECT_EQ(model.normalization, is_plain ? Normalization::kLayerNorm : Normalization::kRmsNorm)
         << row.type;
-    EXPECT_EQ(model.qk_layernorm, row.type == "qwen3" || row.type == "qwen3_moe") << row.type;
+    EXPECT_EQ(model.qk_layernorm,
+              row.type == "qwen3" || row.type == "qwen3_moe" || row.type == "olmo2")
+        << row.type;
     EXPECT_EQ(model.moe_shared_expert_gate, row.type == "qwen2_moe") << row.type;
     EXPECT_EQ(model.moe_router_enable_expert_bias, row.type == "deepseek_v3") << row.type;
   }
@@ -415,6 +483,14 @@ TEST(HuggingFaceConfig, HasTheBiasesOfEachType) {
                                  {"llama", attention, "qkv projection"},
                                  {"llama", attention + ", " + mlp, "all"},
                                  {"nemotron", mlp, "mlp"},
+                                 {"granite", attention + ", " + mlp, "all"},
+                                 {"gemma", attention, "qkv projection"},
+                                 {"gemma2", attention, "qkv projection"},
+                                 {"olmo2", attention, "qkv projection"},
+                                 {"phi3", "", ""},
+                                 {"starcoder2", "", "all"},
+                                 {"starcoder2", R"("use_bias": false)", ""},
+                                 {"stablelm", R"("use_qkv_bias": true)", "qkv"},
                                  {"mistral", "", ""},
                                  {"qwen2", "", "qkv"},
                                  {"qwen2_moe", "", "qkv"},
@@ -425,7 +501,7 @@ TEST(HuggingFaceConfig, HasTheBiasesOfEachType) {
                                  {"deepseek_v3", attention, "qkv projection"},
                                  {"deepseek_v2", R"("n_routed_experts": null, )" + mlp, "mlp"}};
   for (const Row& row : rows) {
-    const TransformerConfig model = read(config_of(row.type, 4, 128, 32, 96, 64, row.keys));
+    const TransformerConfig model = read(config_of(row.type, 4, 256, 32, 96, 64, row.keys));
     std::string biases = model.add_bias_linear ? "all" : "";
     for (const auto& [has, name] :
          {std::pair(model.add_qkv_bias, "qkv"), std::pair(model.add_projection_bias, "projection"),
@@ -505,7 +581,7 @@ TEST(HuggingFaceConfig, RefusesLayersThatFollowNoRule) {
   EXPECT_EQ(refusal("qwen2", window + R"("full_attention", "sliding_attention",
                                         "sliding_attention", "linear_attention"])"),
             "config.json: layer_types: expected full_attention in the first layers and "
-            "sliding_attention in all behind, if any");
+            "sliding_attention in all behind, if any, but for every n-th layer");
   for (const auto& [key, value, what] :
        {std::tuple("is_encoder_decoder", "true", "expected false: a decoder alone"),
         std::tuple("add_cross_attention", "true", "expected false: a decoder alone"),

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/huggingface/huggingface_config.h"
 #include "cost_model/inputs/parameter_counts.h"
 #include "tests/support/thrown.h"
@@ -216,6 +217,60 @@ TEST(PublishedConfigs, HaveTheDefaultsOfTheirClasses) {
   const TransformerConfig no_shared =
       read_published("deepseek_v3", shape(4, 64, 4, 128, 100) + R"("n_shared_experts": 0)");
   EXPECT_EQ(no_shared.moe_shared_expert_intermediate_size, 0);
+}
+
+/// Checks that a profile computes as a published file says; it has a sequence of its own.
+void expect_same_model(const std::string& profile, const std::string& type,
+                       const std::string& keys) {
+  TransformerConfig published = read_published(type, keys);
+  const TransformerConfig ours = find_model(profile).config;
+  published.seq_length = ours.seq_length;
+  EXPECT_EQ(ours, published) << profile;
+}
+
+// The files beside the released weights, by the keys that decide what is computed.
+TEST(PublishedConfigs, ComputeWhatProfilesSay) {
+  const std::string llama2 = R"("hidden_act": "silu", "initializer_range": 0.02,
+      "max_position_embeddings": 4096, "rms_norm_eps": 1e-05, "rope_scaling": null,
+      "tie_word_embeddings": false, )";
+  expect_same_model("llama-2-7b", "llama",
+                    llama2 + shape(32, 4096, 32, 11008, 32000) + R"("num_key_value_heads": 32)");
+  expect_same_model("llama-2-70b", "llama",
+                    llama2 + shape(80, 8192, 64, 28672, 32000) + R"("num_key_value_heads": 8)");
+  const std::string llama3 = R"("hidden_act": "silu", "initializer_range": 0.02,
+      "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "tie_word_embeddings": false,
+      "num_key_value_heads": 8)";
+  expect_same_model("llama-3-8b", "llama",
+                    shape(32, 4096, 32, 14336, 128256) + llama3 + R"(, "rope_scaling": null)");
+  expect_same_model("llama-3-70b", "llama",
+                    shape(80, 8192, 64, 28672, 128256) + llama3 + R"(, "rope_scaling": null)");
+  expect_same_model("llama-3.1-405b", "llama",
+                    shape(126, 16384, 128, 53248, 128256) + llama3 +
+                        R"(, "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0,
+                            "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
+                            "rope_type": "llama3"})");
+  expect_same_model("mistral-7b", "mistral",
+                    shape(32, 4096, 32, 14336, 32000) +
+                        R"("hidden_act": "silu", "num_key_value_heads": 8, "rms_norm_eps": 1e-05,
+                           "rope_theta": 10000.0, "sliding_window": 4096)");
+  const std::string qwen = R"("rope_theta": 1000000.0, "tie_word_embeddings": false,
+      "hidden_act": "silu", "use_sliding_window": false, )";
+  expect_same_model("qwen2.5-7b", "qwen2",
+                    shape(28, 3584, 28, 18944, 152064) + qwen +
+                        R"("num_key_value_heads": 4, "rms_norm_eps": 1e-06)");
+  expect_same_model("qwen2.5-72b", "qwen2",
+                    shape(80, 8192, 64, 29568, 152064) + qwen +
+                        R"("num_key_value_heads": 8, "rms_norm_eps": 1e-05)");
+  expect_same_model("qwen3-8b", "qwen3",
+                    shape(36, 4096, 32, 12288, 151936) + qwen +
+                        R"("num_key_value_heads": 8, "rms_norm_eps": 1e-06, "head_dim": 128)");
+  expect_same_model("qwen3-32b", "qwen3",
+                    shape(64, 5120, 64, 25600, 151936) + qwen +
+                        R"("num_key_value_heads": 8, "rms_norm_eps": 1e-06, "head_dim": 128)");
+  expect_same_model("nemotron-4-15b", "nemotron",
+                    shape(32, 6144, 48, 24576, 256000) +
+                        R"("hidden_act": "relu2", "num_key_value_heads": 8, "norm_eps": 1e-05,
+                           "partial_rotary_factor": 0.5, "initializer_range": 0.0134)");
 }
 
 }  // namespace
