@@ -41,6 +41,12 @@ class ArgumentList {
 /// Returns the model's shape as arguments. Source: Megatron-LM d98e8a6 and megatron-core 0.19.2,
 /// megatron/training/arguments.py and transformer_config.py.
 [[nodiscard]] std::vector<MegatronArgument> megatron_model_arguments(const Plan& plan);
+/// Adds a model's rotary positions, if it has them. Source: as megatron_model_arguments(), and
+/// megatron/core/models/common/embeddings/.
+void add_megatron_positions(const TransformerConfig& model, ArgumentList& arguments);
+/// Returns the root of what scores of latent attention are multiplied by, beside one over the root
+/// of a head's width.
+[[nodiscard]] double latent_growth(const TransformerConfig& model);
 /// Returns degrees, batch, schedule, recomputation, sharding, precision, overlap and offloading as
 /// arguments. Source: as megatron_model_arguments().
 [[nodiscard]] std::vector<MegatronArgument> megatron_plan_arguments(const Plan& plan);

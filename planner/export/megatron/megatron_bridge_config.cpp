@@ -36,7 +36,16 @@ void add_model(const Plan& plan, std::vector<BridgeSetting>& settings) {
        std::string(python(model.gated_linear_unit || (is_tanh && model.add_bias_linear)))});
   settings.push_back({"fused kernels", "model.bias_dropout_fusion", "True"});
   settings.push_back({"fused kernels", "model.persist_layer_norm", "True"});
-  if (model.position_embedding == PositionEmbedding::kRope && !has_latent_attention(model)) {
+  const bool is_yarn = model.rotary.scaling == RopeScaling::kYarn;
+  if (is_yarn && !has_latent_attention(model)) {
+    // Megatron-LM's program copies these from flags; the provider has no values of its own.
+    settings.push_back({"rotary positions", "model.yarn_rotary_scaling_factor",
+                        fmt::format("{}", model.rotary.factor)});
+    settings.push_back({"rotary positions", "model.yarn_correction_range_round_to_int", "True"});
+    settings.push_back({"rotary positions", "model.apply_rope_fusion", "False"});
+    settings.push_back({"rotary positions", "model.yarn_mscale", "1.0"});
+    settings.push_back({"rotary positions", "model.yarn_mscale_all_dim", "0.0"});
+  } else if (model.position_embedding == PositionEmbedding::kRope && !has_latent_attention(model)) {
     settings.push_back({"fused kernels", "model.apply_rope_fusion", "True"});
   }
   if (has_latent_attention(model) && model.q_lora_rank == 0) {

@@ -42,10 +42,10 @@ void add_attention(const TransformerConfig& model, ArgumentList& arguments) {
   if (has_window(model)) {
     // The window counts the tokens before a token; ours counts the token itself, too.
     arguments.add("window", "--window-size", fmt::format("({},0)", model.window_size - 1));
-    if (model.first_window_layer > 0) {
-      arguments.add("layers with the window", "--window-attn-skip-freq",
-                    python_list(ones_where(
-                        model, [&](int layer) { return layer >= model.first_window_layer; })));
+    if (model.first_window_layer > 0 || model.window_attn_skip_freq > 0) {
+      arguments.add(
+          "layers with the window", "--window-attn-skip-freq",
+          python_list(ones_where(model, [&](int layer) { return has_window(model, layer); })));
     }
   }
 }
@@ -92,6 +92,8 @@ void add_experts(const Plan& plan, ArgumentList& arguments) {
 std::vector<MegatronArgument> megatron_model_arguments(const Plan& plan) {
   const TransformerConfig& model = plan.scenario.job.model;
   ArgumentList arguments;
+  const bool is_plain_yarn =
+      model.rotary.scaling == RopeScaling::kYarn && !has_latent_attention(model);
   arguments.add("layers", "--num-layers", model.num_layers);
   arguments.add("hidden size", "--hidden-size", model.hidden_size);
   arguments.add("width of the MLP", "--ffn-hidden-size", model.ffn_hidden_size);
@@ -102,11 +104,14 @@ std::vector<MegatronArgument> megatron_model_arguments(const Plan& plan) {
   arguments.add("vocabulary", "--make-vocab-size-divisible-by", 128);
   arguments.add("positions", "--position-embedding-type",
                 model.position_embedding == PositionEmbedding::kLearned ? "learned_absolute"
-                : model.position_embedding == PositionEmbedding::kRope  ? "rope"
-                                                                        : "none");
+                : model.position_embedding == PositionEmbedding::kNone  ? "none"
+                : is_plain_yarn                                         ? "yarn"
+                                                                        : "rope");
+  add_megatron_positions(model, arguments);
   arguments.add("norms", "--normalization",
                 model.normalization == Normalization::kRmsNorm ? "RMSNorm" : "LayerNorm");
   arguments.add("norms", "--norm-epsilon", model.layernorm_epsilon);
+  arguments.add_if(model.layernorm_zero_centered_gamma, "norms", "--apply-layernorm-1p");
   arguments.add("initial weights", "--init-method-std", model.init_method_std);
   arguments.add_if(model.gated_linear_unit, "gated MLP", "--swiglu");
   arguments.add_if(!model.gated_linear_unit && activation_of(model) == Activation::kSquaredRelu,

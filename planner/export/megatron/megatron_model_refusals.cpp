@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "planner/export/megatron/megatron_refusals.h"
+#include "planner/export/model_numerics.h"
 #include "planner/export/refusals.h"
 
 namespace ptdp {
@@ -29,6 +30,15 @@ std::vector<ExportRefusal> megatron_model_refusals(const Plan& plan) {
   refusals.add_if(
       model.mtp_num_layers > 0 && model.position_embedding == PositionEmbedding::kLearned,
       "position_embedding", "learned", "rope or none where more tokens are predicted");
+  refusals.add(numerics_refusals(model, {.rotary_base = true,
+                                         .rotary_percent = true,
+                                         .linear_scaling = true,
+                                         .llama3_scaling = true,
+                                         .yarn_scaling = true,
+                                         .zero_centered_gamma = true,
+                                         .skipped_windows = true,
+                                         .query_pre_attn_scalar = has_latent_attention(model)}));
+  refusals.add(megatron_position_refusals(model));
   return refusals.take();
 }
 

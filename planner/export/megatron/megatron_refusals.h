@@ -10,6 +10,8 @@ namespace ptdp {
 
 /// Returns what of the plan's model no Megatron flag expresses.
 [[nodiscard]] std::vector<ExportRefusal> megatron_model_refusals(const Plan& plan);
+/// Returns what of a model's rotary positions no Megatron flag expresses.
+[[nodiscard]] std::vector<ExportRefusal> megatron_position_refusals(const TransformerConfig& model);
 /// Returns what of the plan's configuration Megatron-Core cannot run. It includes what its parser
 /// accepts although training fails or differs: more recomputed layers than a chunk has, groups of
 /// microbatches that interleaving refuses (schedules.py), experts that do not divide the ranks,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "planner/export/model_numerics.h"
 #include "planner/export/torchtitan/torchtitan_model.h"
 
 namespace ptdp {
@@ -49,7 +50,22 @@ bool is_of_their_kind(const TransformerConfig& model) {
       model.position_embedding == PositionEmbedding::kRope &&
       model.normalization == Normalization::kRmsNorm && !has_dropout(model) &&
       !has_latent_attention(model) && !has_window(model) && model.mtp_num_layers == 0;
-  return has_only_their_parts && model.scale_attn_weights && !model.scale_attn_by_inverse_layer_idx;
+  return has_only_their_parts && model.scale_attn_weights &&
+         !model.scale_attn_by_inverse_layer_idx &&
+         numerics_refusals(model, {.rotary_base = true, .llama3_scaling = true}).empty();
+}
+
+/// Returns whether a model's angles are those of a flavor: Llama 3's are stretched by 8 whether the
+/// plan's are or not, which a note says.
+bool has_angles(const RotaryEmbedding& rotary, bool is_qwen) {
+  constexpr double base_of_qwen = 1e6;
+  constexpr double base_of_llama = 5e5;
+  const RotaryEmbedding stretched = {.base = base_of_llama,
+                                     .scaling = RopeScaling::kLlama3,
+                                     .factor = 8.0,
+                                     .original_seq_length = 8192};
+  return is_qwen ? rotary == RotaryEmbedding{.base = base_of_qwen}
+                 : rotary == RotaryEmbedding{.base = base_of_llama} || rotary == stretched;
 }
 
 bool has_sizes(const TransformerConfig& model, const FlavorSizes& sizes) {
@@ -65,7 +81,7 @@ bool has_sizes(const TransformerConfig& model, const FlavorSizes& sizes) {
          model.kv_channels == sizes.kv_channels && model.vocab_size == sizes.vocab_size &&
          (sizes.num_experts > 0 || model.ffn_hidden_size == sizes.ffn_hidden_size) &&
          model.untied_embeddings == sizes.untied_embeddings && model.qk_layernorm == is_qwen &&
-         has_same_experts;
+         has_angles(model.rotary, is_qwen) && has_same_experts;
 }
 
 }  // namespace
@@ -87,7 +103,8 @@ std::vector<ExportRefusal> torchtitan_flavor_refusals(const Plan& plan) {
       names +=
           fmt::format("{}{} {}", names.empty() ? "" : ", ", sizes.flavor.module, sizes.flavor.name);
     }
-    return {{"model", plan.scenario.job.model_name, "a model with the sizes of " + names}};
+    return {{"model", plan.scenario.job.model_name,
+             "a model with the sizes and rotary angles of " + names}};
   }
   if (flavor->module == "qwen3" && plan.config.pp > 1) {
     return {{"pp", std::to_string(plan.config.pp), "1: torchtitan 0.2.2 does not cut up Qwen 3"}};

@@ -3,11 +3,40 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
+#include "cost_model/text/object_writer.h"
+#include "planner/export/model_numerics.h"
 #include "planner/export/torchtitan/torchtitan_template.h"
 
 namespace ptdp {
 namespace {
+
+/// Returns the angles of rotary positions as arguments of torchtitan's RoPE.
+std::string angles_text(const RotaryEmbedding& rotary) {
+  std::string text = fmt::format("theta={}", rotary.base);
+  if (rotary.scaling == RopeScaling::kLlama3) {
+    text += fmt::format(
+        ", scaling=\"llama\",\n        scaling_factor={}, low_freq_factor={}, "
+        "high_freq_factor={},\n        original_max_position_embeddings={}",
+        rotary.factor, rotary.low_freq_factor, rotary.high_freq_factor, rotary.original_seq_length);
+  }
+  return text;
+}
+
+/// Returns whether angles are those of torchtitan's DeepSeek-V3, or not stretched, which a note
+/// tells apart.
+bool has_deepseek_angles(const TransformerConfig& model) {
+  const RotaryEmbedding& rotary = model.rotary;
+  const double growth = yarn_growth(40.0);
+  return rotary.scaling == RopeScaling::kNone
+             ? model.query_pre_attn_scalar == 0.0
+             : rotary.factor == 40.0 && rotary.original_seq_length == 4096 &&
+                   rotary.beta_fast == 32.0 && rotary.beta_slow == 1.0 &&
+                   rotary.attention_factor == 1.0 &&
+                   is_close(model.query_pre_attn_scalar,
+                            query_head_width(model) / std::pow(growth, 4.0));
+}
 
 /// Returns Python that registers a Llama 3 or Qwen 3 of the plan's sizes.
 std::string shape_text(const TransformerConfig& model) {
@@ -27,7 +56,7 @@ std::string shape_text(const TransformerConfig& model) {
       kTorchtitanShape, fmt::arg("module", is_qwen ? "qwen3" : "llama3"),
       fmt::arg("backends", backends), fmt::arg("rope", is_qwen ? "CosSinRoPE" : "ComplexRoPE"),
       fmt::arg("model", is_qwen ? "Qwen3Model" : "Llama3Model"),
-      fmt::arg("theta", is_qwen ? "1000000.0" : "500000.0"),
+      fmt::arg("angles", angles_text(model.rotary)),
       fmt::arg("builder", !is_qwen             ? "_build_llama3_layers"
                           : has_experts(model) ? "_build_qwen3_moe_layers"
                                                : "_build_qwen3_layers"),
@@ -96,7 +125,17 @@ std::vector<ExportRefusal> torchtitan_shape_refusals(const Plan& plan) {
          fmt::format("{}", model.moe_expert_capacity_factor), "0: it drops no token");
   refuse(!model.untied_embeddings && plan.config.pp > 1, "pp", std::to_string(plan.config.pp),
          "1 with tied embeddings");
-  if (has_latent_attention(model)) {
+  const bool is_latent = has_latent_attention(model);
+  for (ExportRefusal& refusal :
+       numerics_refusals(model, {.rotary_base = !is_latent,
+                                .llama3_scaling = !is_latent && !model.qk_layernorm,
+                                .yarn_scaling = is_latent,
+                                .query_pre_attn_scalar = is_latent})) {
+    refusals.push_back(std::move(refusal));
+  }
+  if (is_latent) {
+    refuse(!has_deepseek_angles(model), "rope_scaling", "other angles",
+           "those of DeepSeek-V3: yarn by 40 from 4096 tokens");
     refuse(!is_deepseek_v3(model), "kv_lora_rank", std::to_string(model.kv_lora_rank),
            "latent attention in the sizes of DeepSeek-V3 alone");
     refuse(model.seq_length > 16384, "seq_length", std::to_string(model.seq_length),

@@ -34,6 +34,12 @@ std::vector<std::string> torchtitan_differences(const Plan& plan, TorchtitanRele
   add_if(repeats(config.recompute) == Repeats::kLayer && stack.recompute_stops_early && !is_old &&
              !is_compiled(plan),
          "torchtitan 0.3.0 repeats whole layers. The plan counts repetitions that stop early.");
+  add_if(has_latent_attention(model) && model.rotary.scaling == RopeScaling::kNone,
+         "torchtitan's DeepSeek-V3 stretches the angles of rotary positions by 40, as YaRN does. "
+         "The plan's are not stretched.");
+  add_if(is_old && !model.qk_layernorm && model.rotary.scaling == RopeScaling::kNone,
+         "torchtitan 0.2.2 stretches the angles of Llama 3's rotary positions by 8, as Llama 3.1 "
+         "does. The plan's are not stretched.");
   add_if(config.zero_stage == 3 && config.pp == 1 && config.reshard_after_forward,
          "FSDP keeps the final norm and the logits' weights whole from the forward pass on.");
   add_if(config.ep > 1 && stack.expert_dispatch == ExpertDispatch::kHierarchical,

@@ -75,7 +75,7 @@ class MockData(ParallelAwareDataloader):
 inline constexpr std::string_view kTorchtitanShape = R"(
 def shape(attn_backend="flex"{backends}):
     """The plan's model."""
-    rope = {module}.{rope}.Config(dim={head}, max_seq_len={seq}, theta={theta})
+    rope = {module}.{rope}.Config(dim={head}, max_seq_len={seq}, {angles})
     config = {module}.{model}.Config(
         dim={hidden}, vocab_size=VOCABULARY, enable_weight_tying={tied},
         tok_embeddings={module}.Embedding.Config(

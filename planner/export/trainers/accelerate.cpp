@@ -38,7 +38,7 @@ std::vector<ExportRefusal> accelerate_refusals(const Plan& plan) {
   refusals.add_if(config.cp > 1 && has_dropout(model), "cp", config.cp, "1 with dropout");
   refusals.add_if(config.tp > 1 && config.sequence_parallel, "sequence_parallel", "true", "false");
   refusals.add_if(config.tp > 1 && !huggingface_type(model).splits_tensors, "tp", config.tp,
-                  "1 with transformers' gpt2");
+                  "1 with transformers' " + std::string(huggingface_type(model).name));
   refusals.add_if(config.tp > 1 && model.num_query_groups % config.tp != 0, "tp", config.tp,
                   fmt::format("a divisor of the {} key-value heads", model.num_query_groups));
   refusals.add_if(repeats(config.recompute) == Repeats::kModules, "recompute",
@@ -55,7 +55,7 @@ std::vector<ExportRefusal> accelerate_refusals(const Plan& plan) {
                   "none: FSDP2 sends weights and gradients to the host along with the optimizer");
   refusals.add_if(stack.precision == Precision::kFp64 || fp8_recipe(stack) != nullptr, "precision",
                   fp8_recipe(stack) != nullptr ? "8 bits" : "fp64", "bf16, fp16 or fp32");
-  refusals.add(model_refusals(plan, huggingface_type(model).support));
+  refusals.add(huggingface_refusals(model));
   return refusals.take();
 }
 

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cost_model/inputs/config_fields.h"
 #include "planner/export/launch_script.h"
+#include "planner/export/model_numerics.h"
 #include "planner/export/refusals.h"
 #include "planner/export/trainers/deepspeed_arguments.h"
 #include "planner/export/trainers/mock_programs.h"
@@ -78,6 +80,9 @@ std::vector<ExportRefusal> deepspeed_refusals(const Plan& plan) {
                                      .all_biases = true,
                                      .wide_heads = true,
                                      .dropout = true}));
+  refusals.add(numerics_refusals(model, {.rotary_base = true, .rotary_percent = true}));
+  refusals.add_if(model.rotary.base != std::round(model.rotary.base), "rotary_base",
+                  model.rotary.base, "a whole number");
   return refusals.take();
 }
 

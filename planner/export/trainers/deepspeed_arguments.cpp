@@ -23,6 +23,13 @@ void add_deepspeed_model(const TransformerConfig& model, ArgumentList& arguments
   arguments.add("vocabulary", "--make-vocab-size-divisible-by", 128);
   arguments.add_if(model.position_embedding == PositionEmbedding::kRope, "positions",
                    "--use-rotary-position-embeddings");
+  if (model.position_embedding == PositionEmbedding::kRope) {
+    arguments.add("positions", "--rotary-position-embeddings-theta",
+                  fmt::format("{:.0f}", model.rotary.base));
+    if (model.rotary.percent != 1.0) {
+      arguments.add("positions", "--rotary-percent", model.rotary.percent);
+    }
+  }
   arguments.add_if(model.position_embedding == PositionEmbedding::kNone, "positions",
                    "--no-position-embedding");
   arguments.add("norms", "--normalization",

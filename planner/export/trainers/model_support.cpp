@@ -29,14 +29,11 @@ std::vector<ExportRefusal> model_refusals(const Plan& plan, const ModelSupport& 
                           NamedValues<PositionEmbedding>(kPositionEmbeddingNames))),
       "rope");
   refusals.add_if(!support.all_biases && model.add_bias_linear, "add_bias_linear", "true", "false");
-  refusals.add_if(!support.qkv_bias && !model.add_bias_linear && model.add_qkv_bias, "add_qkv_bias",
-                  "true", "false");
+  refusals.add_if(!model.add_bias_linear && model.add_qkv_bias, "add_qkv_bias", "true", "false");
   refusals.add_if(!model.add_bias_linear && (model.add_projection_bias || model.add_mlp_bias),
                   "add_projection_bias or add_mlp_bias", "true", "false");
-  refusals.add_if(!support.qk_layernorm && model.qk_layernorm, "qk_layernorm", "true", "false");
-  refusals.add_if(has_window(model) && (!support.window || model.first_window_layer > 0),
-                  "window_size", model.window_size,
-                  support.window ? "a window in all layers" : "0");
+  refusals.add_if(model.qk_layernorm, "qk_layernorm", "true", "false");
+  refusals.add_if(has_window(model), "window_size", model.window_size, "0");
   refusals.add_if(!support.dropout && has_dropout(model), "dropout", "true", "false");
   refusals.add_if(!model.scale_attn_weights, "scale_attn_weights", "false", "true");
   refusals.add_if(model.scale_attn_by_inverse_layer_idx, "scale_attn_by_inverse_layer_idx", "true",

@@ -14,10 +14,7 @@ struct ModelSupport {
   bool learned_positions = false;  ///< Learned positions, or none.
   bool plain_mlp = false;          ///< MLPs of two matrices.
   bool all_biases = false;         ///< Biases of all linear layers.
-  bool qkv_bias = false;           ///< Biases of queries, keys and values alone.
   bool wide_heads = false;         ///< Heads whose widths do not add up to the hidden size.
-  bool qk_layernorm = false;       ///< Norms of queries and keys.
-  bool window = false;             ///< A window in all layers.
   bool dropout = false;
 };
 

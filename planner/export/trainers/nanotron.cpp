@@ -6,6 +6,7 @@
 #include "cost_model/inputs/config_fields.h"
 #include "planner/export/exporter.h"
 #include "planner/export/launch_script.h"
+#include "planner/export/model_numerics.h"
 #include "planner/export/refusals.h"
 #include "planner/export/trainers/mock_programs.h"
 #include "planner/export/trainers/model_support.h"
@@ -44,6 +45,7 @@ std::vector<ExportRefusal> nanotron_refusals(const Plan& plan) {
   refusals.add_if(model.num_query_groups % config.tp != 0, "tp", config.tp,
                   fmt::format("a divisor of the {} key-value heads", model.num_query_groups));
   refusals.add(model_refusals(plan, {}));
+  refusals.add(numerics_refusals(model, {}));
   // Ranks without layers are possible at the ends, which have the embedding and the logits.
   const std::vector<int>& layers = plan.schedule.layers_per_stage;
   refusals.add_if(
@@ -95,8 +97,6 @@ Export nanotron_export(const Plan& plan) {
                     "nanotron's balance: {} layers per stage.",
                     spelled(balance)));
   }
-  result.differences.emplace_back(
-      "The base of rotary positions is 10000: nanotron 0.4 has no key.");
   result.checks = {
       "The wheel of nanotron 0.4 needs flash-attn, and its modules import one another in a circle: "
       "run_train.py breaks it.",

@@ -1,5 +1,8 @@
 // The model's shape in paths of Megatron-Bridge: fields of GPTModelProvider and MLAModelProvider.
+#include <cmath>
+
 #include "cost_model/text/in_quotes.h"
+#include "cost_model/text/object_writer.h"
 #include "planner/import/bridge/bridge.h"
 #include "planner/import/megatron/megatron_layers.h"
 
@@ -62,6 +65,37 @@ void read_bridge_activation(const FlagList& paths, TransformerConfig& model) {
     paths.refuse(target ? target_path : function_path,
                  "expected gelu, fast_gelu, squared_relu, silu or relu, got " + in_quotes(name));
   }
+  if (model.activation_func == activation_of({.gated_linear_unit = false})) {
+    model.activation_func = std::nullopt;  // what a model has that says none
+  }
+}
+
+/// Reads YaRN's numbers, whose paths begin with `prefix`. A missing factor is `usual_factor`.
+void read_bridge_yarn(const FlagList& paths, const std::string& prefix, double usual_factor,
+                      TransformerConfig& model) {
+  RotaryEmbedding& rotary = model.rotary;
+  const double factor = paths.number(prefix + "rotary_scaling_factor").value_or(usual_factor);
+  const int original = paths.count(prefix + "original_max_position_embeddings").value_or(4096);
+  const double fast = paths.number(prefix + "beta_fast").value_or(32.0);
+  const double slow = paths.number(prefix + "beta_slow").value_or(1.0);
+  const double part = paths.number(prefix + "mscale").value_or(1.0);
+  const double all = paths.number(prefix + "mscale_all_dim").value_or(0.0);
+  const bool is_latent = has_latent_attention(model);
+  if (is_latent && (paths.text("model.rope_type") == "rope" || factor <= 1.0)) {
+    return;
+  }
+  rotary.scaling = RopeScaling::kYarn;
+  rotary.factor = factor;
+  rotary.original_seq_length = original;
+  rotary.beta_fast = fast;
+  rotary.beta_slow = slow;
+  const double of_all = yarn_growth(factor, all);
+  if (part != 1.0 || all != 0.0) {
+    rotary.attention_factor = as_written(yarn_growth(factor, part) / of_all);
+  }
+  if (is_latent && all != 0.0) {
+    model.query_pre_attn_scalar = as_written(query_head_width(model) / std::pow(of_all, 4.0));
+  }
 }
 
 void read_bridge_norms_and_positions(const FlagList& paths, TransformerConfig& model) {
@@ -81,6 +115,36 @@ void read_bridge_norms_and_positions(const FlagList& paths, TransformerConfig& m
   } else if (positions != "learned_absolute") {
     paths.refuse(positions_path, "expected learned_absolute, rope, yarn, mrope or none, got " +
                                      in_quotes(positions));
+  }
+}
+
+/// Reads the angles of rotary positions. All paths count as read, whether they have an effect.
+void read_bridge_angles(const FlagList& paths, TransformerConfig& model) {
+  RotaryEmbedding& rotary = model.rotary;
+  const double base = paths.number("model.rotary_base").value_or(rotary.base);
+  const double percent = paths.number("model.rotary_percent").value_or(rotary.percent);
+  const auto interpolation = paths.number("model.seq_len_interpolation_factor");
+  const bool is_llama3 = has_true(paths, "model.rope_scaling");
+  const double factor = paths.number("model.rope_scaling_factor").value_or(1.0);
+  if (model.position_embedding != PositionEmbedding::kRope) {
+    return;
+  }
+  rotary.base = base;
+  if (has_latent_attention(model)) {
+    read_bridge_yarn(paths, "model.", 40.0, model);
+    return;
+  }
+  rotary.percent = percent;
+  if (paths.text("model.position_embedding_type") == "yarn") {
+    read_bridge_yarn(paths, "model.yarn_", 1.0, model);
+  } else if (is_llama3) {
+    constexpr int sequence_of_llama3 = 8192;
+    rotary.scaling = RopeScaling::kLlama3;
+    rotary.factor = factor;
+    rotary.original_seq_length = sequence_of_llama3;
+  } else if (interpolation) {
+    rotary.scaling = RopeScaling::kLinear;
+    rotary.factor = *interpolation;
   }
 }
 
@@ -157,6 +221,8 @@ TransformerConfig bridge_model(const FlagList& paths, std::string& missing) {
   read_bridge_attention(paths, model);
   read_window(paths, "model.window_size", "model.window_attn_skip_freq", model);
   read_bridge_norms_and_positions(paths, model);
+  read_bridge_angles(paths, model);
+  model.layernorm_zero_centered_gamma = has_true(paths, "model.layernorm_zero_centered_gamma");
   model.init_method_std = paths.number("model.init_method_std").value_or(0.02);
   model.add_bias_linear = paths.truth("model.add_bias_linear").value_or(true);
   model.add_qkv_bias = has_true(paths, "model.add_qkv_bias") && !model.add_bias_linear;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cost_model/inputs/layer_kinds.h"
 #include "cost_model/inputs/recompute_modules.h"
 #include "cost_model/text/in_quotes.h"
 #include "planner/import/megatron/megatron_values.h"
@@ -160,10 +161,20 @@ void read_window(const FlagList& flags, std::string_view window_flag, std::strin
     return;
   }
   const auto pattern = python_numbers(*skipped);
-  if (!pattern || !std::ranges::is_sorted(*pattern)) {
-    flags.refuse(skipped_flag, "expected a list of zeros, then ones, got " + in_quotes(*skipped));
+  if (!pattern) {  // every n-th layer lacks the window
+    model.window_attn_skip_freq = *flags.count(skipped_flag);
+    return;
   }
-  model.first_window_layer = static_cast<int>(std::ranges::count(*pattern, 0));
+  const std::vector<bool> has_window(pattern->begin(), pattern->end());
+  const std::optional<WindowLayers> rule = find_window_layers(has_window);
+  if (!rule || std::ranges::any_of(*pattern, [](int value) { return value != 0 && value != 1; })) {
+    flags.refuse(
+        skipped_flag,
+        "expected a number, or a list of zeros, then ones, but for every n-th layer, got " +
+            in_quotes(*skipped));
+  }
+  model.first_window_layer = rule->first;
+  model.window_attn_skip_freq = rule->skip_freq;
 }
 
 void read_expert_layers(const FlagList& flags, std::string_view flag, TransformerConfig& model) {

@@ -1,5 +1,8 @@
 // The model's shape in arguments of Megatron-LM.
+#include <cmath>
+
 #include "cost_model/text/in_quotes.h"
+#include "cost_model/text/object_writer.h"
 #include "planner/import/megatron/megatron.h"
 #include "planner/import/megatron/megatron_layers.h"
 
@@ -22,6 +25,83 @@ void read_positions(const FlagList& flags, TransformerConfig& model, ReadingNote
   } else if (type != "learned_absolute") {
     flags.refuse("--position-embedding-type",
                  "expected learned_absolute, rope, yarn, alibi or none, got " + in_quotes(type));
+  }
+}
+
+void read_yarn(const FlagList& flags, TransformerConfig& model) {
+  RotaryEmbedding& rotary = model.rotary;
+  rotary.scaling = RopeScaling::kYarn;
+  rotary.factor = flags.number("--rotary-scaling-factor").value_or(1.0);
+  rotary.original_seq_length =
+      flags.count("--yarn-original-max-position-embeddings").value_or(4096);
+  rotary.beta_fast = flags.number("--yarn-beta-fast").value_or(32.0);
+  rotary.beta_slow = flags.number("--yarn-beta-slow").value_or(1.0);
+  if (flags.has("--no-yarn-correction-range-round-to-int")) {
+    flags.refuse("--no-yarn-correction-range-round-to-int",
+                 "expected bounds of YaRN's ramp that are whole elements");
+  }
+  const double all = flags.number("--mscale-all-dim").value_or(0.0);
+  const double part = flags.number("--mscale").value_or(1.0);
+  if (part != 1.0 || all != 0.0) {
+    rotary.attention_factor =
+        as_written(yarn_growth(rotary.factor, part) / yarn_growth(rotary.factor, all));
+  }
+}
+
+/// Reads the angles of latent attention, which Megatron-Core stretches by 40 if no flag says
+/// otherwise.
+void read_latent_angles(const FlagList& flags, TransformerConfig& model) {
+  RotaryEmbedding& rotary = model.rotary;
+  const double factor = flags.number("--rotary-scaling-factor").value_or(40.0);
+  const double part = flags.number("--mscale").value_or(1.0);
+  const double all = flags.number("--mscale-all-dim").value_or(0.0);
+  if (flags.text("--rope-type") == "rope" || factor <= 1.0) {
+    return;
+  }
+  rotary.scaling = RopeScaling::kYarn;
+  rotary.factor = factor;
+  rotary.original_seq_length = 4096;  // no flag says another
+  const double of_all = yarn_growth(factor, all);
+  if (part != 1.0 || all != 0.0) {
+    rotary.attention_factor = as_written(yarn_growth(factor, part) / of_all);
+  }
+  if (all != 0.0) {
+    model.query_pre_attn_scalar = as_written(query_head_width(model) / std::pow(of_all, 4.0));
+  }
+}
+
+/// Reads the angles of rotary positions. All flags count as read, whether they have an effect.
+void read_angles(const FlagList& flags, TransformerConfig& model) {
+  RotaryEmbedding& rotary = model.rotary;
+  const auto deepspeed_base = flags.number("--rotary-position-embeddings-theta");
+  const double base = flags.number("--rotary-base").value_or(deepspeed_base.value_or(rotary.base));
+  const double percent = flags.number("--rotary-percent").value_or(rotary.percent);
+  const auto interpolation = flags.number("--rotary-seq-len-interpolation-factor");
+  const bool is_llama3 = flags.has("--use-rope-scaling");
+  const double factor = flags.number("--rope-scaling-factor").value_or(8.0);
+  if (model.position_embedding != PositionEmbedding::kRope) {
+    return;
+  }
+  rotary.base = base;
+  if (has_latent_attention(model)) {
+    read_latent_angles(flags, model);
+    return;
+  }
+  rotary.percent = percent;
+  if (flags.text("--position-embedding-type") == "yarn") {
+    read_yarn(flags, model);
+  } else if (is_llama3) {
+    constexpr int sequence_of_llama3 = 8192;
+    rotary.scaling = RopeScaling::kLlama3;
+    rotary.factor = factor;
+    rotary.original_seq_length = sequence_of_llama3;
+    if (interpolation) {
+      flags.refuse("--rotary-seq-len-interpolation-factor",
+                   "expected none with --use-rope-scaling");
+    }
+  } else if (interpolation) {
+    rotary.scaling = RopeScaling::kLinear;
+    rotary.factor = *interpolation;
   }
 }
 
@@ -134,6 +214,8 @@ TransformerConfig megatron_model(const FlagList& flags, ReadingNotes& reading,
   read_attention(flags, model);
   read_window(flags, "--window-size", "--window-attn-skip-freq", model);
   read_positions(flags, model, reading);
+  read_angles(flags, model);
+  model.layernorm_zero_centered_gamma = flags.has("--apply-layernorm-1p");
   const std::string norm = flags.text("--normalization").value_or("LayerNorm");
   const bool is_rms = norm == "RMSNorm" || norm == "rmsnorm";  // Megatron-DeepSpeed's is small
   model.normalization = is_rms ? Normalization::kRmsNorm : Normalization::kLayerNorm;

@@ -106,6 +106,11 @@ std::optional<TransformerConfig> torchtitan_flavor_model(std::string_view module
     return std::nullopt;
   }
   TransformerConfig model = find_model(found->model).config;
+  if (module == "llama3") {  // which torchtitan stretches in all sizes, as Llama 3.1's
+    model.rotary.scaling = RopeScaling::kLlama3;
+    model.rotary.factor = 8.0;
+    model.rotary.original_seq_length = 8192;
+  }
   model.mtp_num_layers = 0;  // torchtitan trains DeepSeek-V3 without them unless code asks
   return model;
 }

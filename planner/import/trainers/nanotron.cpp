@@ -94,6 +94,7 @@ TransformerConfig nanotron_model(const FlagList& keys, const std::string& place)
   model.untied_embeddings = !keys.truth(shape_key("tie_word_embeddings")).value_or(false);
   model.window_size = keys.count(shape_key("sliding_window_size")).value_or(0);
   read_nanotron_experts(keys, place, model);
+  model.rotary.base = keys.number(shape_key("rope_theta")).value_or(model.rotary.base);
   return model;
 }
 

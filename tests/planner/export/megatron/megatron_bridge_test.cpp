@@ -132,6 +132,7 @@ TEST(MegatronBridge, SpellsADensePlan) {
       {"model.vocab_size", "128512"},  // the next multiple of 128·4
       {"model.make_vocab_size_divisible_by", "128"},
       {"model.position_embedding_type", "\"rope\""},
+      {"model.rotary_base", "500000"},
       {"model.normalization", "\"RMSNorm\""},
       {"model.layernorm_epsilon", "1e-05"},
       {"model.init_method_std", "0.02"},

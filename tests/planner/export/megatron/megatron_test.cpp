@@ -115,7 +115,7 @@ TEST(Megatron, SaysExpertsAndInterleaving) {
             "--group-query-attention\n--num-query-groups 2\n"
             "--seq-length 4096\n--max-position-embeddings 4096\n"
             "--vocab-size 32000\n--make-vocab-size-divisible-by 128\n"
-            "--position-embedding-type rope\n"
+            "--position-embedding-type rope\n--rotary-base 10000\n"
             "--normalization RMSNorm\n--norm-epsilon 1e-05\n--init-method-std 0.02\n"
             "--swiglu\n--disable-bias-linear\n--untie-embeddings-and-output-weights\n"
             "--attention-dropout 0\n--hidden-dropout 0\n"

@@ -51,6 +51,7 @@ TEST(DeepspeedExport, WritesArgumentsByHand) {
             "--num-attention-heads 32\n--kv-channels 128\n--num-key-value-heads 8\n"
             "--seq-length 8192\n--max-position-embeddings 8192\n--vocab-size 128255\n"
             "--make-vocab-size-divisible-by 128\n--use-rotary-position-embeddings\n"
+            "--rotary-position-embeddings-theta 500000\n"
             "--normalization rmsnorm\n--layernorm-epsilon 1e-05\n--init-method-std 0.02\n"
             "--swiglu\n--disable-bias-linear\n--untie-embeddings-and-output-weights\n"
             "--attention-dropout 0\n--hidden-dropout 0\n--tensor-model-parallel-size 2\n"

@@ -10,8 +10,11 @@ namespace {
 
 constexpr RecomputeModules kOp = {RecomputeModule::kEverySecondProduct};
 
+/// Returns a plan with the angles of torchtitan's own Llama 3, which are those of Llama 3.1.
 Plan titan_plan(const ParallelConfig& config) {
-  return plan_of(shipped_scenario("llama-3-8b", "dgx-h100", "torchtitan-2024", 128), config);
+  Plan plan = plan_of(shipped_scenario("llama-3-8b", "dgx-h100", "torchtitan-2024", 128), config);
+  plan.scenario.job.model.rotary = find_model("llama-3.1-405b").config.rotary;
+  return plan;
 }
 
 /// Configurations that both releases run.
