@@ -124,8 +124,9 @@ def megatron_core():
             return
         shapes_seen.add(name)
         backend = words[words.index("--attention-backend") + 1]
+        # Norms of torch, which stand for the engine's, have no weights that are stored minus 1.
         words = [word for word in words[:words.index("--tensor-model-parallel-size")]
-                 if word != "--moe-grouped-gemm"]
+                 if word not in ("--moe-grouped-gemm", "--apply-layernorm-1p")]
         if "--mtp-num-layers" in words:  # published numbers leave these layers out
             place = words.index("--mtp-num-layers")
             del words[place:place + 2]
@@ -148,6 +149,24 @@ def megatron_core():
                    *(bias for key, bias in model.named_buffers() if key.endswith("expert_bias"))]
         demand("parameters", sum(weight.numel() for weight in weights), parameters[name])
 
+    def check_numerics(args, model):
+        """Demands what decides the result of training but no shape."""
+        demand("norms stored minus 1", args.layernorm_zero_centered_gamma,
+               model.get("layernorm_zero_centered_gamma", False))
+        demand("epsilon", args.layernorm_epsilon, model.get("layernorm_epsilon", 1e-5))
+        if model.get("position_embedding") != "rope":
+            return
+        scaling = model.get("rope_scaling", "none")
+        demand("rotary base", args.rotary_base, model.get("rotary_base", 10000))
+        demand("part of a head that is turned", args.rotary_percent,
+               model.get("rotary_percent", 1.0))
+        demand("angles as of Llama 3", args.use_rope_scaling, scaling == "llama3")
+        if scaling == "llama3":
+            demand("factor of Llama 3", args.rope_scaling_factor, model["rope_scaling_factor"])
+        if args.multi_latent_attention:
+            demand("factor of YaRN", args.rotary_scaling_factor,
+                   model.get("rope_scaling_factor", 1.0))
+
     def check_values(plan, args):
         config, schedule, model = plan["config"], plan["schedule"], plan["inputs"]["model"]
         demand("data-parallel size", args.data_parallel_size, config["dp"])
@@ -157,6 +176,7 @@ def megatron_core():
         demand("sequence parallel", bool(args.sequence_parallel),
                config["sequence_parallel"] and config["tp"] > 1)
         demand("ZeRO", bool(args.use_distributed_optimizer), config["zero_stage"] > 0)
+        check_numerics(args, model)
         demand("query groups",
                args.num_query_groups if args.group_query_attention else args.num_attention_heads,
                model.get("num_query_groups", model["num_attention_heads"])
