@@ -7,6 +7,7 @@
 #include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
+#include "cost_model/pipeline_rank/aligned_ranges.h"
 #include "cost_model/pipeline_rank/rank_costs.h"
 #include "cost_model/pipeline_rank/rank_parameters.h"
 
@@ -178,7 +179,9 @@ class RankOperations {
   }
 
   void visit_data() const {
-    const auto parameters = std::llround(rank_parameters(model_, config_, rank_).dense);
+    const std::int64_t parameters =
+        std::llround(rank_parameters(model_, config_, rank_).dense) +
+        padding_of_rank(model_, config_, LayersOfRanks(model_, config_), rank_);
     const auto over_replicas = [&](Kind kind, std::int64_t bytes, std::int64_t times) {
       visit_(Group::kData,
              Operation{.kind = kind,
@@ -200,12 +203,10 @@ class RankOperations {
 
   void visit_tied() const {
     const bool is_end = rank_ == 0 || rank_ == config_.pp - 1;
-    if (config_.pp == 1 || !is_end || model_.untied_embeddings ||
-        traits_of(config_.schedule).placement != StagePlacement::kLooped) {
+    const std::int64_t table = tied_range_size(model_, config_);
+    if (!is_end || table == 0) {
       return;
     }
-    const std::int64_t table =
-        padded_vocab_size(model_, config_.tp) / config_.tp * model_.hidden_size;
     visit_(Group::kTied,
            Operation{.kind = Kind::kAllReduce,
                      .bytes = table * accumulator_,

@@ -57,8 +57,9 @@ inline constexpr std::array kVolumeGroups = {
 /// Computes what all ranks together send in one iteration.
 ///
 /// n ranks that reduce a buffer of S bytes send 2(n−1)S between them, those that gather or scatter
-/// it (n−1)S: no part is padded. N = s·b·h, and e and c are the bytes of an element and of an
-/// accumulator. Sent per microbatch over the t ranks of a tensor-parallel group:
+/// it (n−1)S. Parameters have the padding of pipeline_rank/aligned_ranges.h. N = s·b·h, and e and c
+/// are the bytes of an element and of an accumulator. Sent per microbatch over the t ranks of a
+/// tensor-parallel group:
 ///
 ///   layer          4 all-reduces of N·e, 6 with full recomputation; with sequence parallelism 6
 ///                  all-gathers (the inputs of the two column-parallel weight gradients again) and

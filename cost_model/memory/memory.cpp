@@ -17,6 +17,7 @@
 #include "cost_model/layer/fp8_casts.h"
 #include "cost_model/layer/product_overlap.h"
 #include "cost_model/memory/runtime_memory.h"
+#include "cost_model/pipeline_rank/aligned_ranges.h"
 #include "cost_model/pipeline_rank/rank_costs.h"
 #include "cost_model/pipeline_rank/recomputed_layers.h"
 #include "cost_model/schedule/generators/generators.h"
@@ -142,7 +143,11 @@ MemoryBreakdown MemoryOfRanks::of_rank(const ParallelConfig& config, const Layer
 MemoryBreakdown MemoryOfRanks::state_of_rank(const ParallelConfig& config,
                                              const LayersOfRanks& layers, int rank) const {
   const StackSpec& stack = scenario_.stack;
-  const RankParameters parameters = held(config, layers, rank);
+  RankParameters parameters = held(config, layers, rank);
+  if (stack.memory_model == MemoryModel::kPtdp) {
+    parameters.dense +=
+        static_cast<double>(padding_of_rank(scenario_.job.model, config, layers, rank));
+  }
   const Bytes weights = weights_of(stack, config, parameters, scenario_.cluster.gpu);
   return {.weights = weight_versions({scenario_, config}, rank) * weights,
           .gradients = gradient_memory(stack, config, gradients(config, layers, rank, parameters)),

@@ -96,7 +96,8 @@ class MemoryOfRanks {
   /// Returns the memory of pipeline rank `stage`, as rank_memory() does.
   [[nodiscard]] MemoryBreakdown of_rank(const ParallelConfig& config, const LayersOfRanks& layers,
                                         int rank) const;
-  /// Returns the memory of pipeline rank `stage` without activations, working set and buffers.
+  /// Returns the memory of pipeline rank `stage` without activations, working set and buffers. With
+  /// MemoryModel::kPtdp it includes the padding of aligned_ranges.h.
   [[nodiscard]] MemoryBreakdown state_of_rank(const ParallelConfig& config,
                                               const LayersOfRanks& layers, int rank) const;
   /// Returns the parameters that a GPU of pipeline rank `stage` holds, as rank_parameters() does.

@@ -6,6 +6,7 @@
 
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/operations/host_scratch.h"
+#include "cost_model/pipeline_rank/aligned_ranges.h"
 #include "cost_model/pipeline_rank/rank_parameters.h"
 
 namespace ptdp {
@@ -28,8 +29,13 @@ UnitMemory unit_memory(const PlannedJob& job) {
   }
   const TransformerConfig& model = job.model();
   const double layers = model.num_layers;
-  const double of_ends = end_parameters(model, job.config(), 0);
-  const double of_layer = (rank_parameters(model, job.config(), 0).total() - of_ends) / layers;
+  const double ends = end_parameters(model, job.config(), 0);
+  const double layer = (rank_parameters(model, job.config(), 0).total() - ends) / layers;
+  const auto with_padding = [sharers = num_sharers(job.config())](double parameters) {
+    return static_cast<double>(padded(std::llround(parameters), sharers));
+  };
+  const double of_ends = with_padding(ends);
+  const double of_layer = with_padding(layer);
   const double element = shards_weights(job.config()) ? element_bytes(job.stack().precision) : 0.0;
   const double accumulator = accumulator_bytes(job.stack().precision);
   const Bytes weights(of_layer * element);

@@ -9,7 +9,8 @@ namespace ptdp {
 
 /// Memory of whole units (layers, ends of the model) at moments of a microbatch, beside its
 /// activations. There are L layers. w and g are the weights and gradients of a layer, w_e and g_e
-/// those of the ends (embedding, positions, final norm, output):
+/// those of the ends (embedding, positions, final norm, output), each with the padding of
+/// aligned_ranges.h:
 ///
 ///                     weights sharded         kept until the backward pass
 ///   forward           w_e + w                 w_e + L·w

@@ -9,6 +9,7 @@
 #include "cost_model/error.h"
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
+#include "cost_model/pipeline_rank/aligned_ranges.h"
 #include "cost_model/schedule/lane.h"
 #include "cost_model/simulation/engine/step_layout.h"
 
@@ -88,6 +89,7 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
                                      .seed = settings.seed,
                                      .adds_gradients_apart = settings.is_reproducible,
                                      .sharding = {.group = shards_,
+                                                  .group_size = num_sharers(settings.config),
                                                   .of_weights = shards_weights(settings.config),
                                                   .keeps_weights = !gathers_again(settings.config)},
                                      .clock = runs_graphs() ? nullptr : &clock_};

@@ -89,8 +89,7 @@ void Executor::gather_bucket(int stage, int bucket) {
 void Executor::reduce_tied(const Action& action) {
   wait_for_all(Lane::kData);
   const ParameterStore& store = stages_.at(action.stage)->parameters();
-  Part range{.first = store.first_of(GradientGroup::kTied),
-             .count = store.count_of(GradientGroup::kTied)};
+  Part range = store.tied_range();
   if (is_sharded()) {  // the rest belongs to other replicas
     const Communicator& data = *groups_.stage_data[static_cast<std::size_t>(action.stage)];
     const Part own = part_of(range.count, data.size(), data.rank());

@@ -30,7 +30,7 @@ struct StageActivations {
 /// Returns how a parameter store is sharded.
 StoreShards shards_of(const Sharding& sharding) {
   if (sharding.group == nullptr) {
-    return {};
+    return {.group_size = sharding.group_size};
   }
   return {.group_size = sharding.group->size(),
           .group_rank = sharding.group->rank(),

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "cost_model/pipeline_rank/aligned_ranges.h"
 #include "runtime/parameters/block_range.h"
 
 namespace ptdp {
@@ -37,8 +38,8 @@ std::vector<Part> updated_parts(const StoreShare& share) {
                              : parts_of_rank(share, 1, 0);
 }
 
-/// Calls visit(id, range) for every parameter that overlaps one of `parts`, with the overlap, in
-/// the order of the flat coordinates.
+/// Calls visit(id, range, place) for every parameter that overlaps one of `parts`, with the overlap
+/// and its place when the parts lie one after the other, in the order of the flat coordinates.
 template <class Visit>
 void for_each_slice(const ParameterStore& store, const std::vector<Part>& parts,
                     const Visit& visit) {
@@ -48,13 +49,15 @@ void for_each_slice(const ParameterStore& store, const std::vector<Part>& parts,
     order[i] = static_cast<ParameterId>(i);
   }
   std::ranges::sort(order, {}, [&](ParameterId id) { return parameters[id].first; });
+  std::int64_t begin = 0;
   for (const Part& part : parts) {
     for (const ParameterId id : order) {
       const Part range = intersection(part, {parameters[id].first, parameters[id].size()});
       if (range.count > 0) {
-        visit(id, range);
+        visit(id, range, begin + range.first - part.first);
       }
     }
+    begin += part.count;
   }
 }
 
@@ -81,7 +84,7 @@ bool counts(const StoreShare& share, const Parameter& parameter) {
 /// Returns the ranges within `parts` whose gradients count, with neighbors joined.
 std::vector<Part> counted_of(const StoreShare& share, const std::vector<Part>& parts) {
   std::vector<Part> counted;
-  for_each_slice(*share.store, parts, [&](ParameterId id, const Part& range) {
+  for_each_slice(*share.store, parts, [&](ParameterId id, const Part& range, std::int64_t) {
     if (!counts(share, share.store->parameters()[id])) {
       return;
     }
@@ -106,13 +109,16 @@ std::vector<Part> reduction_ranges(const ParameterStore& store, int bucket, int 
     }
     return ranges;
   }
-  const Part tied{store.first_of(GradientGroup::kTied), store.count_of(GradientGroup::kTied)};
+  const Part tied = store.tied_range();
   assert(tied.first == 0);
-  const Part rest{tied.count, store.size() - tied.count};
   if (bucket == 0 && tied.count > 0) {
     ranges.push_back(tied);
   }
-  const Part range = part_of_range(rest, num_buckets, bucket);
+  const auto begin = [&](int k) {
+    return tied.count +
+           bucket_begin(store.size() - tied.count, store.shards().group_size, num_buckets, k);
+  };
+  const Part range{begin(bucket), begin(bucket + 1) - begin(bucket)};
   if (range.count > 0) {
     ranges.push_back(range);
   }
@@ -130,6 +136,7 @@ Optimizer::Optimizer(Backend& backend, std::vector<StoreShare> shares)
 
 Optimizer::States Optimizer::make_states(const StoreShare& share) {
   const ParameterStore& store = *share.store;
+  assert(!share.shards_states || store.shards().group_size == share.group_size);
   const std::vector<Part> parts = updated_parts(share);
   std::int64_t count = 0;
   for (const Part& part : parts) {
@@ -147,10 +154,9 @@ Optimizer::States Optimizer::make_states(const StoreShare& share) {
   backend_->fill(states.moments1, 0.0);
   backend_->fill(states.moments2, 0.0);
 
-  std::int64_t first = 0;
-  for_each_slice(store, parts, [&](ParameterId id, const Part& range) {
+  for_each_slice(store, parts, [&](ParameterId id, const Part& range, std::int64_t place) {
     const Buffer weights = store.kept_weights(range);
-    const auto state = [&](const Tensor& all) { return all.buffer().slice(first, range.count); };
+    const auto state = [&](const Tensor& all) { return all.buffer().slice(place, range.count); };
     states.slices.push_back({.parameter = id,
                              .range = range,
                              .weights = weights,
@@ -158,12 +164,14 @@ Optimizer::States Optimizer::make_states(const StoreShare& share) {
                              .master = has_masters ? state(states.masters) : weights,
                              .moment1 = state(states.moments1),
                              .moment2 = state(states.moments2)});
-    first += range.count;
-    if (has_masters) {
-      store.fill_initial(*backend_, range.first, states.slices.back().master);
-    }
   });
-  assert(first == count);
+  std::int64_t place = 0;
+  for (const Part& part : parts) {
+    if (has_masters) {
+      store.fill_initial(*backend_, part.first, states.masters.buffer().slice(place, part.count));
+    }
+    place += part.count;
+  }
   return states;
 }
 
@@ -209,6 +217,12 @@ std::vector<OwnedSlice> Optimizer::saved_slices(int store) const {
     }
   }
   return saved;
+}
+
+std::int64_t Optimizer::state_bytes(int store) const {
+  const States& states = states_[store];
+  return states.masters.buffer().bytes() + states.moments1.buffer().bytes() +
+         states.moments2.buffer().bytes();
 }
 
 void Optimizer::round_masters() {

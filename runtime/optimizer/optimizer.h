@@ -13,7 +13,8 @@ namespace ptdp {
 
 /// Returns the ranges in a store's flat coordinates that bucket k of n reduces and gathers, one
 /// collective each. The tied embedding is a range of bucket 0 by itself, so that the first and the
-/// last stage cut it alike. The rest is cut into n. In a sharded store each unit is a range.
+/// last stage cut it alike. The rest is cut into n. In a sharded store each unit is a range. All
+/// begin and end at multiples of 64·d, with d the store's shards().group_size, and include padding.
 [[nodiscard]] std::vector<Part> reduction_ranges(const ParameterStore& store, int bucket,
                                                  int num_buckets);
 
@@ -26,7 +27,8 @@ struct StoreShare {
   int group_size = 1;  ///< Number d of ranks that hold the same parameters and sum gradients.
   int group_rank = 0;  ///< Place i of this rank among them.
   /// Whether optimizer states are sharded (ZeRO). Then the rank updates only part_of(range, d, i)
-  /// of each range of reduction_ranges(); otherwise it updates all.
+  /// of each range of reduction_ranges(), and the store's shards().group_size must be d. Otherwise
+  /// it updates all.
   bool shards_states = false;
   /// Whether the tied embedding's gradient counts in the norm here. It must count on one of the
   /// stages that hold it.
@@ -54,7 +56,8 @@ struct OwnedSlice {
 
 /// AdamW on the parameters of a rank's stores. Weights of type f64 and f32 are updated in place.
 /// Weights of bf16 and fp16 have f32 masters, which begin as the unrounded initial values. States
-/// exist only for what the rank updates.
+/// exist only for what the rank updates, padding included, so that they lie to multiples of 64
+/// elements as their weights do.
 class Optimizer {
  public:
   /// Allocates the states and rounds the weights from their masters.
@@ -79,6 +82,8 @@ class Optimizer {
   /// parameter of the model once.
   [[nodiscard]] std::vector<OwnedSlice> saved_slices(int store) const;
   [[nodiscard]] std::span<const StoreShare> shares() const { return shares_; }
+  /// Returns the bytes of the masters and moments of store number `store`, padding included.
+  [[nodiscard]] std::int64_t state_bytes(int store) const;
 
   /// Rounds weights that this rank updates from its masters, after these were filled from a
   /// checkpoint. When states are sharded, weights of other ranks must then be gathered.

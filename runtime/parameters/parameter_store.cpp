@@ -5,6 +5,7 @@
 #include <cassert>
 #include <utility>
 
+#include "cost_model/pipeline_rank/aligned_ranges.h"
 #include "kernels/counter_random.h"
 #include "runtime/parameters/block_range.h"
 
@@ -84,11 +85,31 @@ void ParameterStore::lay_out() {
     const bool is_of_another = shards_.of_gradients && a->unit != b->unit;
     return is_of_another ? a->unit < b->unit : a->group < b->group;
   });
+  // Parameters of one number are reduced and gathered together.
+  const auto range_of = [&](const Parameter& parameter) {
+    return shards_.of_gradients ? parameter.unit
+                                : static_cast<int>(parameter.group != GradientGroup::kTied);
+  };
   size_ = 0;
+  const Parameter* before = nullptr;
   for (Parameter* parameter : order) {
+    if (before != nullptr && range_of(*before) != range_of(*parameter)) {
+      end_range();
+    }
     parameter->first = size_;
     size_ += parameter->size();
+    before = parameter;
   }
+  end_range();
+}
+
+/// Pads what is laid out so far, so that the next range begins at a multiple of A.
+void ParameterStore::end_range() {
+  const std::int64_t end = padded(size_, shards_.group_size);
+  if (end > size_) {
+    padding_.push_back({size_, end - size_});
+  }
+  size_ = end;
 }
 
 void ParameterStore::make_units() {
@@ -104,6 +125,7 @@ void ParameterStore::make_units() {
   std::int64_t first = 0;
   std::int64_t kept = 0;
   for (ParameterUnit& unit : units_) {
+    unit.range.count = padded(unit.range.count, shards_.group_size);
     const Part own = part_of(unit.range.count, shards_.group_size, shards_.group_rank);
     unit.range.first = first;
     unit.own = {first + own.first, own.count};
@@ -134,6 +156,12 @@ Buffer ParameterStore::kept_gradients(const Part& range) const {
 }
 
 void ParameterStore::fill_initial(Backend& backend, std::int64_t first, Buffer to) const {
+  for (const Part& padding : padding_) {
+    const Part here = intersection(padding, {first, to.size});
+    if (here.count > 0) {
+      backend.fill(to.slice(here.first - first, here.count), 0.0);
+    }
+  }
   for (const Parameter& parameter : parameters_) {
     const std::int64_t from = std::max(first, parameter.first);
     const std::int64_t end = std::min(first + to.size, parameter.first + parameter.size());
@@ -194,12 +222,15 @@ Buffer ParameterStore::gradient(ParameterId id, int count) const {
 }
 
 std::int64_t ParameterStore::first_of(GradientGroup group) const {
-  assert(units_.empty());
-  std::int64_t first = 0;
-  for (const Parameter& parameter : parameters_) {
-    first += parameter.group < group ? parameter.size() : 0;
+  switch (group) {
+    case GradientGroup::kTied:
+      return tied_range().first;
+    case GradientGroup::kSummedOverTensor:
+      return tied_range().count;
+    case GradientGroup::kOwn:
+      return tied_range().count + count_of(GradientGroup::kSummedOverTensor);
   }
-  return first;
+  return 0;
 }
 
 std::int64_t ParameterStore::count_of(GradientGroup group) const {
@@ -208,6 +239,11 @@ std::int64_t ParameterStore::count_of(GradientGroup group) const {
     count += parameter.group == group ? parameter.size() : 0;
   }
   return count;
+}
+
+Part ParameterStore::tied_range() const {
+  assert(units_.empty());
+  return {0, padded(count_of(GradientGroup::kTied), shards_.group_size)};
 }
 
 std::vector<Part> ParameterStore::summed_over_tensor() const {

@@ -1,4 +1,9 @@
 // The weights and gradients of a virtual stage in flat coordinates, and what each parameter is.
+//
+// Parameters are dense and in order within each range that replicas reduce and gather: the tied
+// table, all else, or each unit of a sharded store. Ranges end with padding of zeros up to a
+// multiple of A = 64·d elements (cost_model/pipeline_rank/aligned_ranges.h), which is no
+// parameter's.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +53,8 @@ using ParameterId = int;
 
 /// How much of a store each of the ranks with the same parameters keeps between passes.
 struct StoreShards {
-  int group_size = 1;  ///< Number d of ranks that hold the same parameters.
+  /// Number d of ranks that share the work on the same parameters; 1 where each does all of it.
+  int group_size = 1;
   int group_rank = 0;  ///< Place i of this rank among them.
   bool of_gradients = false;
   bool of_weights = false;  ///< Whether weights are sharded, which requires sharded gradients.
@@ -56,16 +62,20 @@ struct StoreShards {
 
 /// A run of parameters that are made whole, and sharded again, together.
 struct ParameterUnit {
-  Part range;  ///< All of the unit, in flat coordinates.
+  Part range;  ///< All of the unit with its padding, in flat coordinates.
   /// Number of elements at the unit's beginning that are kSummedOverTensor.
   std::int64_t num_summed = 0;
-  Part own;                     ///< Part of the unit that this rank keeps: part_of(range, d, i).
+  /// Part of the unit that this rank keeps: part_of(range, d, i), which is a multiple of 64
+  /// elements.
+  Part own;
   std::int64_t first_kept = 0;  ///< Place of this rank's part in the buffers of shards.
 };
 
 /// The parameters of a virtual stage: weights in the working type and gradients in the accumulator
 /// type. Unsharded, each is one flat buffer. Sharded, each is this rank's shards of all units one
-/// after the other, and buffers of whole units that come and go.
+/// after the other, and buffers of whole units that come and go. A range that replicas reduce or
+/// gather begins at a multiple of 64 elements of its buffer, and so does every rank's part of it. A
+/// parameter begins there only if the sizes of those before it add up to such a multiple.
 class ParameterStore {
  public:
   /// Declares a parameter, before allocate(). The order of declarations is kept within a group.
@@ -74,11 +84,13 @@ class ParameterStore {
   void begin_unit() { ++unit_; }
   /// Lays out and allocates the buffers, zeroes gradients and fills in initial values. These depend
   /// on name and global element, whatever the layout. Sharded stores are laid out unit by unit.
+  /// Padding is 0 from the start, in weights and in gradients.
   void allocate(Backend& backend, DataType type, std::uint64_t seed,
                 const StoreShards& shards = {});
 
   /// Writes the initial values of elements [first, first + to.size) of flat coordinates into `to`.
-  /// They are rounded from the same f64 numbers whatever the type. Call it after allocate().
+  /// They are rounded from the same f64 numbers whatever the type; padding is 0. Call it after
+  /// allocate().
   void fill_initial(Backend& backend, std::int64_t first, Buffer to) const;
 
   /// Returns the parameters by id, in the order of declaration.
@@ -92,7 +104,7 @@ class ParameterStore {
   /// Returns the gradients of `count` parameters from `id` on, which must lie side by side. When
   /// gradients are sharded, their unit must be whole.
   [[nodiscard]] Buffer gradient(ParameterId id, int count = 1) const;
-  /// Returns the number of elements of all parameters, before sharding.
+  /// Returns the number of elements of all parameters with their padding, before sharding.
   [[nodiscard]] std::int64_t size() const { return size_; }
   /// Returns all weights that this rank keeps between passes: those of every parameter, or its
   /// shards.
@@ -109,8 +121,11 @@ class ParameterStore {
   /// Returns the place of a group's first element in the flat coordinates of a store without
   /// shards.
   [[nodiscard]] std::int64_t first_of(GradientGroup group) const;
-  /// Returns the number of elements of a group.
+  /// Returns the number of elements of a group, without padding.
   [[nodiscard]] std::int64_t count_of(GradientGroup group) const;
+  /// Returns the range of the kTied parameters with its padding; empty without any. Not for sharded
+  /// stores.
+  [[nodiscard]] Part tied_range() const;
   /// Returns the parts of the kSummedOverTensor gradients that this rank keeps, ascending.
   [[nodiscard]] std::vector<Part> summed_over_tensor() const;
 
@@ -128,6 +143,7 @@ class ParameterStore {
   /// Returns the place of parameters that lie side by side, in flat coordinates.
   [[nodiscard]] Part range_of(ParameterId id, int count) const;
   void lay_out();
+  void end_range();
   void make_units();
   [[nodiscard]] std::int64_t place_in_shards(std::int64_t element) const;
 
@@ -136,6 +152,7 @@ class ParameterStore {
   StoreShards shards_;
   std::vector<ParameterUnit> units_;
   std::int64_t size_ = 0;
+  std::vector<Part> padding_;  ///< Elements that are no parameter's, ascending.
   Tensor weights_;
   Tensor gradients_;
   std::vector<Tensor> whole_weights_;  ///< Weights of whole units, by unit.

@@ -13,6 +13,8 @@ namespace ptdp {
 struct Sharding {
   /// Ranks that hold the same parameters, for calls within passes; null when nothing is sharded.
   Communicator* group = nullptr;
+  /// Number of ranks that share the optimizer's work on the parameters (StoreShards::group_size).
+  int group_size = 1;
   /// Whether weights are sharded too (ZeRO-3), or gradients alone (ZeRO-2).
   bool of_weights = false;
   /// Whether gathered weights stay from a microbatch's forward pass to its backward pass.

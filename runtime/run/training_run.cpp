@@ -310,10 +310,7 @@ KeptMemory kept_by(const Optimizer& optimizer) {
     const ParameterStore& parameters = *optimizer.shares()[static_cast<std::size_t>(store)].store;
     kept.weights += parameters.all_weights().bytes();
     kept.gradients += parameters.all_gradients().bytes();
-    for (const OwnedSlice& slice : optimizer.owned_slices(store)) {
-      kept.optimizer += slice.moment1.bytes() + slice.moment2.bytes();
-      kept.optimizer += slice.master.data == slice.weights.data ? 0 : slice.master.bytes();
-    }
+    kept.optimizer += optimizer.state_bytes(store);
   }
   return kept;
 }

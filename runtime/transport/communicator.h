@@ -53,7 +53,8 @@ struct Part {
   std::int64_t count = 0;
 };
 /// Returns the part of a buffer of `size` elements that the i-th of n ranks owns, 0 <= i < n. Parts
-/// differ by at most one element, and nothing is padded.
+/// differ by at most one element; nothing is padded here. Callers that want equal parts pad first,
+/// as ParameterStore does.
 [[nodiscard]] constexpr Part part_of(std::int64_t size, int n, int i) {
   const std::int64_t first = size * i / n;
   return {first, size * (i + 1) / n - first};

@@ -120,14 +120,17 @@ TEST(JobVolumes, OfMessagesCountTheBoundariesBetweenRanks) {
   EXPECT_EQ(messages(ScheduleKind::kDualPipe, 1), 3);
 }
 
+// The 11,216 parameters are padded to a multiple of 64, and where three replicas share the work of
+// 192.
 TEST(JobVolumes, OfDataParallelismAreGradientsOrThemAndWeights) {
   ParallelConfig config{.dp = 3, .micro_batch_size = 2};
-  const std::int64_t parameters = 8 * kLayer + kTable + kPositions + kFinalNorm;
+  ASSERT_EQ(8 * kLayer + kTable + kPositions + kFinalNorm, 11216);
   auto volumes = job_volumes({small(Precision::kBf16), config});
-  EXPECT_EQ(volumes.data.all_reduce, 2 * 2 * parameters * 4);
+  EXPECT_EQ(volumes.data.all_reduce, 2 * 2 * 11264 * 4);
   EXPECT_EQ(volumes.loss.all_reduce, 2 * 2 * 8);
   EXPECT_EQ(volumes.model.all_reduce, 0);
   config.zero_stage = 1;
+  constexpr std::int64_t parameters = 11328;
   volumes = job_volumes({small(Precision::kBf16), config});
   EXPECT_EQ(volumes.data.all_reduce, 0);
   EXPECT_EQ(volumes.data.reduce_scatter, 2 * parameters * 4);
@@ -141,10 +144,11 @@ TEST(JobVolumes, OfDataParallelismAreGradientsOrThemAndWeights) {
 // for every pass of every microbatch; kept from the forward pass on, once for each.
 TEST(JobVolumes, OfShardedUnitsAreReducedAndGatheredInEveryMicrobatch) {
   ParallelConfig config{.tp = 2, .dp = 2, .micro_batch_size = 2, .zero_stage = 2};
-  // The count is without tensor parallelism, since 2 ranks have halves of all but norms, two biases
-  // and positions.
-  const std::int64_t replicated = 8 * 6 * 8 + kPositions + kFinalNorm;
-  const std::int64_t of_rank = (8 * kLayer + kTable + kPositions + kFinalNorm + replicated) / 2;
+  // Two ranks have halves of all but norms, two biases and positions: 460 parameters of a layer and
+  // 2192 of the ends. Each is padded to a multiple of 128.
+  ASSERT_EQ((kLayer + 6 * 8) / 2, 460);
+  ASSERT_EQ(kTable / 2 + kPositions + kFinalNorm, 2192);
+  const std::int64_t of_rank = 8 * 512 + 2304;
   auto volumes = job_volumes({small(Precision::kBf16), config});
   EXPECT_EQ(volumes.data.all_reduce, 0);
   EXPECT_EQ(volumes.data.reduce_scatter, 2 * 6 * of_rank * 4);
@@ -182,8 +186,11 @@ TEST(JobVolumes, OfABidirectionalPipelineReduceOverBothCopies) {
   const ParallelConfig config{
       .pp = 2, .dp = 3, .micro_batch_size = 2, .schedule = ScheduleKind::kDualPipe};
   const auto volumes = job_volumes({small(), config});
-  const std::int64_t parameters = 8 * kLayer + kTable + kPositions + kFinalNorm;
-  EXPECT_EQ(volumes.data.all_reduce, 2 * 5 * parameters * 4);
+  // Each copy has a stage with the table and positions, 7712 parameters, and one with the norm,
+  // 3504; both are padded to a multiple of 64.
+  ASSERT_EQ(4 * kLayer + kTable + kPositions, 7712);
+  ASSERT_EQ(4 * kLayer + kFinalNorm, 3504);
+  EXPECT_EQ(volumes.data.all_reduce, 2 * 5 * (7744 + 3520) * 4);
   EXPECT_EQ(volumes.loss.all_reduce, 2 * 5 * 8);
   EXPECT_EQ(volumes.tied.all_reduce, 0);
   // A replica's two ranks; three replicas.
@@ -195,7 +202,8 @@ TEST(JobVolumes, OfATiedEmbeddingAreItsTableInEveryReplicaOrOnceWithZero) {
   // Two ranks of each pair send the table once each; the halves of two tensor ranks make it up.
   EXPECT_EQ(job_volumes({small(), config}).tied.all_reduce, 3 * 2 * kTable * 4);
   config.zero_stage = 1;
-  EXPECT_EQ(job_volumes({small(), config}).tied.all_reduce, 2 * kTable * 4);
+  // Three replicas share a half of 2048 elements, which is padded to a multiple of 192.
+  EXPECT_EQ(job_volumes({small(), config}).tied.all_reduce, 2 * 2 * 2112 * 4);
   Scenario untied = small();
   untied.job.model.untied_embeddings = true;
   EXPECT_EQ(job_volumes({untied, config}).tied.all_reduce, 0);
@@ -241,7 +249,9 @@ TEST(MeanRankVolumes, AddUpToTheJob) {
 }
 
 // The closed form's traffic leaves out the ends of the model, loss, norm and gathering of messages:
-// a middle stage has the first two not, without pipelining there are no messages.
+// a middle stage has the first two not, without pipelining there are no messages. It leaves out
+// padding, too: of the first stage's 3096 parameters the table's 2048 and the other 1048 are padded
+// apart, to multiples of 64, and of 192 where three replicas share the work.
 TEST(MeanRankVolumes, OfAMiddleStageAreTheClosedFormsTraffic) {
   Scenario scenario = small();
   scenario.stack.scatter_gather = false;
@@ -255,11 +265,13 @@ TEST(MeanRankVolumes, OfAMiddleStageAreTheClosedFormsTraffic) {
             Bytes(4.0 * 4 * 2 *
                   tensor_parallel_elements(scenario.job.model, 2, 2, Recompute::kNone, false)));
   EXPECT_NEAR(mean_rank_volumes({scenario, config}, 0).data.all_reduce.value(),
-              traffic.data_parallel.value(), 1e-9);
+              traffic.data_parallel.value() * (2048 + 1088) / 3096, 1e-9);
   config.zero_stage = 1;
   const auto sharded = mean_rank_volumes({scenario, config}, 0).data;
   EXPECT_NEAR((sharded.reduce_scatter + sharded.all_gather).value(),
-              iteration_traffic({scenario, config}, Seconds(1.0)).data_parallel.value(), 1e-9);
+              iteration_traffic({scenario, config}, Seconds(1.0)).data_parallel.value() *
+                  (2112 + 1152) / 3096,
+              1e-9);
 }
 
 }  // namespace

@@ -134,10 +134,12 @@ TEST(VirtualStageMemory, OfTheEndsOfTheModelHasTheirBuffers) {
   EXPECT_EQ(last.input_gradient, Bytes(2 * kMost + 2 * kRows + 4 * kRows + kRows + kLogits + kIds));
 }
 
-// By hand: a layer has 12·8² + 13·8 = 872 parameters, the ends 512·8 + 16·8 + 16 = 4240, in 4 bytes
-// as are gradients; sums over 2 replicas take one place for half of a unit.
-constexpr double kUnit = 872.0 * 4;
-constexpr double kEndUnit = 4240.0 * 4;
+// By hand: a layer has 12·8² + 13·8 = 872 parameters, the ends 512·8 + 16·8 + 16 = 4240. Two ranks
+// that share them pad each to a multiple of 128, in 4 bytes as are gradients; sums over 2 replicas
+// take one place for half of a unit. Unsharded, all 7728 together are padded to a multiple of 64.
+constexpr double kUnit = 896.0 * 4;
+constexpr double kEndUnit = 4352.0 * 4;
+constexpr double kUnitsByWhole = (4 * 896.0 + 4352.0) / 7744.0;
 
 TEST(StageMemory, HasShardsAndWholeUnitsWhereGradientsAndWeightsAreSharded) {
   const Scenario scenario = small(4);
@@ -150,14 +152,17 @@ TEST(StageMemory, HasShardsAndWholeUnitsWhereGradientsAndWeightsAreSharded) {
   // The end of the model is the most of a step: logits and their gradient.
   config.zero_stage = 2;
   MemoryBreakdown memory = rank_memory({scenario, config}, 0);
-  EXPECT_EQ(memory.weights, whole.weights);
-  EXPECT_EQ(memory.gradients, whole.gradients / 2.0);
-  EXPECT_EQ(memory.optimizer, whole.optimizer / 2.0);
+  const auto expect_share = [](Bytes found, Bytes of_whole, double ranks) {
+    EXPECT_DOUBLE_EQ(found.value(), of_whole.value() * kUnitsByWhole / ranks);
+  };
+  expect_share(memory.weights, whole.weights, 1.0);
+  expect_share(memory.gradients, whole.gradients, 2.0);
+  expect_share(memory.optimizer, whole.optimizer, 2.0);
   EXPECT_EQ(beside(memory), kEndUnit);
 
   config.zero_stage = 3;
   memory = rank_memory({scenario, config}, 0);
-  EXPECT_EQ(memory.weights, whole.weights / 2.0);
+  expect_share(memory.weights, whole.weights, 2.0);
   EXPECT_EQ(beside(memory), 2 * kEndUnit);
   config.reshard_after_forward = false;
   EXPECT_EQ(beside(rank_memory({scenario, config}, 0)), 2 * kEndUnit + 4 * kUnit);
@@ -343,8 +348,9 @@ TEST(StageMemoryByPtdp, HasStatesAndNoReserve) {
   scenario.stack.optimizer_bytes = 8.0;
   scenario.stack.reserve_fraction = 0.0;
   const ParallelConfig config{.dp = 2, .micro_batch_size = kMicroBatch, .zero_stage = 1};
-  // 4 layers of 12·64 + 13·8 parameters, the table, positions and the final norm.
-  const double parameters = 4 * (768 + 104) + 4096 + 128 + 16;
+  // 4 layers of 12·64 + 13·8 parameters, the table, positions and the final norm, 7728 in all. Two
+  // ranks that share them pad them to a multiple of 128.
+  const double parameters = 7808.0;
   const MemoryBreakdown memory = memory_by_rank({scenario, config}).front();
   EXPECT_EQ(memory.weights, Bytes(4 * parameters));
   EXPECT_EQ(memory.gradients, Bytes(4 * parameters));

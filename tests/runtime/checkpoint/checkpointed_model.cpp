@@ -28,21 +28,21 @@ constexpr std::array kShapes = {
     Shape{"layers.1.down.weight", 6, 12, Cut::kColumns, GradientGroup::kOwn, false, true},
     Shape{"layers.1.down.bias", 1, 6, Cut::kNot, GradientGroup::kSummedOverTensor, false, true}};
 
-Parameter parameter_of(const Shape& shape, std::int64_t tp, int tensor_rank) {
+Parameter parameter_of(const Shape& shape, std::int64_t width, std::int64_t tp, int tensor_rank) {
+  const std::int64_t columns = shape.columns * width;
   const bool is_table = shape.group == GradientGroup::kTied;
   const std::int64_t rows = is_table ? (shape.rows + 4 * tp - 1) / (4 * tp) * (4 * tp) : shape.rows;
-  Parameter parameter{
-      .name = shape.name,
-      .block = {.rows = rows, .columns = shape.columns, .total_columns = shape.columns},
-      .total_rows = shape.rows,
-      .group = shape.group,
-      .is_replicated = shape.cut == Cut::kNot,
-      .deviation = 1.0};
+  Parameter parameter{.name = shape.name,
+                      .block = {.rows = rows, .columns = columns, .total_columns = columns},
+                      .total_rows = shape.rows,
+                      .group = shape.group,
+                      .is_replicated = shape.cut == Cut::kNot,
+                      .deviation = 1.0};
   if (shape.cut == Cut::kRows) {
     parameter.block.rows = rows / tp;
     parameter.block.first_row = tensor_rank * parameter.block.rows;
   } else if (shape.cut == Cut::kColumns) {
-    parameter.block.columns = shape.columns / tp;
+    parameter.block.columns = columns / tp;
     parameter.block.first_column = tensor_rank * parameter.block.columns;
   }
   return parameter;
@@ -86,7 +86,7 @@ CheckpointedRank::CheckpointedRank(const CheckpointLayout& layout, int rank)
   for (const Shape& shape : kShapes) {
     if ((stage == 0 && shape.is_on_first_stage) ||
         (stage == layout.pp - 1 && shape.is_on_last_stage)) {
-      Parameter parameter = parameter_of(shape, layout.tp, tensor_rank);
+      Parameter parameter = parameter_of(shape, layout.width, layout.tp, tensor_rank);
       if (layout.shards_units && parameter.group == GradientGroup::kTied) {
         parameter.group = GradientGroup::kOwn;  // one stage has both ends
       }
@@ -97,8 +97,8 @@ CheckpointedRank::CheckpointedRank(const CheckpointLayout& layout, int rank)
     }
   }
   store_->allocate(backend_, layout.type, /*seed=*/1,
-                   {.group_size = layout.dp,
-                    .group_rank = data_rank,
+                   {.group_size = layout.shards_states ? layout.dp : 1,
+                    .group_rank = layout.shards_states ? data_rank : 0,
                     .of_gradients = layout.shards_units,
                     .of_weights = layout.shards_units});
   optimizer_ = std::make_unique<Optimizer>(

@@ -26,6 +26,8 @@ struct CheckpointLayout {
       false;
   int num_buckets = 1;
   DataType type = DataType::kFloat64;
+  /// Factor on the columns of every parameter, so that more ranks have a part of it.
+  int width = 1;
 
   [[nodiscard]] int world_size() const { return tp * pp * dp; }
 };

@@ -98,9 +98,8 @@ std::vector<Layout> sharded_layouts() {
   };
 }
 
-// Three steps are run, so that an optimizer changed the weights. A unit's shards are as unequal as
-// its size makes them: a layer of small_job has 7,224 elements, the ends 6,480 and padding, no
-// multiple of 5 ranks.
+// Three steps are run, so that an optimizer changed the weights. A layer of small_job has 7,224
+// elements and the ends 6,384, no multiple of 128, so that every unit has padding.
 TEST(Layouts, GiveTheSameWhereGradientsAndWeightsAreSharded) {
   for (const bool untied : {false, true}) {
     Job job = small_job();
@@ -209,7 +208,39 @@ TEST_P(LayoutsOfTodaysModels, SendAndHoldWhatIsPredicted) {
   }
 }
 
-TEST(Layouts, GiveTheSameWhereShardsAreUnequal) {
+// Layouts in which the tied table, what else a stage has, or both have padding, and those of ranks
+// that hold both ends. Five ranks pad the table of 6144 elements to a multiple of 320.
+TEST(Layouts, SendWhatIsPredictedWhereStagesArePadded) {
+  Job job = small_job();
+  job.global_batch_size = 20;
+  for (const bool untied : {false, true}) {
+    job.model.untied_embeddings = untied;
+    for (const Layout& layout :
+         {Layout{.dp = 5}, Layout{.dp = 5, .zero_stage = 1}, Layout{.pp = 2, .dp = 5},
+          Layout{.pp = 2, .dp = 5, .zero_stage = 1},
+          Layout{.tp = 2, .pp = 2, .dp = 2, .zero_stage = 1},
+          Layout{.pp = 2, .vpp = 2, .dp = 2, .schedule = "interleaved", .zero_stage = 1},
+          Layout{.pp = 2, .vpp = 2, .dp = 2, .schedule = "zb-v", .zero_stage = 1},
+          Layout{.pp = 2, .dp = 5, .schedule = "dualpipe", .zero_stage = 1},
+          Layout{.pp = 2, .dp = 2, .schedule = "dualpipe"}}) {
+      ASSERT_TRUE(exists(layout, job)) << to_string(layout);
+      GroupVolumes<std::int64_t> sent;
+      for (const RankRecord& rank : train(layout, job).ranks) {
+        sent.data.all_reduce += rank.data[CollectiveKind::kAllReduce];
+        sent.data.reduce_scatter += rank.data[CollectiveKind::kReduceScatter];
+        sent.data.all_gather += rank.data[CollectiveKind::kAllGather];
+        sent.tied.all_reduce += rank.tied[CollectiveKind::kAllReduce];
+      }
+      auto predicted = job_volumes({scenario_of(job), layout.config()});
+      predicted.data.all_reduce += predicted.loss.all_reduce;  // over the same ranks
+      EXPECT_EQ(sent.data, predicted.data) << to_string(layout);
+      EXPECT_EQ(sent.tied, predicted.tied) << to_string(layout);
+    }
+  }
+}
+
+// Units are padded to multiples of 192 and of 320.
+TEST(Layouts, GiveTheSameWhereReplicasDoNotDivideUnits) {
   Job job = small_job();
   job.steps = 3;
   job.global_batch_size = 15;

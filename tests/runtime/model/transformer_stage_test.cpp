@@ -180,6 +180,7 @@ double loss_along(const Task& task, double step) {
                   [&](Backend& backend, ParameterStore& store) {
                     const Buffer weights = store.all_weights();
                     const Tensor direction(backend, weights.type, weights.size);
+                    backend.fill(direction, 0.0);  // what pads the store stays 0
                     for (const Parameter& parameter : store.parameters()) {
                       backend.fill_normal(
                           direction.buffer().slice(parameter.first, parameter.size()),

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -14,8 +16,12 @@
 namespace ptdp {
 namespace {
 
-// The flat buffers hold: table [0, 15), norm [15, 22), weight [22, 42), bias [42, 46).
-constexpr std::int64_t kSize = 46;
+// Parameters in the order of the flat buffers, without padding: table [0, 1500), norm [1500, 1570),
+// weight [1570, 3570), bias [3570, 3610).
+constexpr std::int64_t kTable = 1500;
+constexpr std::int64_t kWeight = 1570;
+constexpr std::int64_t kBias = 3570;
+constexpr std::int64_t kSize = 3610;
 
 Parameter matrix(const std::string& name, GradientGroup group, std::int64_t rows,
                  std::int64_t columns) {
@@ -25,27 +31,54 @@ Parameter matrix(const std::string& name, GradientGroup group, std::int64_t rows
           .group = group};
 }
 
-ParameterStore make_store(Backend& backend, DataType type) {
+/// Returns a store whose ranges `sharers` ranks can share.
+ParameterStore make_store(Backend& backend, DataType type, int sharers = 1) {
   ParameterStore store;
-  Parameter weight = matrix("weight", GradientGroup::kOwn, 4, 5);
+  Parameter weight = matrix("weight", GradientGroup::kOwn, 40, 50);
   weight.decays = true;
   weight.deviation = 0.5;
   store.declare(weight);
-  Parameter norm = matrix("norm", GradientGroup::kSummedOverTensor, 1, 7);
+  Parameter norm = matrix("norm", GradientGroup::kSummedOverTensor, 1, 70);
   norm.is_replicated = true;
   norm.constant = 1.0;
   store.declare(norm);
-  Parameter table = matrix("table", GradientGroup::kTied, 5, 3);
+  Parameter table = matrix("table", GradientGroup::kTied, 50, 30);
   table.decays = true;
   table.deviation = 1.0;
   store.declare(table);
-  store.declare(matrix("bias", GradientGroup::kOwn, 1, 4));
-  store.allocate(backend, type, /*seed=*/11);
+  store.declare(matrix("bias", GradientGroup::kOwn, 1, 40));
+  store.allocate(backend, type, /*seed=*/11, {.group_size = sharers});
   return store;
 }
 
+/// Returns the place of an element in the flat buffers of `sharers` ranks: the table is padded to a
+/// multiple of 64 elements for each.
+std::int64_t place_of(std::int64_t element, int sharers) {
+  const std::int64_t a = std::int64_t{64} * sharers;
+  return element < kTable ? element : (kTable + a - 1) / a * a + element - kTable;
+}
+
+/// Returns the values of all elements from those of a flat buffer.
+std::vector<double> elements_of(const std::vector<double>& flat, int sharers) {
+  std::vector<double> elements(kSize);
+  for (std::int64_t i = 0; i < kSize; ++i) {
+    elements[i] = flat[place_of(i, sharers)];
+  }
+  return elements;
+}
+
+/// Returns a flat buffer of `size` elements with the values of all elements, and `padding`.
+std::vector<double> flat_of(const std::vector<double>& elements, std::int64_t size, int sharers,
+                            double padding) {
+  std::vector<double> flat(static_cast<std::size_t>(size), padding);
+  for (std::int64_t i = 0; i < kSize; ++i) {
+    flat[place_of(i, sharers)] = elements[i];
+  }
+  return flat;
+}
+
 bool decays(std::int64_t element) {
-  return element < 15 || (element >= 22 && element < 42);
+  return element < kTable || (element >= kWeight && element < kBias);
 }
 
 double gradient_of(std::int64_t element, int step) {
@@ -74,12 +107,14 @@ void set_values(Backend& backend, const std::vector<double>& values, Buffer to) 
   }
 }
 
+/// Sets the gradients of a step. Padding gets numbers that would spoil all that they get into.
 void set_gradients(Backend& backend, const ParameterStore& store, int step) {
   std::vector<double> gradients(kSize);
   for (std::int64_t i = 0; i < kSize; ++i) {
     gradients[i] = gradient_of(i, step);
   }
-  set_values(backend, gradients, store.all_gradients());
+  set_values(backend, flat_of(gradients, store.size(), store.shards().group_size, std::nan("")),
+             store.all_gradients());
 }
 
 AdamW settings_of(int step) {
@@ -122,10 +157,11 @@ class ReferenceAdamW {
 /// Returns the weights after three steps of d ranks that share the work; each element is its
 /// owner's.
 std::vector<double> weights_after_steps(DataType type, int d, int num_buckets) {
-  std::vector<double> weights(kSize, std::nan(""));
+  std::vector<double> weights;
   for (int rank = 0; rank < d; ++rank) {
     CpuBackend backend;
-    ParameterStore store = make_store(backend, type);
+    ParameterStore store = make_store(backend, type, d);
+    weights.resize(static_cast<std::size_t>(store.size()), std::nan(""));
     Optimizer optimizer(backend, {{.store = &store,
                                    .num_buckets = num_buckets,
                                    .group_size = d,
@@ -143,60 +179,25 @@ std::vector<double> weights_after_steps(DataType type, int d, int num_buckets) {
       }
     }
   }
-  return weights;
-}
-
-bool equals(const Part& part, std::int64_t first, std::int64_t count) {
-  return part.first == first && part.count == count;
-}
-
-// The tied 15 by themselves; of the other 31, thirds: 10, 10 and 11.
-TEST(ReductionRanges, KeepTheTiedTableApartAndCutTheRestEqually) {
-  CpuBackend backend;
-  const ParameterStore store = make_store(backend, DataType::kFloat64);
-  const auto first = reduction_ranges(store, 0, 3);
-  ASSERT_EQ(first.size(), 2U);
-  EXPECT_TRUE(equals(first[0], 0, 15));
-  EXPECT_TRUE(equals(first[1], 15, 10));
-  const auto second = reduction_ranges(store, 1, 3);
-  ASSERT_EQ(second.size(), 1U);
-  EXPECT_TRUE(equals(second[0], 25, 10));
-  const auto third = reduction_ranges(store, 2, 3);
-  ASSERT_EQ(third.size(), 1U);
-  EXPECT_TRUE(equals(third[0], 35, 11));
-}
-
-TEST(ReductionRanges, CoverEveryElementOnce) {
-  CpuBackend backend;
-  const ParameterStore store = make_store(backend, DataType::kFloat64);
-  for (const int num_buckets : {1, 2, 5, 31, 64}) {
-    std::vector<int> covered(kSize);
-    for (int bucket = 0; bucket < num_buckets; ++bucket) {
-      for (const Part& range : reduction_ranges(store, bucket, num_buckets)) {
-        EXPECT_GT(range.count, 0);
-        for (std::int64_t i = 0; i < range.count; ++i) {
-          ++covered[range.first + i];
-        }
-      }
-    }
-    EXPECT_EQ(covered, std::vector<int>(kSize, 1)) << num_buckets << " buckets";
-  }
+  return elements_of(weights, d);
 }
 
 TEST(Optimizer, StepsAsTheTextbookDoes) {
   CpuBackend backend;
   ParameterStore store = make_store(backend, DataType::kFloat64);
-  ReferenceAdamW reference(values_of(backend, store.all_weights()));
+  ReferenceAdamW reference(elements_of(values_of(backend, store.all_weights()), 1));
   Optimizer optimizer(backend, {{.store = &store}});
   for (int step = 1; step <= 5; ++step) {
     set_gradients(backend, store, step);
     optimizer.step(settings_of(step));
     reference.step(step);
   }
-  const auto weights = values_of(backend, store.all_weights());
+  const auto flat = values_of(backend, store.all_weights());
+  const auto weights = elements_of(flat, 1);
   for (std::int64_t i = 0; i < kSize; ++i) {
     EXPECT_NEAR(weights[i], reference.weights()[i], 1e-14) << "element " << i;
   }
+  EXPECT_EQ(flat, flat_of(weights, store.size(), 1, 0.0)) << "padding is 0, and stays so";
 }
 
 TEST(Optimizer, GivesTheSameBitsHoweverStatesAreSharded) {
@@ -222,18 +223,46 @@ TEST(Optimizer, UpdatesEverythingWhereStatesAreNotSharded) {
   EXPECT_EQ(count, kSize);
 }
 
-// The second of two ranks owns 8 of 15 and 16 of 31 elements: two moments of each in f64, and with
-// masters beside bf16 three values in f32.
+// The second of two ranks owns 768 of 1536 and 1088 of 2176 elements, padding included: two moments
+// of each in f64, and with masters beside bf16 three values in f32.
 TEST(Optimizer, HoldsStatesOfItsOwnPartAlone) {
   for (const auto& [type, bytes] :
-       {std::pair{DataType::kFloat64, 24 * 16}, std::pair{DataType::kFloat32, 24 * 8},
-        std::pair{DataType::kBFloat16, 24 * 12}, std::pair{DataType::kFloat16, 24 * 12}}) {
+       {std::pair{DataType::kFloat64, 1856 * 16}, std::pair{DataType::kFloat32, 1856 * 8},
+        std::pair{DataType::kBFloat16, 1856 * 12}, std::pair{DataType::kFloat16, 1856 * 12}}) {
     CpuBackend backend;
-    ParameterStore store = make_store(backend, type);
+    ParameterStore store = make_store(backend, type, 2);
     const std::int64_t before = backend.bytes_in_use();
     const Optimizer optimizer(
         backend, {{.store = &store, .group_size = 2, .group_rank = 1, .shards_states = true}});
     EXPECT_EQ(backend.bytes_in_use() - before, bytes) << name_of(type);
+    EXPECT_EQ(optimizer.state_bytes(0), bytes) << name_of(type);
+  }
+}
+
+// States lie one after the other as the parts do, so that a slice's states begin where its weights
+// do within 64 elements.
+TEST(Optimizer, LaysStatesOutAsTheirWeightsLie) {
+  for (const int d : {1, 3}) {
+    CpuBackend backend;
+    ParameterStore store = make_store(backend, DataType::kBFloat16, d);
+    const Optimizer optimizer(backend, {{.store = &store,
+                                         .num_buckets = 3,
+                                         .group_size = d,
+                                         .group_rank = d - 1,
+                                         .shards_states = d > 1}});
+    const auto slices = optimizer.owned_slices(0);
+    ASSERT_GE(slices.size(), 4U);
+    const auto place = [&](const Buffer& state, const Buffer& first) {
+      return (static_cast<const std::byte*>(state.data) -
+              static_cast<const std::byte*>(first.data)) /
+             bytes_of(state.type);
+    };
+    for (const OwnedSlice& slice : slices) {
+      const std::int64_t within = (slice.range.first - slices[0].range.first) % 64;
+      EXPECT_EQ(place(slice.master, slices[0].master) % 64, within);
+      EXPECT_EQ(place(slice.moment1, slices[0].moment1) % 64, within);
+      EXPECT_EQ(place(slice.moment2, slices[0].moment2) % 64, within);
+    }
   }
 }
 
@@ -243,8 +272,8 @@ TEST(Optimizer, CountsEveryElementOfTheModelOnceInTheNorm) {
   double expected = 0.0;
   for (std::int64_t i = 0; i < kSize; ++i) {
     const double square = gradient_of(i, 1) * gradient_of(i, 1);
-    const bool is_tied = i < 15;
-    const bool is_replicated = i >= 15 && i < 22;
+    const bool is_tied = i < kTable;
+    const bool is_replicated = i >= kTable && i < kWeight;
     expected += square * (is_tied ? 1 : 2) * (is_replicated ? 1 : 2);
   }
   for (const bool shards_states : {false, true}) {
@@ -252,7 +281,7 @@ TEST(Optimizer, CountsEveryElementOfTheModelOnceInTheNorm) {
     Tensor total(backend, DataType::kFloat64, 1);
     backend.fill(total, 0.0);
     for (int rank = 0; rank < 12; rank += shards_states ? 1 : 3) {
-      ParameterStore store = make_store(backend, DataType::kFloat64);
+      ParameterStore store = make_store(backend, DataType::kFloat64, shards_states ? 3 : 1);
       Optimizer optimizer(backend, {{.store = &store,
                                      .num_buckets = 2,
                                      .group_size = 3,
@@ -267,6 +296,13 @@ TEST(Optimizer, CountsEveryElementOfTheModelOnceInTheNorm) {
   }
 }
 
+/// Expects that every element of a parameter was counted once, and padding never.
+void expect_parameters_once(const std::vector<int>& counted, int sharers) {
+  const std::vector<double> once =
+      flat_of(std::vector<double>(kSize, 1.0), std::ssize(counted), sharers, 0.0);
+  EXPECT_TRUE(std::equal(counted.begin(), counted.end(), once.begin(), once.end()));
+}
+
 // Two ranks hold the same stage and do not shard it: one counts, and both save their half.
 TEST(Optimizer, SavesWhatAnotherRankCounts) {
   CpuBackend backend;
@@ -274,7 +310,7 @@ TEST(Optimizer, SavesWhatAnotherRankCounts) {
   set_gradients(backend, store, 1);
   const Tensor total(backend, DataType::kFloat64, 1);
   backend.fill(total, 0.0);
-  std::vector<int> saved(kSize);
+  std::vector<int> saved(static_cast<std::size_t>(store.size()));
   for (const int rank : {0, 1}) {
     Optimizer optimizer(
         backend, {{.store = &store, .group_size = 2, .group_rank = rank, .counts = rank == 0}});
@@ -287,17 +323,18 @@ TEST(Optimizer, SavesWhatAnotherRankCounts) {
     optimizer.add_squares(total);
     EXPECT_EQ(values_of(backend, total)[0] > before, rank == 0);
   }
-  EXPECT_EQ(saved, std::vector<int>(kSize, 1));
+  expect_parameters_once(saved, 1);
 }
 
-// With two ranks and three buckets the first saves [0, 7), [15, 20), [25, 30) and [35, 40) of the
-// four parameters' slices.
+// With two ranks and three buckets the first saves four of eight parts of the parameters' slices.
 TEST(Optimizer, SavesRunsOfOneParameterEachAndNoneThatIsEmpty) {
   for (const bool shards_states : {false, true}) {
-    std::vector<int> saved(kSize);
+    const int sharers = shards_states ? 2 : 1;
+    std::vector<int> saved;
     for (const int rank : {0, 1}) {
       CpuBackend backend;
-      ParameterStore store = make_store(backend, DataType::kFloat32);
+      ParameterStore store = make_store(backend, DataType::kFloat32, sharers);
+      saved.resize(static_cast<std::size_t>(store.size()));
       const Optimizer optimizer(backend, {{.store = &store,
                                            .num_buckets = 3,
                                            .group_size = 2,
@@ -320,16 +357,16 @@ TEST(Optimizer, SavesRunsOfOneParameterEachAndNoneThatIsEmpty) {
         }
       }
     }
-    EXPECT_EQ(saved, std::vector<int>(kSize, 1));
+    expect_parameters_once(saved, sharers);
   }
 }
 
 TEST(Optimizer, LeavesGradientsAtZero) {
   CpuBackend backend;
-  ParameterStore store = make_store(backend, DataType::kBFloat16);
+  ParameterStore store = make_store(backend, DataType::kBFloat16, 3);
   Optimizer optimizer(backend,
                       {{.store = &store, .group_size = 3, .group_rank = 1, .shards_states = true}});
-  const std::vector<double> zeros(kSize);
+  const std::vector<double> zeros(static_cast<std::size_t>(store.size()));
   set_gradients(backend, store, 1);
   optimizer.step(settings_of(1));
   EXPECT_EQ(values_of(backend, store.all_gradients()), zeros);
@@ -347,12 +384,12 @@ TEST(Optimizer, KeepsWhatBFloat16WouldLoseInItsMasters) {
   ParameterStore exact = make_store(backend, DataType::kFloat64);
   Optimizer optimizer(backend, {{.store = &store}});
   const OwnedSlice norm = optimizer.owned_slices(0)[1];
-  ASSERT_EQ(norm.range.first, 15);
+  ASSERT_EQ(norm.range.first, place_of(kTable, 1));
 
   const auto table = optimizer.owned_slices(0)[0];
   const auto masters = values_of(backend, table.master);
   const auto initial = values_of(backend, exact.all_weights());
-  for (std::int64_t i = 0; i < 15; ++i) {
+  for (std::int64_t i = 0; i < kTable; ++i) {
     EXPECT_EQ(masters[i], static_cast<double>(static_cast<float>(initial[i])));
   }
 
@@ -372,7 +409,8 @@ TEST(Optimizer, RoundsMastersIntoWeights) {
     backend.fill(slice.master, 1.00390625);  // 1 + 2^-8, halfway between 1 and 1 + 2^-7
   }
   optimizer.round_masters();
-  EXPECT_EQ(values_of(backend, store.all_weights()), std::vector<double>(kSize, 1.0));
+  EXPECT_EQ(values_of(backend, store.all_weights()),
+            flat_of(std::vector<double>(kSize, 1.0), store.size(), 1, 0.0));
 }
 
 TEST(Clipping, ScalesNormsAboveTheLimitDownToIt) {

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -48,20 +51,44 @@ TEST(ParameterStore, LaysGroupsOutOneAfterTheOther) {
   store.allocate(backend, DataType::kBFloat16, 0);
   EXPECT_EQ(store.first_of(GradientGroup::kTied), 0);
   EXPECT_EQ(store.count_of(GradientGroup::kTied), 4);
-  EXPECT_EQ(store.first_of(GradientGroup::kSummedOverTensor), 4);
+  EXPECT_EQ(store.tied_range().first, 0);
+  EXPECT_EQ(store.tied_range().count, 64);
+  EXPECT_EQ(store.first_of(GradientGroup::kSummedOverTensor), 64);
   EXPECT_EQ(store.count_of(GradientGroup::kSummedOverTensor), 5);
-  EXPECT_EQ(store.first_of(GradientGroup::kOwn), 9);
+  EXPECT_EQ(store.first_of(GradientGroup::kOwn), 69);
   EXPECT_EQ(store.count_of(GradientGroup::kOwn), 3);
+  EXPECT_EQ(store.size(), 128);
   EXPECT_EQ(store.id_of("norm"), norm);
   EXPECT_EQ(store.parameters()[static_cast<std::size_t>(tied)].first, 0);
-  EXPECT_EQ(store.weights(own).data, store.all_weights().slice(9, 3).data);
-  EXPECT_EQ(store.gradient(norm).data, store.all_gradients().slice(4, 5).data);
+  EXPECT_EQ(store.weights(own).data, store.all_weights().slice(69, 3).data);
+  EXPECT_EQ(store.gradient(norm).data, store.all_gradients().slice(64, 5).data);
   EXPECT_EQ(store.all_weights().type, DataType::kBFloat16);
   EXPECT_EQ(store.all_gradients().type, DataType::kFloat32);
 }
 
-/// Returns a store of two units, of 7 and 5 elements. Each has a weight and a norm, and the norms
-/// come before the weights.
+// Without a tied table nothing lies before the norms, and with shared work ranges are multiples of
+// 64 elements for each rank.
+TEST(ParameterStore, PadsARangeToAMultipleOf64ElementsForEachRank) {
+  CpuBackend backend;
+  for (const auto& [count, sharers, size] :
+       {std::array{1, 1, 64}, std::array{64, 1, 64}, std::array{65, 1, 128}, std::array{64, 3, 192},
+        std::array{193, 3, 384}}) {
+    ParameterStore store;
+    store.declare({.name = "own",
+                   .block = {.rows = 1, .columns = count, .total_columns = count},
+                   .total_rows = 1,
+                   .constant = 1.0});
+    store.allocate(backend, DataType::kFloat64, 0, {.group_size = sharers});
+    EXPECT_EQ(store.tied_range().count, 0);
+    std::vector<double> expected(static_cast<std::size_t>(size));
+    std::fill_n(expected.begin(), count, 1.0);
+    EXPECT_EQ(host_copy(backend, store.all_weights()), expected) << count << " of " << sharers;
+    EXPECT_EQ(host_copy(backend, store.all_gradients()), std::vector<double>(expected.size()));
+  }
+}
+
+/// Returns a store of two units, of 300 and 210 elements. Each has a weight and a norm, and the
+/// norms come before the weights.
 ParameterStore two_units(Backend& backend, const StoreShards& shards) {
   ParameterStore store;
   const auto declare = [&](const char* name, std::int64_t size, GradientGroup group) {
@@ -71,11 +98,11 @@ ParameterStore two_units(Backend& backend, const StoreShards& shards) {
                    .group = group,
                    .deviation = 1.0});
   };
-  declare("a", 4, GradientGroup::kOwn);
-  declare("norm of a", 3, GradientGroup::kSummedOverTensor);
+  declare("a", 200, GradientGroup::kOwn);
+  declare("norm of a", 100, GradientGroup::kSummedOverTensor);
   store.begin_unit();
-  declare("b", 3, GradientGroup::kOwn);
-  declare("norm of b", 2, GradientGroup::kSummedOverTensor);
+  declare("b", 150, GradientGroup::kOwn);
+  declare("norm of b", 60, GradientGroup::kSummedOverTensor);
   store.allocate(backend, DataType::kFloat64, 5, shards);
   return store;
 }
@@ -85,33 +112,37 @@ std::vector<double> joined(std::vector<double> a, const std::vector<double>& b) 
   return a;
 }
 
-// Rank 1 of 2 has elements 3 to 6 of the first unit, whose elements 0 to 2 are its norm. Of the
-// second unit it has 2 to 4, in flat coordinates 9 to 11.
+// For two ranks the units are padded to 384 and 256 elements. Rank 1 has elements 192 to 383 of the
+// first, whose elements 0 to 99 are its norm. Of the second it has 128 to 255, in flat coordinates
+// 512 to 639.
 TEST(ParameterStore, KeepsThisRanksPartOfEachUnit) {
   CpuBackend backend;
-  const ParameterStore whole = two_units(backend, {.of_gradients = true});
+  const ParameterStore whole = two_units(backend, {.group_size = 2, .of_gradients = true});
   const std::vector<double> all = host_copy(backend, whole.all_weights());
-  ASSERT_EQ(all.size(), 12U);
+  ASSERT_EQ(all.size(), 640U);
+  for (const auto& [first, end] : {std::pair{300, 384}, std::pair{594, 640}}) {
+    EXPECT_TRUE(std::all_of(all.begin() + first, all.begin() + end,
+                            [](double value) { return value == 0.0; }));
+  }
   const ParameterStore shards = two_units(
       backend, {.group_size = 2, .group_rank = 1, .of_gradients = true, .of_weights = true});
-  EXPECT_EQ(shards.size(), 12);
+  EXPECT_EQ(shards.size(), 640);
   EXPECT_EQ(host_copy(backend, shards.all_weights()),
-            joined({all.begin() + 3, all.begin() + 7}, {all.begin() + 9, all.begin() + 12}));
-  EXPECT_EQ(host_copy(backend, shards.all_gradients()), std::vector<double>(7));
-  EXPECT_EQ(host_copy(backend, shards.kept_weights({10, 2})),
-            std::vector<double>(all.begin() + 10, all.begin() + 12));
-  EXPECT_EQ(shards.kept_gradients({5, 2}).data, shards.all_gradients().slice(2, 2).data);
+            joined({all.begin() + 192, all.begin() + 384}, {all.begin() + 512, all.begin() + 640}));
+  EXPECT_EQ(host_copy(backend, shards.all_gradients()), std::vector<double>(192 + 128));
+  EXPECT_EQ(host_copy(backend, shards.kept_weights({520, 100})),
+            std::vector<double>(all.begin() + 520, all.begin() + 620));
+  EXPECT_EQ(shards.kept_gradients({200, 50}).data, shards.all_gradients().slice(8, 50).data);
 
   const std::vector<Part> summed = shards.summed_over_tensor();
   ASSERT_EQ(summed.size(), 2U);
   EXPECT_EQ(summed[0].count, 0);
   EXPECT_EQ(summed[1].count, 0);
-  const std::vector<Part> of_other =
-      two_units(backend, {.group_size = 2, .of_gradients = true}).summed_over_tensor();
+  const std::vector<Part> of_other = whole.summed_over_tensor();
   EXPECT_EQ(of_other[0].first, 0);
-  EXPECT_EQ(of_other[0].count, 3);
-  EXPECT_EQ(of_other[1].first, 7);
-  EXPECT_EQ(of_other[1].count, 2);
+  EXPECT_EQ(of_other[0].count, 100);
+  EXPECT_EQ(of_other[1].first, 384);
+  EXPECT_EQ(of_other[1].count, 60);
 }
 
 // Names decide what a parameter begins with, not its place.
@@ -129,7 +160,7 @@ TEST(ParameterStore, FindsParametersInWholeUnits) {
   for (ParameterId id = 0; id < 4; ++id) {
     EXPECT_EQ(host_copy(backend, shards.weights(id)), host_copy(backend, plain.weights(id))) << id;
   }
-  EXPECT_EQ(shards.gradient(2).data, shards.whole_gradients(1).buffer().slice(2, 3).data);
+  EXPECT_EQ(shards.gradient(2).data, shards.whole_gradients(1).buffer().slice(60, 150).data);
 }
 
 TEST(ParameterStore, BeginsWithTheSameNumbersInEveryBlock) {
@@ -144,16 +175,17 @@ TEST(ParameterStore, BeginsWithTheSameNumbersInEveryBlock) {
       {.name = "other", .block = {.rows = 1, .columns = 3, .total_columns = 3}, .constant = 2.0});
   part.declare(matrix(3, 1, 4, 3));
   part.allocate(backend, DataType::kFloat64, 7);
-  const std::vector<double> expected = {2.0,     2.0,     2.0,      // the other
-                                        all[13], all[14], all[15],  // row 3, columns 1 to 3
-                                        all[17], all[18], all[19],  // row 4
-                                        0.0,     0.0,     0.0,      // rows that pad
-                                        0.0,     0.0,     0.0};
+  std::vector<double> expected = {2.0,     2.0,     2.0,      // the other
+                                  all[13], all[14], all[15],  // row 3, columns 1 to 3
+                                  all[17], all[18], all[19],  // row 4
+                                  0.0,     0.0,     0.0,      // rows that pad
+                                  0.0,     0.0,     0.0};
+  expected.resize(64);  // what pads the store
   EXPECT_EQ(host_copy(backend, part.all_weights()), expected);
   EXPECT_EQ(host_copy(backend, part.all_gradients()), std::vector<double>(expected.size()));
   // Any range of it again.
-  for (std::int64_t first = 0; first < 15; ++first) {
-    for (std::int64_t end = first + 1; end <= 15; ++end) {
+  for (std::int64_t first = 0; first < 64; ++first) {
+    for (std::int64_t end = first + 1; end <= 64; ++end) {
       const Tensor range(backend, DataType::kFloat64, end - first);
       part.fill_initial(backend, first, range);
       EXPECT_EQ(host_copy(backend, range),

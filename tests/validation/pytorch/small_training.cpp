@@ -89,11 +89,13 @@ class TrainingRank {
   void add_stage(int stage) {
     const int p = layout_.num_stages;
     const int first = task_.model.num_layers * stage / p;
-    const StageSettings settings{.model = task_.model,
-                                 .micro_batch_size = layout_.micro_batch_size,
-                                 .type = task_.type,
-                                 .sequence_parallel = layout_.sequence_parallel,
-                                 .seed = task_.seed};
+    const StageSettings settings{
+        .model = task_.model,
+        .micro_batch_size = layout_.micro_batch_size,
+        .type = task_.type,
+        .sequence_parallel = layout_.sequence_parallel,
+        .seed = task_.seed,
+        .sharding = {.group_size = layout_.shards_states ? layout_.dp : 1}};
     const StageLayers layers{.first = first,
                              .count = task_.model.num_layers * (stage + 1) / p - first,
                              .begins_model = stage == 0,
