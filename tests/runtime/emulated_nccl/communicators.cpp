@@ -12,6 +12,7 @@ namespace {
 Plan current_plan;
 std::vector<std::string> noted;
 std::int64_t num_calls = 0;
+std::map<std::string, std::int64_t> calls_by_name;
 std::int64_t last_id = 0;
 std::map<ncclComm_t, std::shared_ptr<ncclComm>> alive;
 /// Communicators that are beginning, by id.
@@ -68,6 +69,7 @@ void reset(const Plan& plan) {
   current_plan = plan;
   noted.clear();
   num_calls = 0;
+  calls_by_name.clear();
   threads.clear();
 }
 
@@ -85,6 +87,11 @@ std::vector<std::string> faults() {
 std::int64_t calls() {
   const std::lock_guard lock(emulated_gpu::mutex());
   return num_calls;
+}
+
+std::int64_t calls(const std::string& name) {
+  const std::lock_guard lock(emulated_gpu::mutex());
+  return calls_by_name[name];
 }
 
 int communicators() {
@@ -115,6 +122,7 @@ ncclResult_t enter(ncclComm_t communicator, const char* name) {
     note(std::string(name) + ": before the last call was done");
     return ncclInvalidArgument;
   }
+  ++calls_by_name[name];
   return fails() ? ncclSystemError : ncclSuccess;
 }
 

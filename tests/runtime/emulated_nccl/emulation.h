@@ -34,6 +34,8 @@ void change(const std::function<void(Plan& plan)>& how);
 [[nodiscard]] std::vector<std::string> faults();
 /// Returns the number of calls since reset() that may fail.
 [[nodiscard]] std::int64_t calls();
+/// Returns the number of calls of a function since reset(), such as "ncclReduce".
+[[nodiscard]] std::int64_t calls(const std::string& name);
 /// Returns the number of communicators that are neither destroyed nor aborted.
 [[nodiscard]] int communicators();
 

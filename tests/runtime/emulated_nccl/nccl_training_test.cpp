@@ -66,5 +66,27 @@ INSTANTIATE_TEST_SUITE_P(
                              .sequence_parallel = true,
                              .messages = MessageMode::kOverlapped}));
 
+// Three ranks divide neither a layer of 872 parameters nor the ends of the model. Calls part by
+// part would be of ncclReduce and ncclBroadcast.
+TEST(ShardedTrainingOverNccl, GathersAndReducesInEqualParts) {
+  Job job = tiny_job();
+  job.global_batch_size = 3;
+  const Trained expected = train({}, job);
+  job.uses_nccl = true;
+  emulated_gpu::set_devices(3);
+  for (const int zero : {1, 2, 3}) {
+    emulated_nccl::reset();
+    const Trained found = train({.dp = 3, .zero_stage = zero}, job, [](int rank) {
+      return make_cuda_backend({.device = rank, .is_deterministic = true});
+    });
+    EXPECT_LE(largest_difference(found.gradients, expected.gradients), 1e-5) << zero;
+    EXPECT_GT(emulated_nccl::calls("ncclReduceScatter"), 0) << zero;
+    EXPECT_GT(emulated_nccl::calls("ncclAllGather"), 0) << zero;
+    EXPECT_EQ(emulated_nccl::calls("ncclReduce"), 0) << zero;
+    EXPECT_EQ(emulated_nccl::calls("ncclBroadcast"), 0) << zero;
+    EXPECT_EQ(emulated_nccl::faults(), std::vector<std::string>()) << zero;
+  }
+}
+
 }  // namespace
 }  // namespace ptdp::testing
