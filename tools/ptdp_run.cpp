@@ -20,6 +20,7 @@
 #include "planner/answer_format.h"
 #include "runtime/transport/nccl/nccl_world.h"
 #include "tools/run/crash_report.h"
+#include "tools/run/huggingface_directories.h"
 #include "tools/run/launched_command.h"
 #include "tools/run/prediction_watch.h"
 #include "tools/run/prepare_together.h"
@@ -47,7 +48,7 @@ constexpr const char* kUsage =
     "       ptdp-run --tune plans.json [-k N] [-o tuned_plan.json] [--profile-out CLUSTER.json] "
     "...\n"
     "\n"
-    "Trains a GPT under a plan of ptdp-plan: every rank is a thread of this process, or under\n"
+    "Trains a model under a plan of ptdp-plan: every rank is a thread of this process, or under\n"
     "mpirun, srun and torchrun a process, and all walk through the plan's schedule, on the GPUs of "
     "this\n"
     "machine where the plan is for GPUs and there are any, else on its cores. Prints what was\n"
@@ -123,6 +124,7 @@ struct Job {
   CheckpointOptions checkpoint;
   /// The checkpoint to go on from. If it is of the last step, nothing is left to do.
   std::optional<Checkpoint> resumed;
+  std::optional<PretrainedWeights> loaded;  ///< Weights of --load to begin with.
   std::optional<PreparedRun> prepared;
   std::optional<TrainingData> data;
   DeadlineRule deadlines;
@@ -217,6 +219,11 @@ void prepare(const CommandLine& line, const JobProcess* process, Job& job) {
   if (job.resumed) {
     job.resumed->require_model(job.prepared->settings.model);
   }
+  job.loaded = open_weights(line, *job.prepared);
+  if (job.loaded) {
+    job.checkpoint.load = &*job.loaded;
+  }
+  job.checkpoint.export_to = parse_export(line, *job.prepared, job.loaded ? &*job.loaded : nullptr);
   job.deadlines = parse_deadline(line);
   job.faults = parse_faults(line, *job.prepared);
   if (request.steps > 0) {

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "cost_model/error.h"
 #include "cost_model/text/files.h"
-#include "cost_model/text/object_writer.h"
 #include "runtime/checkpoint/checkpoint_file.h"
+#include "runtime/checkpoint/earlier_names.h"
+#include "runtime/checkpoint/model_difference.h"
+#include "runtime/copy_rounded.h"
 #include "runtime/open_file.h"
 #include "runtime/parameters/block_range.h"
 
@@ -64,13 +65,6 @@ std::string shape_text(std::int64_t rows, std::int64_t columns) {
   return "[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
 }
 
-/// Returns a model's fields as JSON, for comparison by name.
-nlohmann::ordered_json fields_of(const TransformerConfig& model) {
-  ObjectWriter writer;
-  describe(writer, model);
-  return nlohmann::ordered_json::parse(writer.dump());
-}
-
 /// Reads elements of a shard from byte `offset` on, widened to f64.
 void read_elements(const OpenFile& file, DataType type, std::int64_t offset,
                    std::span<double> values) {
@@ -81,18 +75,6 @@ void read_elements(const OpenFile& file, DataType type, std::int64_t offset,
   std::vector<float> narrow(values.size());
   file.read(offset, std::as_writable_bytes(std::span(narrow)));
   std::copy(narrow.begin(), narrow.end(), values.begin());
-}
-
-/// Rounds `values` into a buffer of the accumulator type, fp32 or fp64.
-void fill_from(Backend& backend, std::span<const double> values, const Buffer& to) {
-  if (to.type == DataType::kFloat64) {
-    backend.copy_in(values.data(), to);
-    return;
-  }
-  std::vector<float> narrow(values.size());
-  std::transform(values.begin(), values.end(), narrow.begin(),
-                 [](double value) { return static_cast<float>(value); });
-  backend.copy_in(narrow.data(), to);
 }
 
 }  // namespace
@@ -227,22 +209,9 @@ void Checkpoint::check_disjoint(const std::string& name,
 }
 
 void Checkpoint::require_model(const TransformerConfig& model) const {
-  const nlohmann::ordered_json found = fields_of(state_.model);
-  const nlohmann::ordered_json expected = fields_of(model);
-  const auto text = [](const nlohmann::ordered_json& fields, const std::string& key) {
-    return fields.contains(key) ? fields[key].dump() : "the usual";
-  };
-  const auto compare = [&](const std::string& key) {
-    if (text(found, key) != text(expected, key)) {
-      fail_to_read(path_, "a checkpoint of another model: " + key + ": found " + text(found, key) +
-                              ", expected " + text(expected, key));
-    }
-  };
-  for (const auto& item : expected.items()) {
-    compare(item.key());
-  }
-  for (const auto& item : found.items()) {
-    compare(item.key());
+  if (const auto difference = model_difference(state_.model, model)) {
+    fail_to_read(path_, "a checkpoint of another model: " + difference->key + ": found " +
+                            difference->found + ", expected " + difference->expected);
   }
 }
 
@@ -264,6 +233,20 @@ const std::vector<Checkpoint::StoredPart>& Checkpoint::parts_of(const Parameter&
 
 void Checkpoint::read(const Parameter& parameter, const Part& range, StateKind kind,
                       std::span<double> values) const {
+  const auto earlier = earlier_name(parameter.name);
+  if (!earlier || parts_.contains(parameter.name) || !parts_.contains(*earlier)) {
+    read_stored(parameter, range, kind, values);
+    return;
+  }
+  for (const EarlierPart& part : earlier_parts(parameter, range, state_.model.kv_channels)) {
+    read_stored(part.parameter, {0, part.values.count}, kind,
+                values.subspan(static_cast<std::size_t>(part.values.first),
+                               static_cast<std::size_t>(part.values.count)));
+  }
+}
+
+void Checkpoint::read_stored(const Parameter& parameter, const Part& range, StateKind kind,
+                             std::span<double> values) const {
   std::fill(values.begin(), values.end(), 0.0);
   const MatrixBlock block = without_padding(parameter.block, parameter.total_rows);
   const Part valid = intersection(range, {0, block.rows * block.columns});
@@ -298,7 +281,7 @@ void Checkpoint::restore(Backend& backend, Optimizer& optimizer) const {
       const std::int64_t count = std::min(kElementsPerPiece, to.size - done);
       values.resize(static_cast<std::size_t>(count));
       read(parameter, {slice.range.first - parameter.first + done, count}, kind, values);
-      fill_from(backend, values, to.slice(done, count));
+      copy_rounded(backend, values, to.slice(done, count));
     }
   };
   for (std::size_t i = 0; i < optimizer.shares().size(); ++i) {

@@ -51,7 +51,8 @@ class Checkpoint {
   /// parameter is missing or has another shape, naming it with what was found and expected.
   void restore(Backend& backend, Optimizer& optimizer) const;
   /// Reads `range` of a parameter's block into `values`, counted row by row; rows that pad the
-  /// parameter give 0. Touches no other elements. Throws Error when the parameter is missing or has
+  /// parameter give 0. Touches no other elements. Queries, keys and values are also found where
+  /// version 0.1.0 kept them. Throws Error when the parameter is missing or has
   /// another shape.
   void read(const Parameter& parameter, const Part& range, StateKind kind,
             std::span<double> values) const;
@@ -68,6 +69,9 @@ class Checkpoint {
   explicit Checkpoint(std::filesystem::path path);
   [[nodiscard]] std::string read_checked(const FileDigest& file) const;
   void check_data(const FileDigest& expected) const;
+  /// Reads a part of a parameter that is stored under its name, as read() does.
+  void read_stored(const Parameter& parameter, const Part& range, StateKind kind,
+                   std::span<double> values) const;
   void add_parts(const ShardIndex& index);
   void check_coverage() const;
   void check_disjoint(const std::string& name, const std::vector<StoredPart>& parts) const;

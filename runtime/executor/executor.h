@@ -24,6 +24,7 @@
 #include "runtime/model/transformer_stage.h"
 #include "runtime/optimizer/loss_scaler.h"
 #include "runtime/optimizer/optimizer.h"
+#include "runtime/weights/pretrained_weights.h"
 
 namespace ptdp {
 
@@ -70,6 +71,8 @@ class Executor {
   [[nodiscard]] const TrainingState& state() const { return state_; }
   /// Continues from a checkpoint of this model, whatever layout saved it.
   void restore(const Checkpoint& checkpoint);
+  /// Begins with weights from files instead of initial values.
+  void load(const PretrainedWeights& weights) { weights.fill(backend_, *optimizer_); }
   /// Returns the largest number of activations held at once so far, counted as pairs of virtual
   /// stage and microbatch.
   [[nodiscard]] int peak_activations() const { return peak_activations_; }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/copy_rounded.h"
 #include "runtime/model/executed_fields.h"
 #include "runtime/model/layers/output_layer.h"
 #include "runtime/model/layers/rotary_angles.h"
@@ -124,12 +125,7 @@ void TransformerStage::Parts::make_rotary_angles() {
   }
   const std::vector<double> angles = rotary_angles(context_.model());
   rotary_angles_ = context_.accumulator(std::ssize(angles));
-  if (rotary_angles_.buffer().type == DataType::kFloat64) {
-    context_.backend().copy_in(angles.data(), rotary_angles_);
-  } else {
-    const std::vector<float> rounded(angles.begin(), angles.end());
-    context_.backend().copy_in(rounded.data(), rotary_angles_);
-  }
+  copy_rounded(context_.backend(), angles, rotary_angles_);
   context_.set_rotary_angles(rotary_angles_);
 }
 

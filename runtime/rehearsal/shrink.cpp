@@ -14,20 +14,38 @@ namespace ptdp {
 TransformerConfig shrunk(const TransformerConfig& model, const ParallelConfig& config) {
   constexpr int channels = 2;
   constexpr int vocabulary = 64;
-  const bool has_positions = model.position_embedding == PositionEmbedding::kLearned;
-  return {
-      .num_layers = model.num_layers,
-      .hidden_size = config.tp * channels,
-      .num_attention_heads = config.tp,
-      .num_query_groups = config.tp,
-      .kv_channels = channels,
-      .ffn_hidden_size = 4 * config.tp * channels,
-      .vocab_size = vocabulary,
-      .seq_length = config.tp,
-      .add_bias_linear = model.add_bias_linear,
-      .untied_embeddings = model.untied_embeddings,
-      .position_embedding = has_positions ? PositionEmbedding::kLearned : PositionEmbedding::kNone,
-      .dropout = model.dropout};
+  const bool shares_keys =
+      !has_latent_attention(model) && model.num_query_groups < model.num_attention_heads;
+  TransformerConfig small = {.num_layers = model.num_layers,
+                             .hidden_size = config.tp * channels,
+                             .num_attention_heads = (shares_keys ? 2 : 1) * config.tp,
+                             .num_query_groups = config.tp,
+                             .kv_channels = channels,
+                             .ffn_hidden_size = 4 * config.tp * channels,
+                             .vocab_size = vocabulary,
+                             .seq_length = config.tp,
+                             .gated_linear_unit = model.gated_linear_unit,
+                             .add_bias_linear = model.add_bias_linear,
+                             .untied_embeddings = model.untied_embeddings,
+                             .position_embedding = model.position_embedding,
+                             .normalization = model.normalization,
+                             .dropout = model.dropout,
+                             .layernorm_zero_centered_gamma = model.layernorm_zero_centered_gamma,
+                             .activation_func = model.activation_func,
+                             .attn_logit_softcapping = model.attn_logit_softcapping,
+                             .final_logit_softcapping = model.final_logit_softcapping,
+                             .parallel_residual = model.parallel_residual,
+                             .add_qkv_bias = model.add_qkv_bias,
+                             .add_projection_bias = model.add_projection_bias,
+                             .add_mlp_bias = model.add_mlp_bias,
+                             .norm_placement = model.norm_placement,
+                             .qk_layernorm = model.qk_layernorm};
+  if (model.window_size > 0) {
+    small.window_size = 1;
+    small.first_window_layer = model.first_window_layer;
+    small.window_attn_skip_freq = model.window_attn_skip_freq;
+  }
+  return small;
 }
 
 ParallelConfig shrunk(ParallelConfig config) {

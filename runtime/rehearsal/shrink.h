@@ -9,9 +9,9 @@
 
 namespace ptdp {
 
-/// Returns the model as narrow as a GPT can be. Per tensor-parallel rank it has one head of two
-/// channels and one token of a sequence; its vocabulary is 64. The number of layers and tying of
-/// the embeddings stay.
+/// Returns a model of the same kind as narrow as it can be. Per tensor-parallel rank it has a key
+/// head of two channels, one or two query heads and one token of a sequence; its vocabulary is 64.
+/// The number of layers stays. Experts, latent attention and scalings of angles go.
 [[nodiscard]] TransformerConfig shrunk(const TransformerConfig& model,
                                        const ParallelConfig& config);
 

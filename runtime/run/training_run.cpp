@@ -17,6 +17,7 @@
 #include "runtime/run/record_gathering.h"
 #include "runtime/run/run_journal.h"
 #include "runtime/transport/gathering.h"
+#include "runtime/weights/exported_weights.h"
 
 namespace ptdp {
 namespace {
@@ -206,6 +207,30 @@ void save(RunState& run, Communicator& host, Backend& backend, const Executor& e
   }
 }
 
+/// Writes the weights for other programs. Every rank calls it after the last step.
+void export_weights(RunState& run, const HostSide& host, Backend& backend,
+                    const Executor& executor) {
+  const WeightsExport& to = *run.options.checkpoint.export_to;
+  run.log.enter(host.world.rank(), Phase::kSaving, executor.state().step);
+  ExportedWeights weights(to.directory, to.model, to.type, to.stored);
+  const SafetensorsWriter& files = weights.files();
+  if (host.world.rank() == 0) {
+    files.begin();
+  }
+  host.world.barrier();
+  weights.write(backend, executor.optimizer());
+  const std::vector<std::int64_t> here = files.written();
+  std::vector<double> written(here.begin(), here.end());  // exact below 2^53 elements
+  const Tensor counts(host.backend, DataType::kFloat64, std::ssize(written));
+  host.backend.copy_in(written.data(), counts);
+  host.world.all_reduce(counts, Reduction::kSum);
+  host.backend.copy_out(counts, written.data());
+  if (host.world.rank() == 0) {
+    files.finish(std::vector<std::int64_t>(written.begin(), written.end()));
+    write_file_atomically(to.directory / "config.json", to.config);
+  }
+}
+
 /// Tells all ranks whether a step is the last one. Rank 0 does so as the step begins, so that the
 /// others need not wait for it at the step's end.
 class StopNotice {
@@ -347,8 +372,14 @@ void train(RunState& run, Communicator& world, Backend& backend, const HostSide&
   if (checkpoint.resume != nullptr) {
     run.log.enter(rank, Phase::kRestoring, run.first_step);
     executor.restore(*checkpoint.resume);
-  } else if (checkpoint.save_to) {
-    save(run, host.world, backend, executor);
+  } else {
+    if (checkpoint.load != nullptr) {
+      run.log.enter(rank, Phase::kRestoring, run.first_step);
+      executor.load(*checkpoint.load);
+    }
+    if (checkpoint.save_to) {
+      save(run, host.world, backend, executor);
+    }
   }
   const bool is_reporter = run.options.on_step && reports(run.settings, executor);
   double step_before = 0.0;
@@ -356,6 +387,7 @@ void train(RunState& run, Communicator& world, Backend& backend, const HostSide&
   StopNotice notice(host.world, host.backend);
   run.log.enter(rank, Phase::kBetweenSteps, run.first_step);
   host.world.barrier();
+  bool is_other = false;  // Whether a step differed from what is expected.
   for (bool is_last = false; !is_last;) {
     const std::int64_t step = executor.state().step;
     notice.begin_step(step == run.last_step || (run.options.stop != nullptr && *run.options.stop));
@@ -378,11 +410,14 @@ void train(RunState& run, Communicator& world, Backend& backend, const HostSide&
     const bool is_saved = checkpoint.save_to && (is_due || is_last);
     const bool is_looked_at =
         run.options.expected && (step == run.first_step || is_saved || is_last);
-    const bool is_other = is_looked_at && differs(run, totals, done, executor, host);
+    is_other = is_looked_at && differs(run, totals, done, executor, host);
     is_last = is_last || is_other;
     if (is_saved && !is_other) {
       save(run, host.world, backend, executor);
     }
+  }
+  if (checkpoint.export_to && !is_other) {
+    export_weights(run, host, backend, executor);
   }
   run.log.enter(rank, Phase::kDone, executor.state().step);
   if (run.options.process != nullptr) {

@@ -25,14 +25,27 @@
 
 namespace ptdp {
 
+/// A directory of Hugging Face that the weights go to.
+struct WeightsExport {
+  std::filesystem::path directory;
+  std::string type;                      ///< Type of the model, one of huggingface_weight_types().
+  TransformerConfig model;               ///< The model as its config.json says it.
+  std::string config;                    ///< Text of config.json.
+  DataType stored = DataType::kFloat32;  ///< Type of the elements in the files.
+};
+
 /// Where the weights come from and go to.
 struct CheckpointOptions {
   /// Checkpoint of this model to begin with; null for initial values.
   const Checkpoint* resume = nullptr;
+  /// Weights of this model to begin with, without `resume`; null for initial values.
+  const PretrainedWeights* load = nullptr;
   /// Directory for checkpoints: at the end, every save_every steps, and of the initial values
   /// without `resume`. Nothing is saved without it.
   std::optional<std::filesystem::path> save_to;
   std::int64_t save_every = 0;  ///< Steps between two checkpoints; 0 saves none in between.
+  /// Where the weights go at the end, for other programs. Nothing is exported without it.
+  std::optional<WeightsExport> export_to;
 };
 
 /// A completed step, as told by a rank that knows its loss.

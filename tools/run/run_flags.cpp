@@ -98,6 +98,12 @@ po::options_description run_flags() {
       "nccl, threads, mpi or tcp: what tensors travel over (default: nccl where every rank has a "
       "GPU to itself, else what the launcher uses: mpi under mpirun and srun, tcp under "
       "torchrun and srun without PMI, else threads)");
+  option("load", text_value(),
+         "begin with the weights of this Hugging Face directory (config.json, safetensors), in any "
+         "layout; a checkpoint that --resume finds comes first");
+  option("export", text_value(),
+         "write the weights to this directory at the end, with a config.json, as transformers loads "
+         "them");
   option("save", text_value(), "write checkpoints to this directory: at the start and at the end");
   option("save-every", text_value(), "with --save: also after every N steps");
   option(

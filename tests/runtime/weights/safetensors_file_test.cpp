@@ -141,7 +141,7 @@ TEST(SafetensorsFile, RefusesTensorsThatItCannotRead) {
   EXPECT_EQ(message("cube", block_of(0, 1, 0, 1, 2)),
             place + "tensor \"cube\": shape [2, 2, 2], expected one or two dimensions");
   EXPECT_THAT(message("matrix.f23", block_of(0, 1, 0, 1, 4)),
-              HasSubstr(place + "no tensor \"matrix.f23\"; did you mean \"matrix.f32\""));
+              HasSubstr(place + "no tensor \"matrix.f23\"; did you mean \"matrix.f16\""));
 }
 
 TEST(SafetensorsFile, RefusesBlocksThatTheTensorLacks) {

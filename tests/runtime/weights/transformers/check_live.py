@@ -4,7 +4,7 @@
   check_live.py --program PATH --count N --seed S
       For each case calls PATH DIR. It reads DIR/config.json, model.safetensors (or shards and their
       index) and tokens.safetensors with `tokens` [batch, sequence + 1], I64. It writes
-      DIR/results.safetensors with `logits` [batch, sequence, vocabulary], `loss` [1] and
+      DIR/results.safetensors with `logits` [batch, sequence, vocabulary], or a matrix of these rows, `loss` [1] and
       `grad.<parameter>` of every parameter of the file in F64, `logits_f32` and `loss_f32` in F32.
   check_live.py --check-export DIR ORIGINAL
       Loads both with transformers, and compares weights and logits bit for bit.
@@ -56,7 +56,7 @@ def compare(found: Tensors, expected: Tensors) -> tuple[dict[str, float], list[s
                for name in sorted(found.keys() - expected)]
     for name in sorted(expected.keys() & found.keys()):
         ours, theirs, kind = found[name], expected[name], _kind(name)
-        if ours.numel() != theirs.numel() or (ours.shape != theirs.shape and theirs.ndim > 0):
+        if ours.numel() != theirs.numel() or (theirs.ndim > 0 and ours.shape[-1] != theirs.shape[-1]):
             faults.append(f"{name}: shape {list(ours.shape)}, expected {list(theirs.shape)}")
             continue
         if ours.dtype != theirs.dtype:
