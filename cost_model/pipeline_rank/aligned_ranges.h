@@ -24,17 +24,21 @@ inline constexpr std::int64_t kPartAlignment = 64;
 }
 
 /// Returns the size of a range of `elements` parameters with the padding at its end: the next
-/// multiple of A.
+/// multiple of A. One rank by itself shares nothing, and pads nothing.
 [[nodiscard]] constexpr std::int64_t padded(std::int64_t elements, int sharers) {
+  if (sharers == 1) {
+    return elements;
+  }
   const std::int64_t a = range_alignment(sharers);
   return (elements + a - 1) / a * a;
 }
 
-/// Returns where the k-th of n buckets begins in a range of `size` elements, a multiple of A; the
-/// n-th begins at the range's end. Buckets are multiples of A that differ by at most A.
+/// Returns where the k-th of n buckets begins in a range of `size` elements, padded; the n-th
+/// begins at the range's end. All begin at multiples of A, and differ by at most A but for the
+/// last.
 [[nodiscard]] constexpr std::int64_t bucket_begin(std::int64_t size, int sharers, int n, int k) {
   const std::int64_t a = range_alignment(sharers);
-  return size / a * k / n * a;
+  return k == n ? size : size / a * k / n * a;
 }
 
 /// Returns the number d of ranks that share the optimizer's work on the same parameters. Without

@@ -30,6 +30,11 @@ struct ExecutedField {
 /// ptdp-run executes 1, got 2". Returns "" when it executes all.
 [[nodiscard]] std::string find_unexecuted(const ParallelConfig& config);
 
+/// Returns what of a model the layers cannot run in a configuration, such as key heads that tp does
+/// not divide: "config.tp: expected a divisor of ..., got 8". Returns "" when they run all of it.
+[[nodiscard]] std::string find_undivided(const TransformerConfig& model,
+                                         const ParallelConfig& config);
+
 /// Returns what a model has that the layers cannot run, such as "has rotary positions". Returns ""
 /// when they run all of it.
 [[nodiscard]] std::string find_unsupported_feature(const TransformerConfig& model);

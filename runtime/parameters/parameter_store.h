@@ -30,7 +30,7 @@ enum class GradientGroup : std::uint8_t {
 /// A parameter as a rank holds it: a block of the whole parameter, which has one name in every
 /// layout. Vectors are matrices of one row.
 struct Parameter {
-  /// Name such as "layers.3.attention.qkv.weight", with layers numbered over the model.
+  /// Name such as "layers.3.attention.query.weight", with layers numbered over the model.
   std::string name;
   MatrixBlock block;
   /// Rows of the whole parameter. A block's rows from there on are padding: they are 0 and stay so.

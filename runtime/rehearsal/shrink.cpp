@@ -40,6 +40,9 @@ TransformerConfig shrunk(const TransformerConfig& model, const ParallelConfig& c
                              .add_mlp_bias = model.add_mlp_bias,
                              .norm_placement = model.norm_placement,
                              .qk_layernorm = model.qk_layernorm};
+  if (config.tp == 1) {
+    small.qk_layernorm_width = model.qk_layernorm_width;
+  }
   if (model.window_size > 0) {
     small.window_size = 1;
     small.first_window_layer = model.first_window_layer;

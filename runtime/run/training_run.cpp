@@ -8,6 +8,7 @@
 #include <new>
 #include <thread>
 
+#include "cost_model/text/files.h"
 #include "cost_model/text/plural.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/faults/control_channel.h"

@@ -220,6 +220,9 @@ void check_can_run(const Plan& executed, const RunRequest& request, const RunDev
   if (const std::string field = find_unexecuted(executed.config); !field.empty()) {
     throw Error(field);
   }
+  if (const std::string undivided = find_undivided(model, executed.config); !undivided.empty()) {
+    throw Error(undivided);
+  }
   if (request.rehearses) {
     return;
   }

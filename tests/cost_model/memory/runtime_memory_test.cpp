@@ -136,10 +136,10 @@ TEST(VirtualStageMemory, OfTheEndsOfTheModelHasTheirBuffers) {
 
 // By hand: a layer has 12·8² + 13·8 = 872 parameters, the ends 512·8 + 16·8 + 16 = 4240. Two ranks
 // that share them pad each to a multiple of 128, in 4 bytes as are gradients; sums over 2 replicas
-// take one place for half of a unit. Unsharded, all 7728 together are padded to a multiple of 64.
+// take one place for half of a unit. Unsharded they are 7728.
 constexpr double kUnit = 896.0 * 4;
 constexpr double kEndUnit = 4352.0 * 4;
-constexpr double kUnitsByWhole = (4 * 896.0 + 4352.0) / 7744.0;
+constexpr double kUnitsByWhole = (4 * 896.0 + 4352.0) / 7728.0;
 
 TEST(StageMemory, HasShardsAndWholeUnitsWhereGradientsAndWeightsAreSharded) {
   const Scenario scenario = small(4);

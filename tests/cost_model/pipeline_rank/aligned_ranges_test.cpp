@@ -36,7 +36,7 @@ TEST(Padded, IsTheNextMultipleOf64ForEachRank) {
   EXPECT_EQ(padded(1, 3), 192);
   EXPECT_EQ(padded(192, 3), 192);
   EXPECT_EQ(padded(193, 3), 384);
-  EXPECT_EQ(padded(65, 1), 128);
+  EXPECT_EQ(padded(65, 1), 65);
 }
 
 TEST(BucketBegin, CutsAtMultiplesAsEquallyAsTheyAllow) {
@@ -67,12 +67,11 @@ TEST(NumSharers, AreTheReplicasThatShardTheOptimizer) {
   EXPECT_EQ(num_sharers({.dp = 8, .zero_stage = 2, .dp_replicate = 2}), 4);
 }
 
-// One store: 8·872 + 4096 + 128 + 16 = 11216 parameters, of which 64 leave 16 over and 192
-// leave 80.
+// One store: 8·872 + 4096 + 128 + 16 = 11216 parameters, of which 192 leave 80.
 TEST(PaddingOfRank, IsThatOfOneRangeWithoutAPipeline) {
   ASSERT_EQ(parameter_count(eight_layers()), 11216);
-  EXPECT_EQ(padding_of(eight_layers(), {}, 0), 48);
-  EXPECT_EQ(padding_of(eight_layers(), {.dp = 3}, 0), 48);
+  EXPECT_EQ(padding_of(eight_layers(), {}, 0), 0);
+  EXPECT_EQ(padding_of(eight_layers(), {.dp = 3}, 0), 0);
   EXPECT_EQ(padding_of(eight_layers(), {.dp = 3, .zero_stage = 1}, 0), 112);
 }
 
@@ -81,7 +80,7 @@ TEST(PaddingOfRank, IsThatOfEachUnitWhereGradientsAreSharded) {
   for (const int zero : {2, 3}) {
     EXPECT_EQ(padding_of(eight_layers(), {.dp = 3, .zero_stage = zero}, 0), 8 * 88 + 176);
   }
-  EXPECT_EQ(padding_of(eight_layers(), {.zero_stage = 3}, 0), 48);  // one rank shards nothing
+  EXPECT_EQ(padding_of(eight_layers(), {.zero_stage = 3}, 0), 0);  // one rank shards nothing
 }
 
 // Four stages of two layers, 1744 parameters, for three ranks. The first has the table, 4224 with

@@ -399,9 +399,8 @@ TEST(RunPlan, SaysWhatAShrunkRunLeavesOut) {
   const ProgramRun run = run_run({file, "--quiet", "--shrink", "--microbatches", "8"});
   ASSERT_TRUE(succeeds(run));
   EXPECT_THAT(run.output, HasSubstr("left out, as orders and messages do not depend on it: the "
-                                    "model has 8 query groups for 32 heads, the model has a gated "
-                                    "MLP"));
-  EXPECT_TRUE(is_refused(run_run({file, "--quiet"}), {"inputs.model: has 8 query groups"}));
+                                    "model has 8 experts, the plan has ep 2"));
+  EXPECT_TRUE(is_refused(run_run({file, "--quiet"}), {"inputs.model: has 8 experts"}));
 }
 
 // SC21's stack has fp16 gradients; this runtime sums them in fp32.

@@ -11,13 +11,15 @@ class Attention(nn.Module):
     def __init__(self, hidden, heads, head_size, bias):
         super().__init__()
         self.heads, self.head_size = heads, head_size
-        self.qkv = nn.Linear(hidden, 3 * heads * head_size, bias=bias)
+        self.query = nn.Linear(hidden, heads * head_size, bias=bias)
+        self.key = nn.Linear(hidden, heads * head_size, bias=bias)
+        self.value = nn.Linear(hidden, heads * head_size, bias=bias)
         self.projection = nn.Linear(heads * head_size, hidden, bias=bias)
 
     def forward(self, x):
         b, s, _ = x.shape
-        # Rows of the weight are [head][q, k, v][d].
-        q, k, v = self.qkv(x).view(b, s, self.heads, 3, self.head_size).unbind(3)
+        q, k, v = (linear(x).view(b, s, self.heads, self.head_size)
+                   for linear in (self.query, self.key, self.value))
         scores = torch.einsum("bihd,bjhd->bhij", q, k) / math.sqrt(self.head_size)
         future = torch.ones(s, s, dtype=torch.bool, device=x.device).triu(1)
         weights = scores.masked_fill(future, float("-inf")).softmax(-1)
