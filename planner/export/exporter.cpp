@@ -92,8 +92,8 @@ bool is_for_cores(const Plan& plan) {
 
 std::vector<std::string> run_differences(const Plan& plan) {
   std::vector<std::string> differences = {
-      "ptdp-run trains models like GPT-2. It refuses what it does not execute by name, before "
-      "anything starts."};
+      "ptdp-run trains dense models. It refuses what it does not execute by name, before anything "
+      "starts."};
   if (plan.gpus > plan.config.world_size()) {
     differences.push_back(
         fmt::format("The plan leaves {} of the {} GPUs idle: they are not asked for.",

@@ -15,7 +15,7 @@ namespace ptdp {
 /// one of them.
 struct ExecutedField {
   std::string_view key;       ///< Name of the field in plan.json.
-  std::string_view executes;  ///< Values that the runtime executes: "any", "1", "layer-norm".
+  std::string_view executes;  ///< Values that the runtime executes: "any", "1", "false".
   bool is_executed = true;    ///< Whether the plan's value is executed.
   std::string found = {};  ///< The plan's value, or what the model has; empty when it is executed.
 };
@@ -35,7 +35,7 @@ struct ExecutedField {
 [[nodiscard]] std::string find_undivided(const TransformerConfig& model,
                                          const ParallelConfig& config);
 
-/// Returns what a model has that the layers cannot run, such as "has rotary positions". Returns ""
+/// Returns what a model has that the layers cannot run, such as "has latent attention". Returns ""
 /// when they run all of it.
 [[nodiscard]] std::string find_unsupported_feature(const TransformerConfig& model);
 

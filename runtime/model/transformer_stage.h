@@ -1,4 +1,4 @@
-// The layers of one virtual stage of a GPT on one tensor-parallel rank: forward pass, backward
+// The layers of one virtual stage of a model on one tensor-parallel rank: forward pass, backward
 // pass, and the weight gradient by itself.
 #pragma once
 
@@ -39,9 +39,9 @@ using PlaceListener = std::function<void(std::int64_t place)>;
 class TransformerStage {
  public:
   /// Declares and initializes the parameters. `backend` and `tensor_group` must outlive the stage.
-  /// tp must divide the heads, the MLP's width and, with sequence parallelism, s. `table` is the
-  /// store of the tied embedding when another stage of this rank declared it
-  /// (layers.holds_both_ends and not begins_model). Otherwise it is null.
+  /// tp must divide the query heads, the key heads, the MLP's width and, with sequence
+  /// parallelism, s. `table` is the store of the tied embedding when another stage of this rank
+  /// declared it (layers.holds_both_ends and not begins_model). Otherwise it is null.
   TransformerStage(Backend& backend, Communicator& tensor_group, const StageSettings& settings,
                    const StageLayers& layers, ParameterStore* table);
   TransformerStage(const TransformerStage&) = delete;
