@@ -150,6 +150,9 @@ TransformerConfig resolved(TransformerConfig model, const std::string& place) {
     model.ffn_hidden_size = 4 * model.hidden_size;
   }
   check_windows(model, refuse);
+  if (model.parallel_residual && model.norm_placement != NormPlacement::kBefore) {
+    refuse("parallel_residual needs norm_placement before");
+  }
   check_positions(model, refuse);
   if (model.qk_layernorm_width != QkNormWidth::kHead && !model.qk_layernorm) {
     refuse("qk_layernorm_width needs qk_layernorm");

@@ -85,9 +85,11 @@ class LayerPasses {
   [[nodiscard]] Bytes leaving(Bytes all) const {
     return b_.branch.value() > 0.0 ? all + b_.rows + b_.branch + b_.norming : Bytes(0.0);
   }
-  /// Returns the gradient of the MLP's normed input, which waits for attention's where both
-  /// branches take the layer's input; else 0.
-  [[nodiscard]] Bytes of_mlp() const { return b_.is_parallel ? b_.all_rows : Bytes(0.0); }
+  /// Returns what waits for attention's gradient where both branches take the layer's input: the
+  /// gradient of the MLP's normed input, and its statistics; else 0.
+  [[nodiscard]] Bytes of_mlp() const {
+    return b_.is_parallel ? b_.all_rows + b_.statistics : Bytes(0.0);
+  }
   /// Returns what a fully recomputed layer takes during its repeated forward pass; else 0.
   [[nodiscard]] Bytes recomputing() const {
     return repeats(recompute_) == Repeats::kLayer ? b_.rows + computing() : Bytes(0.0);

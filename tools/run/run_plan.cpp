@@ -37,7 +37,7 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
   const StackSpec& stack = plan.scenario.stack;
   if (request.shrinks) {
     const std::string without = left_out(plan.scenario.job.model, plan.config);
-    return "Not predicted: the layers are shrunk to tiny ones of a GPT" +
+    return "Not predicted: the layers are shrunk to tiny ones" +
            (without.empty() ? ""
                             : "; left out, as orders and messages do not depend on it: " + without);
   }

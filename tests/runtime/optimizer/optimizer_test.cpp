@@ -52,9 +52,9 @@ ParameterStore make_store(Backend& backend, DataType type, int sharers = 1) {
 }
 
 /// Returns the place of an element in the flat buffers of `sharers` ranks: the table is padded to a
-/// multiple of 64 elements for each.
+/// multiple of 64 elements for each of several.
 std::int64_t place_of(std::int64_t element, int sharers) {
-  const std::int64_t a = std::int64_t{64} * sharers;
+  const std::int64_t a = sharers > 1 ? std::int64_t{64} * sharers : 1;
   return element < kTable ? element : (kTable + a - 1) / a * a + element - kTable;
 }
 

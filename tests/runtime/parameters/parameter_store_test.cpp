@@ -48,30 +48,30 @@ TEST(ParameterStore, LaysGroupsOutOneAfterTheOther) {
                                           .block = {.rows = 1, .columns = 5, .total_columns = 5},
                                           .group = GradientGroup::kSummedOverTensor,
                                           .constant = 1.0});
-  store.allocate(backend, DataType::kBFloat16, 0);
+  store.allocate(backend, DataType::kBFloat16, 0, {.group_size = 2});
   EXPECT_EQ(store.first_of(GradientGroup::kTied), 0);
   EXPECT_EQ(store.count_of(GradientGroup::kTied), 4);
   EXPECT_EQ(store.tied_range().first, 0);
-  EXPECT_EQ(store.tied_range().count, 64);
-  EXPECT_EQ(store.first_of(GradientGroup::kSummedOverTensor), 64);
+  EXPECT_EQ(store.tied_range().count, 128);
+  EXPECT_EQ(store.first_of(GradientGroup::kSummedOverTensor), 128);
   EXPECT_EQ(store.count_of(GradientGroup::kSummedOverTensor), 5);
-  EXPECT_EQ(store.first_of(GradientGroup::kOwn), 69);
+  EXPECT_EQ(store.first_of(GradientGroup::kOwn), 133);
   EXPECT_EQ(store.count_of(GradientGroup::kOwn), 3);
-  EXPECT_EQ(store.size(), 128);
+  EXPECT_EQ(store.size(), 256);
   EXPECT_EQ(store.id_of("norm"), norm);
   EXPECT_EQ(store.parameters()[static_cast<std::size_t>(tied)].first, 0);
-  EXPECT_EQ(store.weights(own).data, store.all_weights().slice(69, 3).data);
-  EXPECT_EQ(store.gradient(norm).data, store.all_gradients().slice(64, 5).data);
+  EXPECT_EQ(store.weights(own).data, store.all_weights().slice(133, 3).data);
+  EXPECT_EQ(store.gradient(norm).data, store.all_gradients().slice(128, 5).data);
   EXPECT_EQ(store.all_weights().type, DataType::kBFloat16);
   EXPECT_EQ(store.all_gradients().type, DataType::kFloat32);
 }
 
-// Without a tied table nothing lies before the norms, and with shared work ranges are multiples of
-// 64 elements for each rank.
+// Without a tied table nothing lies before the norms. Where ranks share the work, ranges are
+// multiples of 64 elements for each; a rank by itself pads nothing.
 TEST(ParameterStore, PadsARangeToAMultipleOf64ElementsForEachRank) {
   CpuBackend backend;
   for (const auto& [count, sharers, size] :
-       {std::array{1, 1, 64}, std::array{64, 1, 64}, std::array{65, 1, 128}, std::array{64, 3, 192},
+       {std::array{1, 1, 1}, std::array{1, 2, 128}, std::array{129, 2, 256}, std::array{64, 3, 192},
         std::array{193, 3, 384}}) {
     ParameterStore store;
     store.declare({.name = "own",
@@ -174,18 +174,18 @@ TEST(ParameterStore, BeginsWithTheSameNumbersInEveryBlock) {
   part.declare(
       {.name = "other", .block = {.rows = 1, .columns = 3, .total_columns = 3}, .constant = 2.0});
   part.declare(matrix(3, 1, 4, 3));
-  part.allocate(backend, DataType::kFloat64, 7);
+  part.allocate(backend, DataType::kFloat64, 7, {.group_size = 2});
   std::vector<double> expected = {2.0,     2.0,     2.0,      // the other
                                   all[13], all[14], all[15],  // row 3, columns 1 to 3
                                   all[17], all[18], all[19],  // row 4
                                   0.0,     0.0,     0.0,      // rows that pad
                                   0.0,     0.0,     0.0};
-  expected.resize(64);  // what pads the store
+  expected.resize(128);  // what pads the store
   EXPECT_EQ(host_copy(backend, part.all_weights()), expected);
   EXPECT_EQ(host_copy(backend, part.all_gradients()), std::vector<double>(expected.size()));
   // Any range of it again.
-  for (std::int64_t first = 0; first < 64; ++first) {
-    for (std::int64_t end = first + 1; end <= 64; ++end) {
+  for (std::int64_t first = 0; first < 128; ++first) {
+    for (std::int64_t end = first + 1; end <= 128; ++end) {
       const Tensor range(backend, DataType::kFloat64, end - first);
       part.fill_initial(backend, first, range);
       EXPECT_EQ(host_copy(backend, range),

@@ -344,7 +344,7 @@ TEST_F(RunDeviceChoice, IsOfFewMicrobatchesWhereAPlanIsShrunk) {
   EXPECT_EQ(run.precision, Precision::kFp32);
   EXPECT_FALSE(run.device.is_gpu());
   EXPECT_FALSE(run.is_predicted);
-  EXPECT_EQ(run.basis, "Not predicted: the layers are shrunk to tiny ones of a GPT");
+  EXPECT_EQ(run.basis, "Not predicted: the layers are shrunk to tiny ones");
 }
 
 TEST_F(RunDeviceChoice, HasNoMoreRanksThanAProcessHasThreadsFor) {

@@ -1,4 +1,4 @@
-// Decides where a run of ptdp-run begins, and how many steps that leaves.
+// Decides what a run of ptdp-run begins with, how many steps that leaves, and what it exports.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/run/training_run.h"
+#include "runtime/weights/pretrained_weights.h"
 #include "tools/run/run_plan.h"
 #include "tools/shared/command_line.h"
 
@@ -27,5 +29,18 @@ void leave_done_steps(RunRequest& request, std::int64_t done);
 [[nodiscard]] std::vector<std::string> describe_start(const CommandLine& line,
                                                       const RunRequest& request,
                                                       const std::optional<Checkpoint>& resumed);
+
+/// Opens the weights of --load for a run; nullopt without the flag. Throws Error, before anything
+/// is allocated, for weights of another model, for files at fault, and for a run that is not at
+/// full size.
+[[nodiscard]] std::optional<PretrainedWeights> open_weights(const CommandLine& line,
+                                                            const PreparedRun& run);
+
+/// Returns where --export writes; nullopt without the flag. The type is that of `loaded`, or else
+/// the first that can say the model. Throws Error for a directory that has weights, and for a model
+/// that no type can say.
+[[nodiscard]] std::optional<WeightsExport> parse_export(const CommandLine& line,
+                                                        const PreparedRun& run,
+                                                        const PretrainedWeights* loaded);
 
 }  // namespace ptdp
