@@ -151,7 +151,8 @@ struct NormBackwardCall {
   /// Whether the gradient is added to dx. Otherwise it replaces what is there, and dx may be x.
   bool adds_to_dx = true;
   Buffer dgamma;      ///< Gradient of gamma, a sum over vectors that is added to, accumulator [h].
-  Buffer dbeta = {};  ///< Gradient of beta, a sum over vectors that is added to, accumulator [h]; empty without beta.
+  Buffer dbeta = {};  ///< Gradient of beta, a sum over vectors that is added to, accumulator [h];
+                      ///< empty without beta.
   std::int64_t rows = 0;
   std::int64_t vectors = 1;  ///< Number of vectors side by side in a row.
 };

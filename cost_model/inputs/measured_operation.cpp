@@ -24,7 +24,7 @@ constexpr std::size_t kMostPoints = 2000;
 // Least weight, as a share of the largest, with which a point still matters.
 constexpr double kLeastWeight = 1e-4;
 
-constexpr std::array<NamedValue<DeviceOperation>, 26> kNames = {
+constexpr std::array<NamedValue<DeviceOperation>, 34> kNames = {
     {{DeviceOperation::kForwardProduct, "forward-product"},
      {DeviceOperation::kInputGradientProduct, "input-gradient-product"},
      {DeviceOperation::kWeightGradientProduct, "weight-gradient-product"},
@@ -34,10 +34,18 @@ constexpr std::array<NamedValue<DeviceOperation>, 26> kNames = {
      {DeviceOperation::kDropoutAttentionBackward, "dropout-attention-backward"},
      {DeviceOperation::kLayerNorm, "layer-norm"},
      {DeviceOperation::kLayerNormBackward, "layer-norm-backward"},
+     {DeviceOperation::kRmsNorm, "rms-norm"},
+     {DeviceOperation::kRmsNormBackward, "rms-norm-backward"},
      {DeviceOperation::kBias, "bias"},
      {DeviceOperation::kBiasGradient, "bias-gradient"},
      {DeviceOperation::kBiasGelu, "bias-gelu"},
      {DeviceOperation::kGeluBackward, "gelu-backward"},
+     {DeviceOperation::kGatedActivation, "gated-activation"},
+     {DeviceOperation::kGatedActivationBackward, "gated-activation-backward"},
+     {DeviceOperation::kRotary, "rotary"},
+     {DeviceOperation::kAdd, "add"},
+     {DeviceOperation::kScale, "scale"},
+     {DeviceOperation::kSoftCap, "soft-cap"},
      {DeviceOperation::kBiasAdd, "bias-add"},
      {DeviceOperation::kBiasDropoutAdd, "bias-dropout-add"},
      {DeviceOperation::kDropoutBackward, "dropout-backward"},
@@ -211,10 +219,18 @@ std::vector<std::string> size_names(DeviceOperation operation) {
       return {"heads", "seq_length", "head_size"};
     case DeviceOperation::kLayerNorm:
     case DeviceOperation::kLayerNormBackward:
+    case DeviceOperation::kRmsNorm:
+    case DeviceOperation::kRmsNormBackward:
     case DeviceOperation::kBias:
     case DeviceOperation::kBiasGradient:
     case DeviceOperation::kBiasGelu:
     case DeviceOperation::kGeluBackward:
+    case DeviceOperation::kGatedActivation:
+    case DeviceOperation::kGatedActivationBackward:
+    case DeviceOperation::kRotary:
+    case DeviceOperation::kAdd:
+    case DeviceOperation::kScale:
+    case DeviceOperation::kSoftCap:
     case DeviceOperation::kBiasAdd:
     case DeviceOperation::kBiasDropoutAdd:
     case DeviceOperation::kDropoutBackward:

@@ -28,13 +28,21 @@ enum class DeviceOperation : std::uint8_t {
   kDropoutAttentionBackward,  ///< Causal attention, backward, with dropout of probabilities.
   kLayerNorm,
   kLayerNormBackward,
+  kRmsNorm,          ///< Norm by the root mean square, of rows or of heads.
+  kRmsNormBackward,  ///< Gradient of such a norm.
   kBias,
   kBiasGradient,
-  kBiasGelu,
-  kGeluBackward,
-  kBiasAdd,         ///< Adds bias and residual.
-  kBiasDropoutAdd,  ///< Adds bias and residual, with dropout.
-  kDropoutBackward,
+  kBiasGelu,                 ///< Adds a bias, if there is one, and applies any activation.
+  kGeluBackward,             ///< Gradient of any activation without a gate.
+  kGatedActivation,          ///< Multiplies values by activated gates; the width is the values'.
+  kGatedActivationBackward,  ///< Gradient of gates and values; the width is the values'.
+  kRotary,                   ///< Turns queries and keys, forth or back; a row is a head's part.
+  kAdd,                      ///< Adds, as residuals without bias and dropout are.
+  kScale,                    ///< Multiplies by a number.
+  kSoftCap,                  ///< Caps logits.
+  kBiasAdd,                  ///< Adds bias and residual.
+  kBiasDropoutAdd,           ///< Adds a residual, a bias or both, with dropout.
+  kDropoutBackward,          ///< Drops elements: dropout by itself, and its gradient.
   kCopy,
   kFill,
   kEmbedding,  ///< Gathers rows from a table.

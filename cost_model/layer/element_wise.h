@@ -32,20 +32,16 @@ struct ElementWiseTime {
   Seconds weight_gradient;  ///< The part of `backward` that waits with the weight gradients.
 };
 
-// The following functions time what runtime/model/layers runs. has_measured_operations() must hold.
+// The following functions time what runtime/model/layers runs (element_wise_operations.h).
+// has_measured_operations() must hold.
 
-/// Returns the element-wise time of a layer. Its operations are two norms, the bias of QKV, bias
-/// and GELU, and two biases with dropout and residual; the backward pass has their gradients. With
-/// sequence parallelism a rank's rows are copied before they are gathered.
-/// has_measured_operations() must hold.
+/// Returns the time of layer_operations(). has_measured_operations() must hold.
 [[nodiscard]] ElementWiseTime layer_element_wise_time(const Scenario& scenario,
                                                       const ParallelConfig& config);
-/// Returns the element-wise time of the embedding: rows of the table, positions, dropout, and their
-/// gradients. has_measured_operations() must hold.
+/// Returns the time of embedding_operations(). has_measured_operations() must hold.
 [[nodiscard]] ElementWiseTime embedding_element_wise_time(const Scenario& scenario,
                                                           const ParallelConfig& config);
-/// Returns the element-wise time of the end of the model: final norm and cross-entropy over V/t
-/// columns. has_measured_operations() must hold.
+/// Returns the time of logits_operations(). has_measured_operations() must hold.
 [[nodiscard]] ElementWiseTime logits_element_wise_time(const Scenario& scenario,
                                                        const ParallelConfig& config);
 

@@ -6,6 +6,7 @@
 
 #include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/layer/element_wise.h"
+#include "cost_model/layer/element_wise_operations.h"
 #include "cost_model/operations/core_contention.h"
 
 namespace ptdp {
@@ -79,6 +80,21 @@ class LinearLayersOf {
   std::int64_t own_tokens_;
 };
 
+/// Products of a layer's forward pass, and of each kind of gradient.
+constexpr double kProducts = 4.0;
+/// Kernels of attention's backward pass: the outputs' products with their gradients, clearing,
+/// gradients, conversions.
+constexpr double kAttentionBackwardKernels = 5.0;
+
+/// Returns the kernels of an element-wise operation. Sums over rows take two.
+double kernels_of(DeviceOperation operation) {
+  return operation == DeviceOperation::kBiasGradient ||
+                 operation == DeviceOperation::kLayerNormBackward ||
+                 operation == DeviceOperation::kRmsNormBackward
+             ? 2.0
+             : 1.0;
+}
+
 /// Kernels that experts add in place of an MLP in a forward pass, without their products.
 constexpr double kRoutingForward = 28.0;
 /// Kernels that experts add in place of an MLP in a backward pass, without their products.
@@ -122,11 +138,26 @@ LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& confi
   return LinearLayersOf(scenario, config, chunks).of_kind(kind);
 }
 
-LayerKernels kernels_without_experts(const Scenario& scenario) {
-  const bool is_measured = has_measured_operations(scenario);
-  LayerKernels kernels{.weight_gradient = is_measured ? 12.0 : 4.0};  // sums over rows take two
-  kernels.forward.launch(is_measured ? 11.0 : 30.0);
-  kernels.backward.launch(is_measured ? 28.0 : 60.0);
+LayerKernels kernels_without_experts(const Scenario& scenario, const ParallelConfig& config) {
+  LayerKernels kernels;
+  if (!has_measured_operations(scenario)) {
+    kernels.weight_gradient = 4.0;
+    kernels.forward.launch(30.0);
+    kernels.backward.launch(60.0);
+    return kernels;
+  }
+  kernels.weight_gradient = kProducts;
+  kernels.forward.launch(kProducts + 1.0);
+  kernels.backward.launch(2.0 * kProducts + kAttentionBackwardKernels);
+  for (const ElementWiseOperation& each : layer_operations(scenario.job.model, config)) {
+    const double count = kernels_of(each.operation);
+    if (each.pass == OperationPass::kForward) {
+      kernels.forward.launch(count);
+      continue;
+    }
+    kernels.backward.launch(count);
+    kernels.weight_gradient += each.pass == OperationPass::kWeightGradient ? count : 0.0;
+  }
   return kernels;
 }
 
@@ -148,7 +179,7 @@ LayerKernels expert_kernels(const Scenario& scenario, const ParallelConfig& conf
 LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& config, LayerKind kind,
                            const LayerCasts& casts) {
   const CudaGraphs graphs = scenario.stack.cuda_graphs;
-  LayerKernels kernels = kernels_without_experts(scenario);
+  LayerKernels kernels = kernels_without_experts(scenario, config);
   if (kind.has_experts) {
     if (graphs >= CudaGraphs::kAttentionAndRouter) {
       kernels.forward.by_host = kernels.backward.by_host = 0.0;

@@ -87,8 +87,9 @@ struct LayerKernels {
 
 /// Returns the kernels of a layer without those of its experts: 30 forward and 60 backward. Where
 /// the operations are measured one by one (element_wise.h), as for this project's runtime, they are
-/// 11 and 28.
-[[nodiscard]] LayerKernels kernels_without_experts(const Scenario& scenario);
+/// those of layer_operations(), of products and of attention: 11 and 28 for GPT-2.
+[[nodiscard]] LayerKernels kernels_without_experts(const Scenario& scenario,
+                                                   const ParallelConfig& config);
 
 /// Returns the kernels that experts add to a layer, without casts.
 ///

@@ -329,7 +329,7 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
                      .attention_core = {.attention = attention.forward,
                                         .context_parallel = shared.exposed_forward},
                      .element_wise = element_wise.forward - experts.element_wise_forward,
-                     .kernels = kernels_without_experts(scenario).forward.on_device});
+                     .kernels = kernels_without_experts(scenario, config).forward.on_device});
   if (repeated.kernels.on_device > 0.0) {
     if (stack.cuda_graphs == CudaGraphs::kStep) {
       repeated.kernels.by_host = 0.0;

@@ -60,7 +60,7 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
       return modelled * (at[0] * at[1] * at[1] * at[2] / of_size);
     });
   };
-  const bool drops = has_dropout(model);
+  const bool drops = dropout_rates(model).attention > 0.0;
   const Seconds whole =
       forward *
       correction(drops ? DeviceOperation::kDropoutAttention : DeviceOperation::kAttention, forward);

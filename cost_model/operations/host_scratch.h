@@ -17,9 +17,9 @@ struct AttentionScratch {
 };
 /// Computes the scratch of attention over `seq_length` tokens with heads of `head_size`. Attention
 /// works on one head at a time in tiles of 96. Forward it keeps the head's keys and the sums of a
-/// tile; backward the queries and two kinds of gradients. Where heads share keys, it keeps the gradients
-/// of all keys and values instead of those of a tile. Matrices are packed in panels of 12 rows
-/// and of two vectors of columns.
+/// tile; backward the queries and two kinds of gradients. Where heads share keys, it keeps the
+/// gradients of all keys and values instead of those of a tile. Matrices are packed in panels of 12
+/// rows and of two vectors of columns.
 [[nodiscard]] AttentionScratch host_attention_scratch(int seq_length, int head_size,
                                                       bool shares_keys, Precision precision);
 

@@ -58,14 +58,16 @@ void note_operations(std::vector<std::string>& notes, const Scenario& scenario,
   };
   product(queries + 2.0 * keys, h);
   product(h, queries);
-  product(ffn, h);
+  product(static_cast<double>(mlp_up_width(model)) / config.tp, h);
   product(h, ffn);
   // Sizes with which GPUs that share a sequence call the attention kernel.
   const ContextParallel kind = scenario.stack.context_parallel_kind;
   const int sharers = kind == ContextParallel::kAllToAll ? config.cp : 1;
   const int blocks = kind == ContextParallel::kRing ? config.cp : 1;
   note_extrapolation(
-      notes, has_dropout(model) ? DeviceOperation::kDropoutAttention : DeviceOperation::kAttention,
+      notes,
+      dropout_rates(model).attention > 0.0 ? DeviceOperation::kDropoutAttention
+                                           : DeviceOperation::kAttention,
       {1.0 * config.micro_batch_size * model.num_attention_heads / config.tp / sharers,
        1.0 * model.seq_length / blocks, 1.0 * model.kv_channels},
       scenario);

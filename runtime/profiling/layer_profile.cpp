@@ -140,18 +140,27 @@ struct Pass {
 };
 
 /// Returns whether tensor-parallel ranks meet before the operation. Row-parallel layers sum before
-/// dropout and residual, and column-parallel layers sum input gradients before a norm's backward
-/// pass.
-bool meets_others(DeviceOperation operation) {
-  return operation == DeviceOperation::kBiasDropoutAdd || operation == DeviceOperation::kBiasAdd ||
-         operation == DeviceOperation::kLayerNormBackward;
+/// dropout and residual, and column-parallel layers sum input gradients before the backward pass of
+/// a norm of hidden states.
+bool meets_others(const TimedOperation& timed, int hidden_size) {
+  switch (timed.operation) {
+    case DeviceOperation::kBiasDropoutAdd:
+    case DeviceOperation::kBiasAdd:
+    case DeviceOperation::kAdd:
+      return true;
+    case DeviceOperation::kLayerNormBackward:
+    case DeviceOperation::kRmsNormBackward:
+      return timed.sizes[1] == hidden_size;
+    default:
+      return false;
+  }
 }
 
 /// Returns the times [s] from one meeting of tensor-parallel ranks to the next.
-std::vector<double> segments(const Pass& pass) {
+std::vector<double> segments(const Pass& pass, int hidden_size) {
   std::vector<double> seconds = {0.0};
   for (const TimedOperation& timed : pass.operations) {
-    if (meets_others(timed.operation)) {
+    if (meets_others(timed, hidden_size)) {
       seconds.push_back(0.0);
     }
     const bool is_optimizer = timed.operation == DeviceOperation::kAddSquares ||
@@ -163,11 +172,11 @@ std::vector<double> segments(const Pass& pass) {
 
 /// Returns the skew of one pass on all ranks: the sum of the slowest segments over the sum of the
 /// mean ones, less 1.
-double skew_of(const std::vector<const Pass*>& ranks) {
+double skew_of(const std::vector<const Pass*>& ranks, int hidden_size) {
   std::vector<double> slowest;
   double total = 0.0;
   for (const Pass* pass : ranks) {
-    const std::vector<double> seconds = segments(*pass);
+    const std::vector<double> seconds = segments(*pass, hidden_size);
     slowest.resize(seconds.size());
     for (std::size_t i = 0; i < seconds.size(); ++i) {
       slowest[i] = std::max(slowest[i], seconds[i]);
@@ -180,7 +189,7 @@ double skew_of(const std::vector<const Pass*>& ranks) {
 
 /// Returns the median of the passes' skews. `passes` holds all passes of one rank after those of
 /// another.
-double median_skew(const std::vector<Pass>& passes, int num_ranks) {
+double median_skew(const std::vector<Pass>& passes, int num_ranks, int hidden_size) {
   const std::size_t count = passes.size() / static_cast<std::size_t>(num_ranks);
   std::vector<double> skews;
   for (std::size_t i = 0; i < count; ++i) {
@@ -188,7 +197,7 @@ double median_skew(const std::vector<Pass>& passes, int num_ranks) {
     for (std::size_t rank = 0; rank < static_cast<std::size_t>(num_ranks); ++rank) {
       ranks.push_back(&passes[rank * count + i]);
     }
-    skews.push_back(skew_of(ranks));
+    skews.push_back(skew_of(ranks, hidden_size));
   }
   std::sort(skews.begin(), skews.end());
   return skews.empty() ? 0.0 : skews[skews.size() / 2];
@@ -271,7 +280,7 @@ LayerTimes time_layers(const ProfiledModel& profiled, const LayerMeasurement& ru
   }
   if (!passes.empty()) {
     times.operations = mean_times(passes, middle_half(times.passes));
-    times.skew = run.ranks > 1 ? median_skew(passes, run.ranks) : 0.0;
+    times.skew = run.ranks > 1 ? median_skew(passes, run.ranks, profiled.model.hidden_size) : 0.0;
     times.processor_share = processor / elapsed;
   }
   return times;

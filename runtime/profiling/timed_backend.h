@@ -52,12 +52,30 @@ using OperationName = std::optional<NamedOperation>;
           static_cast<double>(shape.head_size)};
 }
 
+/// Returns whether the cost model has a name for attention of this kind. It has none with a window
+/// or a cap.
+[[nodiscard]] inline bool is_plain(const Attention& shape) {
+  return (shape.window == 0 || shape.window >= shape.seq_length) && shape.soft_cap == 0.0;
+}
+
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::copy>, Buffer, Buffer to) {
   return {{DeviceOperation::kCopy, row_sizes(to)}};
 }
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::fill>, Buffer x, double) {
   return {{DeviceOperation::kFill, row_sizes(x)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::add>, Buffer, Buffer to) {
+  return {{DeviceOperation::kAdd, row_sizes(to)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::scale>, Buffer x, double) {
+  return {{DeviceOperation::kScale, row_sizes(x)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::soft_cap>, Buffer x, double) {
+  return {{DeviceOperation::kSoftCap, row_sizes(x)}};
 }
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::add_bias>, Buffer x, Buffer,
@@ -72,21 +90,29 @@ using OperationName = std::optional<NamedOperation>;
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::activation>,
                                                   const ActivationCall& call) {
-  return {{DeviceOperation::kBiasGelu, matrix_sizes(call.rows, call.x)}};
+  return {{call.is_gated ? DeviceOperation::kGatedActivation : DeviceOperation::kBiasGelu,
+           matrix_sizes(call.rows, call.y)}};
 }
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::activation_backward>,
                                                   const ActivationBackwardCall& call) {
+  if (call.is_gated) {
+    return {{DeviceOperation::kGatedActivationBackward, matrix_sizes(call.rows, call.dy)}};
+  }
   return {{DeviceOperation::kGeluBackward, row_sizes(call.x)}};
 }
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::bias_dropout_add>,
                                                   const BiasDropoutAddCall& call) {
-  if (call.bias.empty() || call.residual.empty()) {
-    return std::nullopt;  // the dropout of an embedding
+  const bool is_alone = call.bias.empty() && call.residual.empty();
+  if (call.dropout.probability > 0.0) {
+    return {{is_alone ? DeviceOperation::kDropoutBackward : DeviceOperation::kBiasDropoutAdd,
+             matrix_sizes(call.rows, call.x)}};
   }
-  return {{call.dropout.probability > 0.0 ? DeviceOperation::kBiasDropoutAdd
-                                          : DeviceOperation::kBiasAdd,
+  if (call.bias.empty()) {
+    return {{is_alone ? DeviceOperation::kCopy : DeviceOperation::kAdd, row_sizes(call.x)}};
+  }
+  return {{call.residual.empty() ? DeviceOperation::kBias : DeviceOperation::kBiasAdd,
            matrix_sizes(call.rows, call.x)}};
 }
 
@@ -116,17 +142,29 @@ using OperationName = std::optional<NamedOperation>;
 }
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::norm>, const NormCall& call) {
-  return {{DeviceOperation::kLayerNorm, norm_sizes(call.rows * call.vectors, call.gamma)}};
+  return {{call.mean.empty() ? DeviceOperation::kRmsNorm : DeviceOperation::kLayerNorm,
+           norm_sizes(call.rows * call.vectors, call.gamma)}};
 }
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::norm_backward>,
                                                   const NormBackwardCall& call) {
-  return {{DeviceOperation::kLayerNormBackward, norm_sizes(call.rows * call.vectors, call.gamma)}};
+  return {
+      {call.mean.empty() ? DeviceOperation::kRmsNormBackward : DeviceOperation::kLayerNormBackward,
+       norm_sizes(call.rows * call.vectors, call.gamma)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::rotate>,
+                                                  const RotaryCall& call) {
+  return {{DeviceOperation::kRotary,
+           {static_cast<double>(call.rows * call.heads), static_cast<double>(call.width), 1.0}}};
 }
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::attention>,
                                                   const AttentionCall& call) {
   const Attention& shape = call.shape;
+  if (!is_plain(shape)) {
+    return std::nullopt;
+  }
   return {{shape.dropout.probability > 0.0 ? DeviceOperation::kDropoutAttention
                                            : DeviceOperation::kAttention,
            attention_sizes(shape)}};
@@ -135,6 +173,9 @@ using OperationName = std::optional<NamedOperation>;
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::attention_backward>,
                                                   const AttentionBackwardCall& call) {
   const Attention& shape = call.shape;
+  if (!is_plain(shape)) {
+    return std::nullopt;
+  }
   return {{shape.dropout.probability > 0.0 ? DeviceOperation::kDropoutAttentionBackward
                                            : DeviceOperation::kAttentionBackward,
            attention_sizes(shape)}};

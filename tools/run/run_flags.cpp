@@ -101,9 +101,10 @@ po::options_description run_flags() {
   option("load", text_value(),
          "begin with the weights of this Hugging Face directory (config.json, safetensors), in any "
          "layout; a checkpoint that --resume finds comes first");
-  option("export", text_value(),
-         "write the weights to this directory at the end, with a config.json, as transformers loads "
-         "them");
+  option(
+      "export", text_value(),
+      "write the weights to this directory at the end, with a config.json, as transformers loads "
+      "them");
   option("save", text_value(), "write checkpoints to this directory: at the start and at the end");
   option("save-every", text_value(), "with --save: also after every N steps");
   option(

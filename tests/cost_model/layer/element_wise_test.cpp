@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "cost_model/layer/element_wise_operations.h"
 #include "tests/cost_model/plain_scenario.h"
 
 namespace ptdp {
@@ -89,8 +92,7 @@ TEST(ElementWiseTime, OfTheEmbeddingIsThatOfItsOperationsOneByOne) {
   const double gradient = time_of_passes(3, kAllRows, kFeatures);
   const ElementWiseTime time =
       embedding_element_wise_time(without_measurements(narrow_model()), kTwoRanks);
-  expect_time(time.forward, rows + copy + time_of_passes(2, kOwnRows, kFeatures) +
-                                time_of_passes(3, kOwnRows, kFeatures));
+  expect_time(time.forward, rows + copy + 2.0 * time_of_passes(2, kOwnRows, kFeatures));
   expect_time(time.weight_gradient, copy + gradient + time_of_passes(1, kAllRows, kFeatures));
   expect_time(time.backward - time.weight_gradient, time_of_passes(2, kOwnRows, kFeatures));
 
@@ -116,6 +118,98 @@ TEST(ElementWiseTime, OfTheLogitsIsThatOfItsOperationsOneByOne) {
   EXPECT_EQ(time.weight_gradient, Seconds(0.0));
 }
 
+/// Returns a model like Llama: two heads of four features, of which one is a key head, gates, RMS
+/// norms, rotary positions, and no biases or dropout.
+TransformerConfig narrow_llama() {
+  TransformerConfig model = narrow_model();
+  model.num_query_groups = 1;
+  model.kv_channels = 4;
+  model.gated_linear_unit = true;
+  model.add_bias_linear = false;
+  model.position_embedding = PositionEmbedding::kRope;
+  model.normalization = Normalization::kRmsNorm;
+  return model;
+}
+
+// Three heads turn, forth and back. Gates and values are read, and their product is written;
+// backward, three are read and two written. Each of the two branches ends with a sum of two
+// operands, whose gradient is copied.
+TEST(ElementWiseTime, OfALlamaIsThatOfItsOperationsOneByOne) {
+  const ParallelConfig alone{.micro_batch_size = 3};
+  const ElementWiseTime time = layer_element_wise_time(without_measurements(narrow_llama()), alone);
+  const double turn = time_of_passes(2, 3.0 * kAllRows, 4.0);
+  expect_time(time.forward, 2.0 * (time_of_passes(2, kAllRows, kFeatures) +
+                                   time_of_passes(3, kAllRows, kFeatures)) +
+                                turn + time_of_passes(3, kAllRows, 24.0));
+  expect_time(time.backward, 2.0 * (time_of_passes(4, kAllRows, kFeatures) +
+                                    time_of_passes(2, kAllRows, kFeatures)) +
+                                 turn + time_of_passes(5, kAllRows, 24.0));
+  EXPECT_EQ(time.weight_gradient, Seconds(0.0));
+}
+
+// Qwen3's norms take a head each; OLMo 2's take all heads of a token.
+TEST(ElementWiseTime, OfNormsOfHeadsFollowsTheirWidth) {
+  const ParallelConfig alone{.micro_batch_size = 3};
+  TransformerConfig model = narrow_llama();
+  const ElementWiseTime without = layer_element_wise_time(without_measurements(model), alone);
+  model.qk_layernorm = true;
+  const ElementWiseTime by_head = layer_element_wise_time(without_measurements(model), alone);
+  expect_time(by_head.forward - without.forward,
+              time_of_passes(2, 2.0 * kAllRows, 4.0) + time_of_passes(2, kAllRows, 4.0));
+  expect_time(by_head.backward - without.backward,
+              time_of_passes(4, 2.0 * kAllRows, 4.0) + time_of_passes(4, kAllRows, 4.0));
+  model.qk_layernorm_width = QkNormWidth::kAllHeads;
+  const std::vector<ElementWiseOperation> list = layer_operations(model, alone);
+  const auto norms = [&](double rows, double width) {
+    return std::ranges::count_if(list, [&](const ElementWiseOperation& each) {
+      return each.operation == DeviceOperation::kRmsNorm &&
+             each.sizes == OperationSizes{rows, width, 1.0};
+    });
+  };
+  EXPECT_EQ(norms(kAllRows, 8.0), 3) << "two of hidden states, and one of queries";
+  EXPECT_EQ(norms(kAllRows, 4.0), 1) << "of keys";
+}
+
+// Gemma 2's branches end with a norm behind which the residual is added, so that their last product
+// is passed through. OLMo 2's have no norm in front, and add their gradient to the residual's.
+TEST(ElementWiseTime, OfNormsBehindBranchesHasTheirSums) {
+  const ParallelConfig alone{.micro_batch_size = 3};
+  TransformerConfig model = narrow_llama();
+  const ElementWiseTime before = layer_element_wise_time(without_measurements(model), alone);
+  model.norm_placement = NormPlacement::kBeforeAndBehind;
+  const double norm = time_of_passes(2, kAllRows, kFeatures);
+  const double norm_backward = time_of_passes(4, kAllRows, kFeatures);
+  const double add = time_of_passes(3, kAllRows, kFeatures);
+  const double pass = time_of_passes(2, kAllRows, kFeatures);
+  const ElementWiseTime both = layer_element_wise_time(without_measurements(model), alone);
+  expect_time(both.forward - before.forward, 2.0 * (pass + norm));
+  expect_time(both.backward - before.backward, 2.0 * norm_backward);
+  model.norm_placement = NormPlacement::kBehind;
+  const ElementWiseTime behind = layer_element_wise_time(without_measurements(model), alone);
+  expect_time(both.forward - behind.forward, 2.0 * norm);
+  expect_time(both.backward - behind.backward, 2.0 * (norm_backward - add));
+}
+
+// The factor of embeddings scales a rank's rows, and then the gradients of all rows. Gemma 2 caps
+// 512 logits of a rank; Cohere's are scaled.
+TEST(ElementWiseTime, OfTheEndsHasFactorsAndCaps) {
+  TransformerConfig model = narrow_llama();
+  const ElementWiseTime embedding =
+      embedding_element_wise_time(without_measurements(model), kTwoRanks);
+  const ElementWiseTime logits = logits_element_wise_time(without_measurements(model), kTwoRanks);
+  model.embedding_multiplier = 2.0;
+  model.final_logit_softcapping = 30.0;
+  model.logits_multiplier = 0.5;
+  const ElementWiseTime scaled =
+      embedding_element_wise_time(without_measurements(model), kTwoRanks);
+  expect_time(scaled.forward - embedding.forward, time_of_passes(2, kOwnRows, kFeatures));
+  expect_time(scaled.weight_gradient - embedding.weight_gradient,
+              time_of_passes(2, kAllRows, kFeatures));
+  const ElementWiseTime capped = logits_element_wise_time(without_measurements(model), kTwoRanks);
+  expect_time(capped.forward - logits.forward, 2.0 * time_of_passes(2, kAllRows, 512.0));
+  EXPECT_EQ(capped.backward, logits.backward);
+}
+
 TEST(OptimizerPasses, ReadSquaresOnceAndUpdateInSeven) {
   const OptimizerPasses passes = optimizer_passes(without_measurements(narrow_model()), 1000.0);
   expect_time(passes.norm, time_of_passes(1, 1.0, 1000.0));
@@ -134,17 +228,29 @@ TEST(ElementWiseTime, IsWhatWasMeasuredOfAsManyElements) {
             {.sizes = {2.0 * rows, width, 1.0}, .time = Seconds(150.0)}},
         "test");
   };
-  const std::vector<DeviceOperation> flat = {DeviceOperation::kCopy, DeviceOperation::kFill,
-                                             DeviceOperation::kGeluBackward,
-                                             DeviceOperation::kAddSquares, DeviceOperation::kAdamW};
-  const std::vector<DeviceOperation> by_rows = {
-      DeviceOperation::kLayerNorm,      DeviceOperation::kLayerNormBackward,
-      DeviceOperation::kBias,           DeviceOperation::kBiasGradient,
-      DeviceOperation::kBiasGelu,       DeviceOperation::kBiasAdd,
-      DeviceOperation::kBiasDropoutAdd, DeviceOperation::kDropoutBackward,
-      DeviceOperation::kEmbedding,      DeviceOperation::kEmbeddingGradient,
-      DeviceOperation::kPositions,      DeviceOperation::kPositionGradient,
-      DeviceOperation::kCrossEntropy,   DeviceOperation::kCrossEntropyBackward};
+  const std::vector<DeviceOperation> flat = {
+      DeviceOperation::kCopy,       DeviceOperation::kFill,  DeviceOperation::kGeluBackward,
+      DeviceOperation::kAdd,        DeviceOperation::kScale, DeviceOperation::kSoftCap,
+      DeviceOperation::kAddSquares, DeviceOperation::kAdamW};
+  const std::vector<DeviceOperation> by_rows = {DeviceOperation::kLayerNorm,
+                                                DeviceOperation::kLayerNormBackward,
+                                                DeviceOperation::kRmsNorm,
+                                                DeviceOperation::kRmsNormBackward,
+                                                DeviceOperation::kRotary,
+                                                DeviceOperation::kGatedActivation,
+                                                DeviceOperation::kGatedActivationBackward,
+                                                DeviceOperation::kBias,
+                                                DeviceOperation::kBiasGradient,
+                                                DeviceOperation::kBiasGelu,
+                                                DeviceOperation::kBiasAdd,
+                                                DeviceOperation::kBiasDropoutAdd,
+                                                DeviceOperation::kDropoutBackward,
+                                                DeviceOperation::kEmbedding,
+                                                DeviceOperation::kEmbeddingGradient,
+                                                DeviceOperation::kPositions,
+                                                DeviceOperation::kPositionGradient,
+                                                DeviceOperation::kCrossEntropy,
+                                                DeviceOperation::kCrossEntropyBackward};
   for (const DeviceOperation kind : flat) {
     measure(kind, 1.0, 60.0);
   }

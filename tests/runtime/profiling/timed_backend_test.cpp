@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/profiling/layer_profile.h"
+#include "runtime/profiling/profiled_models.h"
 
 namespace ptdp {
 namespace {
@@ -22,7 +23,7 @@ TEST(TimedBackend, NamesOperationsWithTheirSizesAndPassesThemOn) {
   backend.matmul({.m = 2, .n = 4, .k = 3, .transposes_b = true}, a, b, c);
   backend.matmul({.m = 2, .n = 4, .k = 3}, a, b, c);
   backend.matmul({.m = 4, .n = 2, .k = 3, .transposes_a = true, .accumulates = true}, b, a, c);
-  backend.scale(c, 1.0);  // no name
+  backend.maximum(c, c);  // no name
   backend.fill(b, 0.0);
   const std::vector<TimedOperation> timed = backend.take();
 
@@ -77,6 +78,47 @@ TEST(TimeLayers, FindsEveryOperationThatALayerHas) {
   }
   run.is_cancelled = [] { return true; };
   EXPECT_TRUE(time_layers(profiled, run).passes.empty());
+}
+
+// The heads of queries (2) and of keys (1) are of 8 elements, on 8 tokens; the norms of hidden
+// states are of 16. Attention is capped in no model whose operations are measured.
+TEST(TimeLayers, FindsEveryOperationThatALayerOfTodayHas) {
+  ProfiledModel profiled = profiled_model({16, 2, 8, 24, 8, 1, 128, 1, 0.0, ModelParts::kToday});
+  const LayerMeasurement run{
+      .seconds = 0.0, .least_passes = 1, .most_passes = 1, .make_backend = [] {
+        return std::make_unique<CpuBackend>();
+      }};
+  using enum DeviceOperation;
+  const OperationTimes times = time_layers(profiled, run).operations;
+  const std::vector<OperationKey> expected = {{kAttention, {2, 8, 8}},
+                                              {kAttentionBackward, {2, 8, 8}},
+                                              {kRmsNorm, {8, 16, 1}},
+                                              {kRmsNormBackward, {8, 16, 1}},
+                                              {kRmsNorm, {16, 8, 1}},
+                                              {kRmsNormBackward, {16, 8, 1}},
+                                              {kRmsNorm, {8, 8, 1}},
+                                              {kRmsNormBackward, {8, 8, 1}},
+                                              {kRotary, {24, 8, 1}},
+                                              {kGatedActivation, {8, 24, 1}},
+                                              {kAdd, {1, 128, 1}},
+                                              {kGatedActivationBackward, {8, 24, 1}},
+                                              {kScale, {1, 128, 1}},
+                                              {kSoftCap, {1, 1024, 1}},
+                                              {kForwardProduct, {8, 32, 16}},
+                                              {kForwardProduct, {8, 48, 16}},
+                                              {kWeightGradientProduct, {48, 16, 8}}};
+  for (const OperationKey& key : expected) {
+    EXPECT_EQ(times.count(key), 1U) << name_of(key.first) << ' ' << key.second[0];
+  }
+  for (const auto& [key, seconds] : times) {
+    EXPECT_THAT(key.first, testing::AllOf(testing::Ne(kLayerNorm), testing::Ne(kBias),
+                                          testing::Ne(kBiasGelu), testing::Ne(kGeluBackward)));
+  }
+  // A window as long as the sequence hides nothing.
+  profiled.model.window_size = 8;
+  EXPECT_EQ(time_layers(profiled, run).operations.count({kAttention, {2, 8, 8}}), 1U);
+  profiled.model.window_size = 7;
+  EXPECT_EQ(time_layers(profiled, run).operations.count({kAttention, {2, 8, 8}}), 0U);
 }
 
 // Each operation keeps its own shorter time, whichever run had it; operations of only one run are

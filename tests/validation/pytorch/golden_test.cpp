@@ -87,8 +87,9 @@ TrainingTask task_of(const json& golden) {
   return task;
 }
 
-/// Smallest value that a difference is measured against. Gradients are of order 0.01, but for biases
-/// of keys: these move all scores of a query alike, so that their gradients are rounding alone.
+/// Smallest value that a difference is measured against. Gradients are of order 0.01, but for
+/// biases of keys: these move all scores of a query alike, so that their gradients are rounding
+/// alone.
 constexpr double kLeastScale = 1e-3;
 
 /// Returns the largest difference over the largest value.

@@ -1,0 +1,226 @@
+#include "cost_model/layer/element_wise_operations.h"
+
+#include <utility>
+
+#include "cost_model/inputs/rank_sizes.h"
+
+namespace ptdp {
+namespace {
+
+/// Whether only the number of elements matters to an operation, so that it is measured as one row.
+bool is_flat(DeviceOperation operation) {
+  return operation == DeviceOperation::kCopy || operation == DeviceOperation::kFill ||
+         operation == DeviceOperation::kAdd || operation == DeviceOperation::kScale ||
+         operation == DeviceOperation::kSoftCap || operation == DeviceOperation::kGeluBackward ||
+         operation == DeviceOperation::kAddSquares || operation == DeviceOperation::kAdamW;
+}
+
+/// Returns the operation that ends a branch of a layer, or the embedding: a sum of what there is,
+/// with dropout.
+DeviceOperation sum_with(bool has_bias, bool has_residual, bool drops) {
+  if (drops) {
+    return has_bias || has_residual ? DeviceOperation::kBiasDropoutAdd
+                                    : DeviceOperation::kDropoutBackward;
+  }
+  if (has_bias) {
+    return has_residual ? DeviceOperation::kBiasAdd : DeviceOperation::kBias;
+  }
+  return has_residual ? DeviceOperation::kAdd : DeviceOperation::kCopy;
+}
+
+/// Collects operations on the rows of a configuration's microbatch on one rank.
+class Operations {
+ public:
+  Operations(const TransformerConfig& model, const ParallelConfig& config)
+      : model_(model),
+        tp_(config.tp),
+        rows_(static_cast<double>(tokens_of_rank(model, config))),
+        own_rows_(config.sequence_parallel ? rows_ / config.tp : rows_),
+        copies_own_rows_(config.sequence_parallel && config.tp > 1) {}
+
+  [[nodiscard]] double rows() const { return rows_; }
+  [[nodiscard]] double hidden() const { return model_.hidden_size; }
+  /// Returns a rank's share of a width over all ranks.
+  [[nodiscard]] double share(double width) const { return width / tp_; }
+
+  void add(OperationPass pass, DeviceOperation operation, double rows, double width) {
+    list_.push_back({operation, element_wise_sizes(operation, rows, width), pass});
+  }
+  /// Adds an operation on all rows, `width` wide.
+  void on_all_rows(OperationPass pass, DeviceOperation operation, double width) {
+    add(pass, operation, rows_, width);
+  }
+  /// Adds an operation on this rank's own rows, of the hidden width. With sequence parallelism
+  /// these are 1/tp of all rows.
+  void on_own_rows(OperationPass pass, DeviceOperation operation) {
+    add(pass, operation, own_rows_, hidden());
+  }
+  /// Adds the copy of own rows before they are gathered, if they are.
+  void copy(OperationPass pass) {
+    if (copies_own_rows_) {
+      on_own_rows(pass, DeviceOperation::kCopy);
+    }
+  }
+  /// Adds a norm of `rows` vectors, and its gradient.
+  void norm(double rows, double width) {
+    add(OperationPass::kForward, forward_norm(), rows, width);
+    norm_backward(rows, width);
+  }
+  void norm_of_own_rows() { norm(own_rows_, hidden()); }
+  void norm_backward(double rows, double width) {
+    const bool is_layer_norm = model_.normalization == Normalization::kLayerNorm;
+    add(OperationPass::kInputGradient,
+        is_layer_norm ? DeviceOperation::kLayerNormBackward : DeviceOperation::kRmsNormBackward,
+        rows, width);
+  }
+
+  // The parts of a layer.
+
+  /// Adds what is in front of a branch: its norm, if there is one there. A branch without one adds
+  /// its gradient to the residual's.
+  void enter_branch() {
+    if (model_.norm_placement == NormPlacement::kBehind) {
+      on_own_rows(OperationPass::kInputGradient, DeviceOperation::kAdd);
+    } else {
+      norm_of_own_rows();
+    }
+    copy(OperationPass::kForward);
+    copy(OperationPass::kWeightGradient);
+  }
+  /// Adds what is behind the last product of a branch: bias, dropout, norm and residual.
+  void leave_branch(bool has_bias) {
+    const bool drops = dropout_rates(model_).hidden > 0.0;
+    const bool is_normed = model_.norm_placement != NormPlacement::kBefore;
+    on_own_rows(OperationPass::kForward, sum_with(has_bias, !is_normed, drops));
+    on_own_rows(OperationPass::kInputGradient,
+                drops ? DeviceOperation::kDropoutBackward : DeviceOperation::kCopy);
+    if (has_bias) {
+      on_own_rows(OperationPass::kWeightGradient, DeviceOperation::kBiasGradient);
+    }
+    if (is_normed) {
+      norm_of_own_rows();
+      on_own_rows(OperationPass::kForward, DeviceOperation::kAdd);
+    }
+  }
+  /// Adds norms of queries or keys, of `heads` heads on this rank.
+  void norm_of_heads(double heads) {
+    const double width = model_.kv_channels;
+    if (model_.qk_layernorm_width == QkNormWidth::kHead) {
+      norm(rows_ * heads, width);
+    } else {
+      norm(rows_, heads * width);
+    }
+  }
+  /// Adds what is between the products for QKV and attention.
+  void prepare_attention() {
+    const double queries = share(model_.num_attention_heads);
+    const double keys = share(model_.num_query_groups);
+    if (model_.add_bias_linear || model_.add_qkv_bias) {
+      const double width = share(static_cast<double>(query_width(model_) + 2 * key_width(model_)));
+      on_all_rows(OperationPass::kForward, DeviceOperation::kBias, width);
+      on_all_rows(OperationPass::kWeightGradient, DeviceOperation::kBiasGradient, width);
+    }
+    if (model_.qk_layernorm) {
+      norm_of_heads(queries);
+      norm_of_heads(keys);
+    }
+    if (const int width = rotary_width(model_); width > 0) {
+      for (const OperationPass pass : {OperationPass::kForward, OperationPass::kInputGradient}) {
+        add(pass, DeviceOperation::kRotary, rows_ * (queries + keys), width);
+      }
+    }
+  }
+  /// Adds the activation of the MLP, with the bias of its first product.
+  void activate(bool has_bias) {
+    const double ffn = share(model_.ffn_hidden_size);
+    if (model_.gated_linear_unit) {
+      on_all_rows(OperationPass::kForward, DeviceOperation::kGatedActivation, ffn);
+      on_all_rows(OperationPass::kInputGradient, DeviceOperation::kGatedActivationBackward, ffn);
+    } else {
+      on_all_rows(OperationPass::kForward, DeviceOperation::kBiasGelu, ffn);
+      on_all_rows(OperationPass::kInputGradient, DeviceOperation::kGeluBackward, ffn);
+    }
+    if (has_bias) {
+      on_all_rows(OperationPass::kWeightGradient, DeviceOperation::kBiasGradient,
+                  share(static_cast<double>(mlp_up_width(model_))));
+    }
+  }
+
+  [[nodiscard]] std::vector<ElementWiseOperation> take() && { return std::move(list_); }
+
+ private:
+  [[nodiscard]] DeviceOperation forward_norm() const {
+    return model_.normalization == Normalization::kLayerNorm ? DeviceOperation::kLayerNorm
+                                                             : DeviceOperation::kRmsNorm;
+  }
+
+  const TransformerConfig& model_;
+  double tp_;
+  double rows_;
+  double own_rows_;
+  bool copies_own_rows_;
+  std::vector<ElementWiseOperation> list_;
+};
+
+}  // namespace
+
+OperationSizes element_wise_sizes(DeviceOperation operation, double rows, double width) {
+  return is_flat(operation) ? OperationSizes{1.0, rows * width, 1.0}
+                            : OperationSizes{rows, width, 1.0};
+}
+
+std::vector<ElementWiseOperation> layer_operations(const TransformerConfig& model,
+                                                   const ParallelConfig& config) {
+  const bool has_mlp_bias = model.add_bias_linear || model.add_mlp_bias;
+  Operations run(model, config);
+  run.enter_branch();
+  run.prepare_attention();
+  run.leave_branch(model.add_bias_linear || model.add_projection_bias);
+  run.enter_branch();
+  run.activate(has_mlp_bias);
+  run.leave_branch(has_mlp_bias);
+  return std::move(run).take();
+}
+
+std::vector<ElementWiseOperation> embedding_operations(const TransformerConfig& model,
+                                                       const ParallelConfig& config) {
+  Operations run(model, config);
+  run.on_all_rows(OperationPass::kForward, DeviceOperation::kEmbedding, run.hidden());
+  run.copy(OperationPass::kForward);
+  run.copy(OperationPass::kWeightGradient);
+  if (model.embedding_multiplier != 1.0) {
+    run.on_own_rows(OperationPass::kForward, DeviceOperation::kScale);
+    run.on_all_rows(OperationPass::kWeightGradient, DeviceOperation::kScale, run.hidden());
+  }
+  if (model.position_embedding == PositionEmbedding::kLearned) {
+    run.on_own_rows(OperationPass::kForward, DeviceOperation::kPositions);
+    run.on_all_rows(OperationPass::kWeightGradient, DeviceOperation::kPositionGradient,
+                    run.hidden());
+  }
+  if (dropout_rates(model).embedding > 0.0) {
+    run.on_own_rows(OperationPass::kForward, sum_with(false, false, true));
+    run.on_own_rows(OperationPass::kInputGradient, DeviceOperation::kDropoutBackward);
+  }
+  run.on_all_rows(OperationPass::kWeightGradient, DeviceOperation::kEmbeddingGradient,
+                  run.hidden());
+  return std::move(run).take();
+}
+
+std::vector<ElementWiseOperation> logits_operations(const TransformerConfig& model,
+                                                    const ParallelConfig& config) {
+  Operations run(model, config);
+  const double width = static_cast<double>(padded_vocab_size(model, config.tp)) / config.tp;
+  run.norm_of_own_rows();
+  if (model.logits_multiplier != 1.0) {
+    run.on_all_rows(OperationPass::kForward, DeviceOperation::kScale, width);
+  }
+  if (model.final_logit_softcapping > 0.0) {
+    run.on_all_rows(OperationPass::kForward, DeviceOperation::kSoftCap, width);
+  }
+  run.on_all_rows(OperationPass::kForward, DeviceOperation::kCrossEntropy, width);
+  run.on_all_rows(OperationPass::kInputGradient, DeviceOperation::kCrossEntropyBackward, width);
+  run.on_own_rows(OperationPass::kInputGradient, DeviceOperation::kFill);
+  return std::move(run).take();
+}
+
+}  // namespace ptdp
