@@ -252,10 +252,13 @@ struct TransformerConfig {
 [[nodiscard]] constexpr std::int64_t mlp_up_width(const TransformerConfig& model) {
   return (model.gated_linear_unit ? std::int64_t{2} : std::int64_t{1}) * model.ffn_hidden_size;
 }
+/// Returns the activation of a model that names none.
+[[nodiscard]] constexpr Activation usual_activation(bool gated_linear_unit) {
+  return gated_linear_unit ? Activation::kSilu : Activation::kTanhGelu;
+}
 /// Returns the activation of an MLP, or of its gate.
 [[nodiscard]] constexpr Activation activation_of(const TransformerConfig& model) {
-  return model.activation_func.value_or(model.gated_linear_unit ? Activation::kSilu
-                                                                : Activation::kTanhGelu);
+  return model.activation_func.value_or(usual_activation(model.gated_linear_unit));
 }
 /// Returns the width of the part of a head that rotary positions turn, an even number; 0 without
 /// rotary positions. The model must be resolved.

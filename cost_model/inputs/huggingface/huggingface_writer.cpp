@@ -195,7 +195,7 @@ void write_own_keys(const TransformerConfig& model, ModelType type, Json& file) 
 
 /// Returns the model without values that mean nothing in it, as a reader would have left them.
 TransformerConfig meaningful(TransformerConfig model) {
-  if (model.activation_func == activation_of({.gated_linear_unit = model.gated_linear_unit})) {
+  if (model.activation_func == usual_activation(model.gated_linear_unit)) {
     model.activation_func = std::nullopt;
   }
   const DropoutRates rates = dropout_rates(model);
