@@ -62,9 +62,10 @@ constexpr std::array<NamedValue<DeviceOperation>, 34> kNames = {
 
 using Point = MeasuredOperation::Point;
 
-double distance_squared(const OperationSizes& a, const OperationSizes& b) {
+/// Returns the squared distance in log₂ of the sizes from number `first` on.
+double distance_squared(const OperationSizes& a, const OperationSizes& b, std::size_t first) {
   double sum = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
+  for (std::size_t i = first; i < a.size(); ++i) {
     const double distance = std::log2(a[i] / b[i]);
     sum += distance * distance;
   }
@@ -172,14 +173,15 @@ MeasuredOperation::MeasuredOperation(DeviceOperation operation, Precision precis
   check(operation_, points_, place);
 }
 
-double MeasuredOperation::correction(
-    const OperationSizes& sizes, const std::function<Seconds(const OperationSizes&)>& model) const {
+double MeasuredOperation::correction(const OperationSizes& sizes,
+                                     const std::function<Seconds(const OperationSizes&)>& model,
+                                     std::size_t proportional) const {
   assert(!points_.empty());
   double nearest = std::numeric_limits<double>::infinity();
   std::vector<double> distances;
   distances.reserve(points_.size());
   for (const Point& point : points_) {
-    distances.push_back(distance_squared(point.sizes, sizes));
+    distances.push_back(distance_squared(point.sizes, sizes, proportional));
     nearest = std::min(nearest, distances.back());
   }
   double weights = 0.0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -65,11 +66,11 @@ using OperationSizes = std::array<double, 3>;
 ///
 ///   t(x) = modeled(x) · exp( Σ w_i·ln r_i / Σ w_i ),   w_i = 1/d_i⁴
 ///
-/// with r_i = measured/modeled at point i, and d_i the distance in log₂ of the sizes. It is exact
-/// at the points and positive. It never corrects by less than the smallest nor by more than the
-/// largest r_i. Far from all points it is the model times the geometric mean of the r_i. Points
-/// with less than 1e-4 of the largest weight are left out. Source: Shepard, "A two-dimensional
-/// interpolation function for irregularly-spaced data", ACM 1968.
+/// with r_i = measured/modeled at point i, and d_i the distance in log₂ of the sizes that matter.
+/// It is exact at the points and positive. It never corrects by less than the smallest nor by more
+/// than the largest r_i. Far from all points it is the model times the geometric mean of the r_i.
+/// Points with less than 1e-4 of the largest weight are left out. Source: Shepard, "A
+/// two-dimensional interpolation function for irregularly-spaced data", ACM 1968.
 class MeasuredOperation {
  public:
   /// One measurement: the operation took `time` at `sizes`.
@@ -96,9 +97,11 @@ class MeasuredOperation {
   [[nodiscard]] const std::vector<Point>& points() const { return points_; }
 
   /// Returns the factor on the model's time at `sizes`. `model` computes the modeled time at the
-  /// measured sizes. There must be points.
+  /// measured sizes. There must be points. Distances leave out the first `proportional` sizes, to
+  /// which times are known to be proportional. Points that differ in these alone count as one.
   [[nodiscard]] double correction(const OperationSizes& sizes,
-                                  const std::function<Seconds(const OperationSizes&)>& model) const;
+                                  const std::function<Seconds(const OperationSizes&)>& model,
+                                  std::size_t proportional = 0) const;
   /// Returns whether some measured point is within a factor of 4 of `sizes` in every size.
   [[nodiscard]] bool covers(const OperationSizes& sizes) const;
 

@@ -9,6 +9,10 @@
 namespace ptdp {
 namespace {
 
+/// Sizes of attention to which the time of one core is proportional: it works on one head after
+/// another.
+constexpr std::size_t kHeads = 1;
+
 AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_batch_size, int tp,
                                      const GpuSpec& gpu, const StackSpec& stack) {
   const FlopsPerSecond peak = gpu.peak(stack.precision);
@@ -56,9 +60,13 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
     const MeasuredOperation* measured =
         find_measured(gpu.measured_operations, operation, stack.precision);
     const double of_size = sizes[0] * sizes[1] * sizes[1] * sizes[2];
-    return measured == nullptr ? 1.0 : measured->correction(sizes, [&](const OperationSizes& at) {
-      return modelled * (at[0] * at[1] * at[1] * at[2] / of_size);
-    });
+    return measured == nullptr ? 1.0
+                               : measured->correction(
+                                     sizes,
+                                     [&](const OperationSizes& at) {
+                                       return modelled * (at[0] * at[1] * at[1] * at[2] / of_size);
+                                     },
+                                     gpu.num_multiprocessors == 1 ? kHeads : 0);
   };
   const bool drops = dropout_rates(model).attention > 0.0;
   const Seconds whole =

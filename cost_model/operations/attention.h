@@ -24,8 +24,8 @@ struct AttentionTime {
 /// 2bs²h/t, or bs²a(d_q + d_v)/t when query and value heads differ in width. Backward they are 2.5
 /// times as many, which includes recomputing QKᵀ. Source: FlashAttention-2 (arXiv:2307.08691)
 /// section 4.1 for the way of counting. A GPU's measured times of attention, with dropout or
-/// without as the model has it, correct the fused times (MeasuredOperation). A window takes its
-/// share of the corrected times.
+/// without as the model has it, correct the fused times (MeasuredOperation), on a single core
+/// whatever the number of heads. A window takes its share of the corrected times.
 [[nodiscard]] AttentionTime attention_time(const TransformerConfig& model, int micro_batch_size,
                                            int tp, const GpuSpec& gpu, const StackSpec& stack);
 

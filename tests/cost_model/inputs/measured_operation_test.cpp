@@ -55,6 +55,18 @@ TEST(MeasuredOperation, WeighsPointsByTheFourthPowerOfTheirDistance) {
   EXPECT_NEAR(products.correction({32, 16, 16}, modelled), std::pow(2.0, 80.0 / 82.0), 1e-12);
 }
 
+// Ratios 2 and 0.5 at a first size of 16 and of 1024, and 8 where the second size is four times as
+// long. Without the first size two points are at the same place and count alike. Halfway to the
+// third all three weigh the same: the third root of 2·0.5·8.
+TEST(MeasuredOperation, LeavesOutSizesThatTimesAreProportionalTo) {
+  const MeasuredOperation products =
+      table({point(16, 16, 16, 8.192), point(1024, 16, 16, 131.072), point(32, 64, 16, 262.144)});
+  EXPECT_NEAR(products.correction({16, 16, 16}, modelled), 2.0, 1e-12);
+  EXPECT_NEAR(products.correction({16, 16, 16}, modelled, 1), 1.0, 1e-12);
+  EXPECT_NEAR(products.correction({4096, 64, 16}, modelled, 1), 8.0, 1e-12);
+  EXPECT_NEAR(products.correction({7, 32, 16}, modelled, 1), 2.0, 1e-12);
+}
+
 /// Returns the powers 1, base, base², ... below `end`.
 std::vector<double> powers(double base, double end) {
   std::vector<double> all = {1.0};

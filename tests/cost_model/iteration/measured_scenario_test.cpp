@@ -1,6 +1,8 @@
 // Tests of predictions from a profile with measured operations.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/layer/element_wise.h"
@@ -61,6 +63,25 @@ TEST(MeasuredAttention, TakesTheTimeThatWasMeasuredWithDropoutOrWithout) {
   EXPECT_EQ(time().backward, modelled.backward);
   model.position_embedding = PositionEmbedding::kNone;  // trained without dropout
   EXPECT_EQ(time().forward, modelled.forward);
+}
+
+// A core works on one head after another: eight heads take twice what four take on as many tokens.
+// Multiprocessors share heads, so that their number matters.
+TEST(MeasuredAttention, IsProportionalToTheHeadsOfOneCore) {
+  Scenario scenario = host_with_layer_norms();
+  TransformerConfig& model = scenario.job.model;  // 4 heads of 32, 128 tokens
+  model.position_embedding = PositionEmbedding::kNone;
+  GpuSpec& gpu = scenario.cluster.gpu;
+  gpu.measured_operations = {
+      table(DeviceOperation::kAttention, {point(4, 128, 32, 50), point(16, 64, 32, 90)})};
+  const auto time = [&] {
+    return attention_time(model, 2, 1, gpu, scenario.stack).forward.value();
+  };
+  EXPECT_NEAR(time(), 100e-6, 1e-15);
+  gpu.num_multiprocessors = 2;
+  // In log2 the squared distances are 1 and 2: weights 1 and 1/4. Sixteen heads on half as many
+  // tokens have as much work as four heads, so that the ratios are 50 to 90.
+  EXPECT_NEAR(time(), 100e-6 * std::pow(1.8, 0.2), 1e-12);
 }
 
 // 128 tokens, h = 128, by hand: of all operations only the norm is measured, 7 us each.
