@@ -74,7 +74,9 @@ Plan as_run(const Plan& plan, const RunRequest& request, Precision precision) {
   if (request.overlap) {
     scenario.stack = with_overlap(scenario.stack, *request.overlap);
   }
-  if (precision != plan.scenario.stack.precision && knows(plan.scenario.stack, precision)) {
+  // A shrunk run predicts nothing, and its precision may be none that the plan's GPUs multiply in.
+  if (precision != plan.scenario.stack.precision && !request.shrinks &&
+      knows(plan.scenario.stack, precision)) {
     scenario.stack = at_precision(scenario.stack, precision);
   }
   const bool is_as_planned = scenario.stack == plan.scenario.stack;
