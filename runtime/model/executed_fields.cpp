@@ -153,21 +153,13 @@ std::string find_unexecuted(const ParallelConfig& config) {
                                 std::string(field->executes) + ", got " + field->found;
 }
 
-std::string find_undivided(const TransformerConfig& model, const ParallelConfig& config) {
+std::string find_unexecuted(const TransformerConfig& model, const ParallelConfig& config) {
   if (config.tp > 1 && model.qk_layernorm && model.qk_layernorm_width == QkNormWidth::kAllHeads) {
     return "config.tp: ptdp-run executes 1 where norms of queries and keys reach over all heads, "
            "got " +
            number(config.tp);
   }
-  for (const auto& [name, size] : {std::pair{"num_attention_heads", model.num_attention_heads},
-                                   std::pair{"num_query_groups", model.num_query_groups},
-                                   std::pair{"ffn_hidden_size", model.ffn_hidden_size}}) {
-    if (size % config.tp != 0) {
-      return "config.tp: expected a divisor of the model's " + std::string(name) + ", " +
-             number(size) + ", got " + number(config.tp);
-    }
-  }
-  return "";
+  return find_unexecuted(config);
 }
 
 std::string find_unsupported_feature(const TransformerConfig& model) {

@@ -30,10 +30,10 @@ struct ExecutedField {
 /// ptdp-run executes 1, got 2". Returns "" when it executes all.
 [[nodiscard]] std::string find_unexecuted(const ParallelConfig& config);
 
-/// Returns what of a model the layers cannot run in a configuration, such as key heads that tp does
-/// not divide: "config.tp: expected a divisor of ..., got 8". Returns "" when they run all of it.
-[[nodiscard]] std::string find_undivided(const TransformerConfig& model,
-                                         const ParallelConfig& config);
+/// Returns what find_unexecuted(config) does, and a configuration's field that is not executed for
+/// this model alone: tp where norms of queries and keys reach over all heads.
+[[nodiscard]] std::string find_unexecuted(const TransformerConfig& model,
+                                          const ParallelConfig& config);
 
 /// Returns what a model has that the layers cannot run, such as "has latent attention". Returns ""
 /// when they run all of it.

@@ -203,22 +203,22 @@ Part ParameterStore::range_of(ParameterId id, int count) const {
   return range;
 }
 
-Buffer ParameterStore::weights(ParameterId id, int count) const {
+Buffer ParameterStore::in_flat_or_unit(ParameterId id, int count, bool is_sharded,
+                                       const Tensor& flat, const std::vector<Tensor>& units) const {
   const Part range = range_of(id, count);
-  if (!shards_.of_weights) {
-    return weights_.buffer().slice(range.first, range.count);
+  if (!is_sharded) {
+    return flat.buffer().slice(range.first, range.count);
   }
   const auto unit = static_cast<std::size_t>(parameters_[static_cast<std::size_t>(id)].unit);
-  return whole_weights_[unit].buffer().slice(range.first - units_[unit].range.first, range.count);
+  return units[unit].buffer().slice(range.first - units_[unit].range.first, range.count);
+}
+
+Buffer ParameterStore::weights(ParameterId id, int count) const {
+  return in_flat_or_unit(id, count, shards_.of_weights, weights_, whole_weights_);
 }
 
 Buffer ParameterStore::gradient(ParameterId id, int count) const {
-  const Part range = range_of(id, count);
-  if (!shards_.of_gradients) {
-    return gradients_.buffer().slice(range.first, range.count);
-  }
-  const auto unit = static_cast<std::size_t>(parameters_[static_cast<std::size_t>(id)].unit);
-  return whole_gradients_[unit].buffer().slice(range.first - units_[unit].range.first, range.count);
+  return in_flat_or_unit(id, count, shards_.of_gradients, gradients_, whole_gradients_);
 }
 
 std::int64_t ParameterStore::first_of(GradientGroup group) const {

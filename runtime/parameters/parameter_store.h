@@ -142,6 +142,10 @@ class ParameterStore {
  private:
   /// Returns the place of parameters that lie side by side, in flat coordinates.
   [[nodiscard]] Part range_of(ParameterId id, int count) const;
+  /// Returns parameters that lie side by side: in the flat buffer, or in a sharded store in the
+  /// buffer of their whole unit.
+  [[nodiscard]] Buffer in_flat_or_unit(ParameterId id, int count, bool is_sharded,
+                                       const Tensor& flat, const std::vector<Tensor>& units) const;
   void lay_out();
   void end_range();
   void make_units();

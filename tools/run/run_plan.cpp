@@ -219,11 +219,8 @@ void check_can_run(const Plan& executed, const RunRequest& request, const RunDev
   if (const std::string feature = find_unsupported_feature(model); !feature.empty()) {
     throw Error("inputs.model: " + feature + ", which ptdp-run does not execute");
   }
-  if (const std::string field = find_unexecuted(executed.config); !field.empty()) {
+  if (const std::string field = find_unexecuted(model, executed.config); !field.empty()) {
     throw Error(field);
-  }
-  if (const std::string undivided = find_undivided(model, executed.config); !undivided.empty()) {
-    throw Error(undivided);
   }
   if (request.rehearses) {
     return;

@@ -87,8 +87,8 @@ class LayerContext {
 
   /// Declares a parameter of the stage.
   [[nodiscard]] StoredParameter declare(Parameter parameter) const;
-  /// Declares a vector that every tensor-parallel rank holds, whose gradients belong to `group`.
-  /// Its elements begin as `value`.
+  /// Declares a vector that every tensor-parallel rank holds and whose elements begin as `value`.
+  /// The vector's gradients belong to `group`.
   [[nodiscard]] StoredParameter declare_replicated(const std::string& name, std::int64_t size,
                                                    double value, GradientGroup group) const;
 

@@ -16,11 +16,7 @@ double gamma_offset(const LayerContext& context) {
 
 Norm::Norm(const LayerContext& context, const std::string& name)
     : context_(context), is_of_heads_(false), width_(context.hidden_size()), vectors_(1) {
-  const GradientGroup group = context.group_of_rows();
-  gamma_ = context.declare_replicated(name + ".gamma", width_, 1.0 - gamma_offset(context), group);
-  if (is_layer_norm(context)) {
-    beta_ = context.declare_replicated(name + ".beta", width_, 0.0, group);
-  }
+  declare(name, context.group_of_rows());
 }
 
 Norm::Norm(const LayerContext& context, const std::string& name, int heads)
@@ -29,11 +25,14 @@ Norm::Norm(const LayerContext& context, const std::string& name, int heads)
   width_ = std::int64_t{1} * (is_of_each ? 1 : heads) * context.model().kv_channels;
   vectors_ = is_of_each ? heads : 1;
   // Every rank's gradient is the sum over its heads.
-  const GradientGroup group =
-      context.tp() > 1 ? GradientGroup::kSummedOverTensor : GradientGroup::kOwn;
-  gamma_ = context.declare_replicated(name + ".gamma", width_, 1.0 - gamma_offset(context), group);
-  if (is_layer_norm(context)) {
-    beta_ = context.declare_replicated(name + ".beta", width_, 0.0, group);
+  declare(name, context.tp() > 1 ? GradientGroup::kSummedOverTensor : GradientGroup::kOwn);
+}
+
+void Norm::declare(const std::string& name, GradientGroup group) {
+  gamma_ =
+      context_.declare_replicated(name + ".gamma", width_, 1.0 - gamma_offset(context_), group);
+  if (is_layer_norm(context_)) {
+    beta_ = context_.declare_replicated(name + ".beta", width_, 0.0, group);
   }
 }
 

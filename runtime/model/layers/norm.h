@@ -35,6 +35,8 @@ class Norm {
                 bool adds_to_dx = true) const;
 
  private:
+  /// Declares the weights, whose gradients belong to `group`.
+  void declare(const std::string& name, GradientGroup group);
   [[nodiscard]] std::int64_t rows() const;
   [[nodiscard]] VectorRows row_by_row(Buffer hidden) const { return {hidden, width_}; }
 
