@@ -10,7 +10,7 @@
 #include "runtime/checkpoint/checkpoint_file.h"
 #include "runtime/checkpoint/earlier_names.h"
 #include "runtime/checkpoint/model_difference.h"
-#include "runtime/copy_rounded.h"
+#include "runtime/host_values.h"
 #include "runtime/open_file.h"
 #include "runtime/parameters/block_range.h"
 
@@ -274,15 +274,12 @@ void Checkpoint::read_stored(const Parameter& parameter, const Part& range, Stat
 }
 
 void Checkpoint::restore(Backend& backend, Optimizer& optimizer) const {
-  std::vector<double> values;
   const auto fill = [&](const Parameter& parameter, const OwnedSlice& slice, StateKind kind,
                         const Buffer& to) {
-    for (std::int64_t done = 0; done < to.size; done += kElementsPerPiece) {
-      const std::int64_t count = std::min(kElementsPerPiece, to.size - done);
-      values.resize(static_cast<std::size_t>(count));
-      read(parameter, {slice.range.first - parameter.first + done, count}, kind, values);
-      copy_rounded(backend, values, to.slice(done, count));
-    }
+    fill_in_pieces(backend, to, [&](std::int64_t first, std::span<double> values) {
+      read(parameter, {slice.range.first - parameter.first + first, std::ssize(values)}, kind,
+           values);
+    });
   };
   for (std::size_t i = 0; i < optimizer.shares().size(); ++i) {
     const ParameterStore& store = *optimizer.shares()[i].store;

@@ -24,9 +24,6 @@ inline constexpr const char* kShardSchema = "ptdp.checkpoint-shard/1";
 /// Largest number of steps that a training may have.
 inline constexpr std::int64_t kMostTrainingSteps = 1'000'000'000;
 
-/// Number of elements copied between a backend and a file at a time.
-inline constexpr std::int64_t kElementsPerPiece = std::int64_t{1} << 20;
-
 /// State of a training run besides weights and moments.
 struct TrainingState {
   std::int64_t step = 0;  ///< Steps completed since the training began.

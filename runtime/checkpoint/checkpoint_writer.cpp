@@ -11,6 +11,7 @@
 #include "cost_model/error.h"
 #include "cost_model/text/files.h"
 #include "runtime/checkpoint/checkpoint_file.h"
+#include "runtime/host_values.h"
 #include "runtime/parameters/block_range.h"
 
 namespace ptdp {
@@ -52,12 +53,12 @@ void remove_leftovers(const fs::path& directory) {
 /// Appends all elements of a buffer to the file.
 void append(ChecksummedFile& file, Backend& backend, const Buffer& values) {
   std::vector<std::byte> piece;
-  for (std::int64_t first = 0; first < values.size; first += kElementsPerPiece) {
-    const Buffer part = values.slice(first, std::min(kElementsPerPiece, values.size - first));
+  for_each_piece(values.size, [&](std::int64_t first, std::int64_t count) {
+    const Buffer part = values.slice(first, count);
     piece.resize(static_cast<std::size_t>(part.bytes()));
     backend.copy_out(part, piece.data());
     file.append(piece);
-  }
+  });
 }
 
 /// Appends the elements of a slice that are no padding, and their entry. Appends nothing when all

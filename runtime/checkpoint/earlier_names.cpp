@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "runtime/parameters/block_range.h"
+
 namespace ptdp {
 namespace {
 
@@ -38,37 +40,21 @@ std::vector<EarlierPart> earlier_parts(const Parameter& parameter, const Part& r
   const std::size_t part = part_in(parameter.name);
   assert(part < kParts.size());
   const auto num_parts = static_cast<std::int64_t>(kParts.size());
-  const MatrixBlock& block = parameter.block;
-  const bool is_bias = parameter.total_rows == 1;
+  const bool is_vector = parameter.total_rows == 1;
+  Parameter earlier = parameter;
+  earlier.name = *earlier_name(parameter.name);
+  (is_vector ? earlier.block.total_columns : earlier.total_rows) *= num_parts;
+  const OutputRuns runs{.first = static_cast<std::int64_t>(part) * head_size,
+                        .run = head_size,
+                        .stride = num_parts * head_size};
   std::vector<EarlierPart> parts;
-  for (std::int64_t done = 0; done < range.count;) {
-    const std::int64_t column = (range.first + done) % block.columns;
-    const std::int64_t left = range.count - done;
-    // An output is a row of the matrix or an element of the bias. Those of a head lie together.
-    const std::int64_t output = is_bias ? block.first_column + column
-                                        : block.first_row + (range.first + done) / block.columns;
-    const std::int64_t together = head_size - output % head_size;
-    const std::int64_t there =
-        (output / head_size * num_parts + static_cast<std::int64_t>(part)) * head_size +
-        output % head_size;
-    const bool is_whole = !is_bias && column == 0 && left >= block.columns;
-    EarlierPart found{.parameter = parameter, .values = {}};
-    found.parameter.name = *earlier_name(parameter.name);
-    MatrixBlock& place = found.parameter.block;
-    place.rows = is_whole ? std::min(left / block.columns, together) : 1;
-    place.columns = is_whole ? block.columns
-                             : std::min({left, block.columns - column, is_bias ? together : left});
-    if (is_bias) {
-      place.first_column = there;
-      place.total_columns = num_parts * block.total_columns;
-    } else {
-      place.first_row = there;
-      place.first_column = block.first_column + column;
-      found.parameter.total_rows = num_parts * parameter.total_rows;
-    }
-    found.values = {done, place.rows * place.columns};
-    done += found.values.count;
-    parts.push_back(std::move(found));
+  for (const PlacedBlock& placed : placed_blocks(runs, is_vector, parameter.block, range)) {
+    MatrixBlock& block = earlier.block;
+    block.first_row = is_vector ? 0 : placed.first_output;
+    block.first_column = is_vector ? placed.first_output : placed.first_input;
+    block.rows = is_vector ? 1 : placed.outputs;
+    block.columns = is_vector ? placed.outputs : placed.inputs;
+    parts.push_back({.parameter = earlier, .values = placed.values});
   }
   return parts;
 }

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/copy_rounded.h"
+#include "runtime/host_values.h"
 #include "runtime/model/executed_fields.h"
 #include "runtime/model/layers/output_layer.h"
 #include "runtime/model/layers/rotary_angles.h"

@@ -78,4 +78,32 @@ std::vector<OverlapRange> shared_runs(const BlockRange& a, const BlockRange& b) 
   return runs;
 }
 
+std::vector<PlacedBlock> placed_blocks(const OutputRuns& runs, bool is_vector,
+                                       const MatrixBlock& block, const Part& range) {
+  std::vector<PlacedBlock> blocks;
+  for (std::int64_t done = 0; done < range.count;) {
+    const std::int64_t row = (range.first + done) / block.columns;
+    const std::int64_t column = (range.first + done) % block.columns;
+    const std::int64_t left = range.count - done;
+    const std::int64_t output = is_vector ? block.first_column + column : block.first_row + row;
+    const std::int64_t together = runs.run - output % runs.run;
+    PlacedBlock placed{.first_output =
+                           runs.first + output / runs.run * runs.stride + output % runs.run};
+    if (is_vector) {
+      placed.outputs = std::min({left, block.columns - column, together});
+      placed.inputs = 1;
+    } else {
+      // As many whole rows as lie together, or a part of one.
+      const bool is_whole = column == 0 && left >= block.columns;
+      placed.outputs = is_whole ? std::min(left / block.columns, together) : 1;
+      placed.first_input = block.first_column + column;
+      placed.inputs = is_whole ? block.columns : std::min(left, block.columns - column);
+    }
+    placed.values = {done, placed.outputs * placed.inputs};
+    done += placed.values.count;
+    blocks.push_back(placed);
+  }
+  return blocks;
+}
+
 }  // namespace ptdp

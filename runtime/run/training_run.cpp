@@ -8,7 +8,6 @@
 #include <new>
 #include <thread>
 
-#include "cost_model/text/files.h"
 #include "cost_model/text/plural.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/faults/control_channel.h"
@@ -17,8 +16,8 @@
 #include "runtime/phase_limit.h"
 #include "runtime/run/record_gathering.h"
 #include "runtime/run/run_journal.h"
+#include "runtime/run/stop_notice.h"
 #include "runtime/transport/gathering.h"
-#include "runtime/weights/exported_weights.h"
 
 namespace ptdp {
 namespace {
@@ -208,65 +207,6 @@ void save(RunState& run, Communicator& host, Backend& backend, const Executor& e
   }
 }
 
-/// Writes the weights for other programs. Every rank calls it after the last step.
-void export_weights(RunState& run, const HostSide& host, Backend& backend,
-                    const Executor& executor) {
-  const WeightsExport& to = *run.options.checkpoint.export_to;
-  run.log.enter(host.world.rank(), Phase::kSaving, executor.state().step);
-  ExportedWeights weights(to.directory, to.model, to.type, to.stored);
-  const SafetensorsWriter& files = weights.files();
-  if (host.world.rank() == 0) {
-    files.begin();
-  }
-  host.world.barrier();
-  weights.write(backend, executor.optimizer());
-  const std::vector<std::int64_t> here = files.written();
-  std::vector<double> written(here.begin(), here.end());  // exact below 2^53 elements
-  const Tensor counts(host.backend, DataType::kFloat64, std::ssize(written));
-  host.backend.copy_in(written.data(), counts);
-  host.world.all_reduce(counts, Reduction::kSum);
-  host.backend.copy_out(counts, written.data());
-  if (host.world.rank() == 0) {
-    files.finish(std::vector<std::int64_t>(written.begin(), written.end()));
-    write_file_atomically(to.directory / "config.json", to.config);
-  }
-}
-
-/// Tells all ranks whether a step is the last one. Rank 0 does so as the step begins, so that the
-/// others need not wait for it at the step's end.
-class StopNotice {
- public:
-  StopNotice(Communicator& world, Backend& backend)
-      : world_(&world), backend_(&backend), is_last_(backend, DataType::kInt32, 1) {}
-
-  /// Begins a step. Only rank 0's `is_last` counts.
-  void begin_step(bool is_last) {
-    if (world_->rank() != 0) {
-      request_ = world_->receive(is_last_, 0);
-      return;
-    }
-    const std::int32_t notice = is_last ? 1 : 0;
-    backend_->copy_in(&notice, is_last_);
-    for (int rank = 1; rank < world_->size(); ++rank) {
-      world_->wait(world_->send(is_last_, rank));
-    }
-  }
-  /// Returns whether the step is the last one. Call it after the step, on ranks that received the
-  /// notice and on rank 0.
-  [[nodiscard]] bool was_last() {
-    world_->wait(std::exchange(request_, {}));
-    std::int32_t notice = 0;
-    backend_->copy_out(is_last_, &notice);
-    return notice != 0;
-  }
-
- private:
-  Communicator* world_;
-  Backend* backend_;
-  Tensor is_last_;
-  Request request_;
-};
-
 /// Tells the watchdog of the current exception, which a lane of this rank threw, so that other
 /// ranks end. Does nothing when the exception only follows from another failure.
 void note_failure(RunState& run, int rank, const LaneState& in, const Backend& backend) {
@@ -360,6 +300,25 @@ bool differs(RunState& run, const RankRecord& totals, std::int64_t done, const E
   return is_other;
 }
 
+/// Gives the rank the weights that the run begins with: those of a checkpoint or of files, or its
+/// initial values. New ones are saved, if anything is.
+void begin_weights(RunState& run, const HostSide& host, Backend& backend, Executor& executor) {
+  const CheckpointOptions& checkpoint = run.options.checkpoint;
+  if (checkpoint.resume != nullptr || checkpoint.load != nullptr) {
+    run.log.enter(host.world.rank(), Phase::kRestoring, run.first_step);
+  }
+  if (checkpoint.resume != nullptr) {
+    executor.restore(*checkpoint.resume);
+    return;
+  }
+  if (checkpoint.load != nullptr) {
+    executor.load(*checkpoint.load);
+  }
+  if (checkpoint.save_to) {
+    save(run, host.world, backend, executor);
+  }
+}
+
 /// Trains on one rank, from its start to the end of the run.
 void train(RunState& run, Communicator& world, Backend& backend, const HostSide& host) {
   const int rank = world.rank();
@@ -370,18 +329,7 @@ void train(RunState& run, Communicator& world, Backend& backend, const HostSide&
     const std::lock_guard lock(run.failure_mutex);
     run.kept[static_cast<std::size_t>(rank - run.log.first_rank())] = kept_by(executor.optimizer());
   }
-  if (checkpoint.resume != nullptr) {
-    run.log.enter(rank, Phase::kRestoring, run.first_step);
-    executor.restore(*checkpoint.resume);
-  } else {
-    if (checkpoint.load != nullptr) {
-      run.log.enter(rank, Phase::kRestoring, run.first_step);
-      executor.load(*checkpoint.load);
-    }
-    if (checkpoint.save_to) {
-      save(run, host.world, backend, executor);
-    }
-  }
+  begin_weights(run, host, backend, executor);
   const bool is_reporter = run.options.on_step && reports(run.settings, executor);
   double step_before = 0.0;
   std::vector<CallEstimate> estimates;  // equal in all steps
@@ -418,7 +366,8 @@ void train(RunState& run, Communicator& world, Backend& backend, const HostSide&
     }
   }
   if (checkpoint.export_to && !is_other) {
-    export_weights(run, host, backend, executor);
+    run.log.enter(rank, Phase::kSaving, executor.state().step);
+    export_weights(*checkpoint.export_to, host.world, host.backend, backend, executor.optimizer());
   }
   run.log.enter(rank, Phase::kDone, executor.state().step);
   if (run.options.process != nullptr) {

@@ -22,17 +22,9 @@
 #include "runtime/launch/launch.h"
 #include "runtime/run/step_expectation.h"
 #include "runtime/transport/processes/job.h"
+#include "runtime/weights/exported_weights.h"
 
 namespace ptdp {
-
-/// A directory of Hugging Face that the weights go to.
-struct WeightsExport {
-  std::filesystem::path directory;
-  std::string type;                      ///< Type of the model, one of huggingface_weight_types().
-  TransformerConfig model;               ///< The model as its config.json says it.
-  std::string config;                    ///< Text of config.json.
-  DataType stored = DataType::kFloat32;  ///< Type of the elements in the files.
-};
 
 /// Where the weights come from and go to.
 struct CheckpointOptions {

@@ -1,78 +1,48 @@
 #include "runtime/weights/exported_weights.h"
 
-#include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
-#include "runtime/checkpoint/checkpoint_format.h"
+#include "cost_model/text/files.h"
+#include "runtime/host_values.h"
 #include "runtime/parameters/block_range.h"
 
 namespace ptdp {
 namespace {
 
-std::map<std::string, PlacedParameter, std::less<>> places_of(const TransformerConfig& model,
-                                                              std::string_view type) {
-  std::map<std::string, PlacedParameter, std::less<>> places;
-  for (PlacedParameter& parameter : huggingface_parameters(model, type)) {
-    std::string name = parameter.name;
-    places.emplace(std::move(name), std::move(parameter));
-  }
-  return places;
-}
-
-/// Returns the tensors of a model, each once, in the order of its parameters.
-std::vector<NewTensor> tensors_of(const TransformerConfig& model, std::string_view type,
-                                  DataType stored) {
+/// Returns the tensors of parameters, each once, in the order of the parameters.
+std::vector<NewTensor> tensors_of(const std::vector<PlacedParameter>& parameters, DataType stored) {
   std::vector<NewTensor> tensors;
-  for (const PlacedParameter& parameter : huggingface_parameters(model, type)) {
-    const std::string& name = parameter.place.tensor;
-    if (std::none_of(tensors.begin(), tensors.end(),
-                     [&](const NewTensor& tensor) { return tensor.name == name; })) {
-      tensors.push_back({name, stored, stored_shape(parameter.place)});
+  std::set<std::string> names;
+  for (const PlacedParameter& parameter : parameters) {
+    if (names.insert(parameter.place.tensor).second) {
+      tensors.push_back({parameter.place.tensor, stored, stored_shape(parameter.place)});
     }
   }
   return tensors;
 }
 
-/// Returns numbers of an accumulator type on the host.
-std::vector<double> values_on_host(Backend& backend, const Buffer& from) {
-  std::vector<double> values(static_cast<std::size_t>(from.size));
-  if (from.type == DataType::kFloat64) {
-    backend.copy_out(from, values.data());
-    return values;
-  }
-  std::vector<float> narrow(values.size());
-  backend.copy_out(from, narrow.data());
-  std::copy(narrow.begin(), narrow.end(), values.begin());
-  return values;
-}
-
 }  // namespace
 
-ExportedWeights::ExportedWeights(std::filesystem::path directory, const TransformerConfig& model,
-                                 std::string_view type, DataType stored)
-    : places_(places_of(model, type)),
-      files_(std::move(directory), tensors_of(model, type, stored)) {}
+ExportedWeights::ExportedWeights(std::filesystem::path directory,
+                                 const std::vector<PlacedParameter>& parameters, DataType stored)
+    : places_(places_by_name(parameters)),
+      files_(std::move(directory), tensors_of(parameters, stored)) {}
 
 void ExportedWeights::write(const Parameter& parameter, const Part& range,
                             std::span<const double> values) {
-  const ParameterPlace& place = places_.at(parameter.name).place;
+  const ParameterPlace& place = places_.at(parameter.name);
   const MatrixBlock block = without_padding(parameter.block, parameter.total_rows);
   const Part valid = intersection(range, {0, block.rows * block.columns});
-  std::vector<double> part_values;
   for (const FileBlock& part : file_blocks(place, block, valid)) {
     const auto from = values.subspan(static_cast<std::size_t>(part.values.first),
                                      static_cast<std::size_t>(part.values.count));
-    part_values.assign(from.begin(), from.end());
-    if (place.is_transposed) {
-      const auto rows = static_cast<std::size_t>(part.block.rows);
-      const auto columns = static_cast<std::size_t>(part.block.columns);
-      for (std::size_t i = 0; i < from.size(); ++i) {
-        part_values[i % rows * columns + i / rows] = from[i];
-      }
-    }
-    files_.write(
-        place.tensor, part.block,
-        {.data = part_values.data(), .size = std::ssize(part_values), .type = DataType::kFloat64});
+    std::vector<double> stored = place.is_transposed
+                                     ? transposed(from, part.block.columns, part.block.rows)
+                                     : std::vector<double>(from.begin(), from.end());
+    files_.write(place.tensor, part.block,
+                 {.data = stored.data(), .size = std::ssize(stored), .type = DataType::kFloat64});
   }
 }
 
@@ -81,12 +51,32 @@ void ExportedWeights::write(Backend& backend, const Optimizer& optimizer) {
     const ParameterStore& store = *optimizer.shares()[i].store;
     for (const OwnedSlice& slice : optimizer.saved_slices(static_cast<int>(i))) {
       const Parameter& parameter = store.parameters()[slice.parameter];
-      for (std::int64_t done = 0; done < slice.master.size; done += kElementsPerPiece) {
-        const std::int64_t count = std::min(kElementsPerPiece, slice.master.size - done);
-        write(parameter, {slice.range.first - parameter.first + done, count},
-              values_on_host(backend, slice.master.slice(done, count)));
-      }
+      for_each_piece(slice.master.size, [&](std::int64_t first, std::int64_t count) {
+        write(parameter, {slice.range.first - parameter.first + first, count},
+              copied_out(backend, slice.master.slice(first, count)));
+      });
     }
+  }
+}
+
+void export_weights(const WeightsExport& to, Communicator& world, Backend& host, Backend& backend,
+                    const Optimizer& optimizer) {
+  ExportedWeights weights(to.directory, huggingface_parameters(to.model, to.type), to.stored);
+  const SafetensorsWriter& files = weights.files();
+  if (world.rank() == 0) {
+    files.begin();
+  }
+  world.barrier();
+  weights.write(backend, optimizer);
+  const std::vector<std::int64_t> here = files.written();
+  const Tensor counts(host, DataType::kFloat64, std::ssize(here));
+  // Numbers of elements are exact below 2^53.
+  copy_rounded(host, std::vector<double>(here.begin(), here.end()), counts);
+  world.all_reduce(counts, Reduction::kSum);
+  const std::vector<double> written = copied_out(host, counts);
+  if (world.rank() == 0) {
+    files.finish(std::vector<std::int64_t>(written.begin(), written.end()));
+    write_file_atomically(to.directory / "config.json", to.config);
   }
 }
 

@@ -23,14 +23,14 @@ enum class Fusion : std::uint8_t {
 struct TypeNames {
   std::string_view prefix = "model.";
   std::string_view embedding = "embed_tokens";
-  std::string_view positions = "";
+  std::string_view positions;
   std::string_view layers = "layers.";
   std::string_view final_norm = "norm";
   std::string_view output = "lm_head";  ///< Name without prefix.
   std::string_view norm1 = "input_layernorm";
-  std::string_view norm1_behind = "";
+  std::string_view norm1_behind;
   std::string_view norm2 = "post_attention_layernorm";
-  std::string_view norm2_behind = "";
+  std::string_view norm2_behind;
   std::string_view query = "self_attn.q_proj";  ///< Queries, or all that is fused with them.
   std::string_view key = "self_attn.k_proj";
   std::string_view value = "self_attn.v_proj";
@@ -123,8 +123,7 @@ class Lister {
                        .place = {.tensor = std::move(tensor),
                                  .outputs = outputs,
                                  .inputs = inputs,
-                                 .run = outputs,
-                                 .stride = outputs}});
+                                 .runs = {.run = outputs, .stride = outputs}}});
   }
 
   void add_norm(const std::string& name, const std::string& tensor, std::int64_t width) {
@@ -151,9 +150,7 @@ class Lister {
     for (std::size_t i = from; i < placed_.size(); ++i) {
       ParameterPlace& place = placed_[i].place;
       place.outputs = outputs;
-      place.first = first;
-      place.run = run;
-      place.stride = stride;
+      place.runs = {.first = first, .run = run, .stride = stride};
     }
   }
 
@@ -272,41 +269,49 @@ std::vector<std::int64_t> stored_shape(const ParameterPlace& place) {
                              : std::vector{place.outputs, place.inputs};
 }
 
+ParameterPlaces places_by_name(const std::vector<PlacedParameter>& parameters) {
+  ParameterPlaces places;
+  for (const PlacedParameter& parameter : parameters) {
+    places.emplace(parameter.name, parameter.place);
+  }
+  return places;
+}
+
+std::vector<double> transposed(std::span<const double> matrix, std::int64_t rows,
+                               std::int64_t columns) {
+  std::vector<double> result(matrix.size());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      result[static_cast<std::size_t>(column * rows + row)] =
+          matrix[static_cast<std::size_t>(row * columns + column)];
+    }
+  }
+  return result;
+}
+
 std::vector<FileBlock> file_blocks(const ParameterPlace& place, const MatrixBlock& block,
                                    const Part& range) {
   const bool is_vector = place.inputs == 0;
   std::vector<FileBlock> blocks;
-  for (std::int64_t done = 0; done < range.count;) {
-    const std::int64_t row = (range.first + done) / block.columns;
-    const std::int64_t column = (range.first + done) % block.columns;
-    const std::int64_t left = range.count - done;
-    // As many whole rows as lie together in the tensor, or a part of one. A vector is one row,
-    // whose elements are its outputs.
-    const bool is_whole = !is_vector && column == 0 && left >= block.columns;
-    const std::int64_t output = is_vector ? block.first_column + column : block.first_row + row;
-    const std::int64_t together = place.run - output % place.run;
-    const std::int64_t rows = is_whole ? std::min(left / block.columns, together) : 1;
-    const std::int64_t columns =
-        is_whole ? block.columns
-                 : std::min({left, block.columns - column, is_vector ? together : left});
-    const std::int64_t there = place.first + output / place.run * place.stride + output % place.run;
-    MatrixBlock stored = {.first_row = there,
-                          .first_column = block.first_column + column,
-                          .rows = rows,
-                          .columns = columns,
+  for (const PlacedBlock& placed : placed_blocks(place.runs, is_vector, block, range)) {
+    MatrixBlock stored = {.first_row = placed.first_output,
+                          .first_column = placed.first_input,
+                          .rows = placed.outputs,
+                          .columns = placed.inputs,
                           .total_columns = place.inputs};
     if (is_vector) {
-      stored = {
-          .first_column = there, .rows = 1, .columns = columns, .total_columns = place.outputs};
+      stored = {.first_column = placed.first_output,
+                .rows = 1,
+                .columns = placed.outputs,
+                .total_columns = place.outputs};
     } else if (place.is_transposed) {
-      stored = {.first_row = stored.first_column,
-                .first_column = there,
-                .rows = columns,
-                .columns = rows,
+      stored = {.first_row = placed.first_input,
+                .first_column = placed.first_output,
+                .rows = placed.inputs,
+                .columns = placed.outputs,
                 .total_columns = place.outputs};
     }
-    blocks.push_back({.block = stored, .values = {done, rows * columns}});
-    done += rows * columns;
+    blocks.push_back({.block = stored, .values = placed.values});
   }
   return blocks;
 }

@@ -2,18 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cost_model/inputs/transformer_config.h"
 #include "kernels/backend.h"
-#include "runtime/transport/communicator.h"
+#include "runtime/parameters/block_range.h"
 
 namespace ptdp {
 
-/// Where a parameter lies in a tensor. The rows of a matrix, or the elements of a vector, lie in
-/// runs of `run`, whose beginnings are `stride` apart.
+/// Where a parameter lies in a tensor.
 struct ParameterPlace {
   std::string tensor;
   std::int64_t outputs = 0;  ///< Rows of the tensor, or elements of a vector.
@@ -22,9 +24,7 @@ struct ParameterPlace {
   bool is_transposed = false;
   /// Whether the tensor may have more rows than the model uses, as a table of positions may.
   bool may_be_longer = false;
-  std::int64_t first = 0;   ///< Place of the parameter's first row or element.
-  std::int64_t run = 0;     ///< Number of rows or elements that lie together.
-  std::int64_t stride = 0;  ///< Distance from run to run.
+  OutputRuns runs;  ///< Rows or elements of the tensor that are the parameter's.
 };
 
 /// A parameter of a whole model by its name (runtime/model/README.md), and its place in files.
@@ -45,6 +45,10 @@ struct PlacedParameter {
 [[nodiscard]] std::vector<PlacedParameter> huggingface_parameters(const TransformerConfig& model,
                                                                   std::string_view type);
 
+/// Places of parameters by their names.
+using ParameterPlaces = std::map<std::string, ParameterPlace, std::less<>>;
+[[nodiscard]] ParameterPlaces places_by_name(const std::vector<PlacedParameter>& parameters);
+
 /// Elements of a parameter that are a rectangle of its tensor.
 struct FileBlock {
   MatrixBlock block;  ///< The rectangle, in the tensor as it is stored.
@@ -53,6 +57,10 @@ struct FileBlock {
 
 /// Returns the shape of a place's tensor as files have it.
 [[nodiscard]] std::vector<std::int64_t> stored_shape(const ParameterPlace& place);
+
+/// Returns a matrix of rows·columns elements with rows and columns exchanged.
+[[nodiscard]] std::vector<double> transposed(std::span<const double> matrix, std::int64_t rows,
+                                             std::int64_t columns);
 
 /// Returns the rectangles of a place's tensor that hold `range` of a parameter's block without
 /// padding, counted row by row. In a transposed tensor the elements of each lie column by column.

@@ -1,15 +1,13 @@
 #include "runtime/weights/pretrained_weights.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/huggingface/huggingface_config.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/object_reader.h"
-#include "runtime/checkpoint/checkpoint_format.h"
 #include "runtime/checkpoint/model_difference.h"
-#include "runtime/copy_rounded.h"
+#include "runtime/host_values.h"
 #include "runtime/parameters/block_range.h"
 
 namespace ptdp {
@@ -51,17 +49,13 @@ PretrainedWeights::PretrainedWeights(const std::filesystem::path& directory,
   reader.text("model_type", type_);
   model_ = read_huggingface_config(reader);
   require_same(model_, model, config.string());
-  for (PlacedParameter& parameter : huggingface_parameters(model, type_)) {
-    std::string name = parameter.name;
-    places_.emplace(std::move(name), std::move(parameter));
-  }
+  places_ = places_by_name(huggingface_parameters(model, type_));
   check_tensors(model);
 }
 
 void PretrainedWeights::check_tensors(const TransformerConfig& model) const {
   std::vector<std::string> needed;
-  for (const auto& [name, parameter] : places_) {
-    const ParameterPlace& place = parameter.place;
+  for (const auto& [name, place] : places_) {
     std::vector<std::int64_t> shape = stored_shape(place);
     if (place.may_be_longer && files_.has(place.tensor)) {
       const StoredTensor& found = files_.tensor(place.tensor);
@@ -88,40 +82,29 @@ void PretrainedWeights::read(const Parameter& parameter, const Part& range,
   if (found == places_.end()) {
     throw Error(files_.path().string() + ": no tensor has the parameter " + parameter.name);
   }
-  const ParameterPlace& place = found->second.place;
+  const ParameterPlace& place = found->second;
   std::fill(values.begin(), values.end(), 0.0);
   const MatrixBlock block = without_padding(parameter.block, parameter.total_rows);
   const Part valid = intersection(range, {0, block.rows * block.columns});
-  std::vector<double> turned;
   for (const FileBlock& part : file_blocks(place, block, valid)) {
-    const auto count = static_cast<std::size_t>(part.values.count);
-    const auto to = values.subspan(static_cast<std::size_t>(part.values.first), count);
-    if (!place.is_transposed) {
-      files_.read(place.tensor, part.block, host_buffer(to));
-      continue;
-    }
-    turned.resize(count);
-    files_.read(place.tensor, part.block, host_buffer(turned));
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto rows = static_cast<std::size_t>(part.block.rows);
-      const auto columns = static_cast<std::size_t>(part.block.columns);
-      to[i] = turned[i % rows * columns + i / rows];
+    const auto to = values.subspan(static_cast<std::size_t>(part.values.first),
+                                   static_cast<std::size_t>(part.values.count));
+    files_.read(place.tensor, part.block, host_buffer(to));
+    if (place.is_transposed) {
+      const std::vector<double> turned = transposed(to, part.block.rows, part.block.columns);
+      std::copy(turned.begin(), turned.end(), to.begin());
     }
   }
 }
 
 void PretrainedWeights::fill(Backend& backend, Optimizer& optimizer) const {
-  std::vector<double> values;
   for (std::size_t i = 0; i < optimizer.shares().size(); ++i) {
     const ParameterStore& store = *optimizer.shares()[i].store;
     for (const OwnedSlice& slice : optimizer.owned_slices(static_cast<int>(i))) {
       const Parameter& parameter = store.parameters()[slice.parameter];
-      for (std::int64_t done = 0; done < slice.master.size; done += kElementsPerPiece) {
-        const std::int64_t count = std::min(kElementsPerPiece, slice.master.size - done);
-        values.resize(static_cast<std::size_t>(count));
-        read(parameter, {slice.range.first - parameter.first + done, count}, values);
-        copy_rounded(backend, values, slice.master.slice(done, count));
-      }
+      fill_in_pieces(backend, slice.master, [&](std::int64_t first, std::span<double> values) {
+        read(parameter, {slice.range.first - parameter.first + first, std::ssize(values)}, values);
+      });
     }
   }
   optimizer.round_masters();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,7 +41,7 @@ class PretrainedWeights {
   WeightsDirectory files_;
   TransformerConfig model_;
   std::string type_;
-  std::map<std::string, PlacedParameter, std::less<>> places_;  ///< Places by parameter.
+  ParameterPlaces places_;
 };
 
 }  // namespace ptdp

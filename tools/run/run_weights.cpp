@@ -141,7 +141,7 @@ std::optional<WeightsExport> parse_export(const CommandLine& line, const Prepare
   std::string config = huggingface_config(model, type);
   return WeightsExport{.directory = *directory,
                        .type = std::move(type),
-                       .model = std::move(model),
+                       .model = model,
                        .config = std::move(config),
                        .stored = run.settings.type};
 }

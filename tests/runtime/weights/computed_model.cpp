@@ -5,7 +5,7 @@
 #include "cost_model/inputs/huggingface/huggingface_config.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/forwarding_backend.h"
-#include "runtime/copy_rounded.h"
+#include "runtime/host_values.h"
 #include "runtime/model/transformer_stage.h"
 #include "runtime/parameters/block_range.h"
 #include "runtime/transport/solo_communicator.h"
@@ -13,19 +13,6 @@
 
 namespace ptdp::testing {
 namespace {
-
-/// Returns the elements of a floating-point buffer.
-std::vector<double> doubles(Backend& backend, const Buffer& from) {
-  std::vector<double> values(static_cast<std::size_t>(from.size));
-  if (from.type == DataType::kFloat64) {
-    backend.copy_out(from, values.data());
-    return values;
-  }
-  std::vector<float> narrow(values.size());
-  backend.copy_out(from, narrow.data());
-  values.assign(narrow.begin(), narrow.end());
-  return values;
-}
 
 /// A host that keeps the logits of which maxima are taken.
 class ListeningBackend final : public ForwardingBackend<ListeningBackend> {
@@ -39,7 +26,7 @@ class ListeningBackend final : public ForwardingBackend<ListeningBackend> {
   }
   void row_maxima(Buffer logits, const VocabShard& shard, Buffer maxima,
                   std::int64_t rows) override {
-    logits_ = doubles(host_, logits);
+    logits_ = copied_out(host_, logits);
     host_.row_maxima(logits, shard, maxima, rows);
   }
   [[nodiscard]] const std::vector<double>& logits() const { return logits_; }
@@ -156,15 +143,12 @@ void compute(const std::filesystem::path& directory, TransformerConfig model, co
   results["logits" + suffix] = by_sample(backend.logits(), tokens, model.vocab_size);
   results["loss" + suffix] = {
       .shape = {1},
-      .values = {doubles(backend, stage.loss_total()).front() / static_cast<double>(count)}};
+      .values = {copied_out(backend, stage.loss_total()).front() / static_cast<double>(count)}};
   if (type == DataType::kFloat32) {
     return;
   }
   const WeightsDirectory files(directory);
-  std::map<std::string, ParameterPlace> places;
-  for (const PlacedParameter& parameter : huggingface_parameters(model, weights.type())) {
-    places.emplace(parameter.name, parameter.place);
-  }
+  const ParameterPlaces places = places_by_name(huggingface_parameters(model, weights.type()));
   for (std::size_t i = 0; i < store.parameters().size(); ++i) {
     const Parameter& parameter = store.parameters()[i];
     const ParameterPlace& place = places.at(parameter.name);
@@ -177,7 +161,7 @@ void compute(const std::filesystem::path& directory, TransformerConfig model, co
       }
       tensor.values.resize(static_cast<std::size_t>(size));
     }
-    add_gradient(parameter, place, doubles(backend, store.gradient(static_cast<ParameterId>(i))),
+    add_gradient(parameter, place, copied_out(backend, store.gradient(static_cast<ParameterId>(i))),
                  tensor);
   }
 }
