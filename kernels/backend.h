@@ -358,6 +358,9 @@ class Backend {
 
   /// Copies elements between buffers of equal type and size.
   virtual void copy(Buffer from, Buffer to) = 0;
+  /// Copies the first `width` elements of each row between buffers of one type that do not overlap.
+  virtual void copy_columns(const VectorRows& from, const VectorRows& to, std::int64_t width,
+                            std::int64_t rows) = 0;
   /// Copies elements of a buffer's type from host memory into it.
   virtual void copy_in(const void* from, Buffer to) = 0;
   /// Copies the elements of a buffer to host memory, and blocks until that is done.

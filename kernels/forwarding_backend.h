@@ -33,9 +33,9 @@ struct TableOfOperations : OperationEntry<Context, kOperations>... {};
 /// compile.
 template <class Context>
 using OperationTable =
-    TableOfOperations<Context, &Backend::copy, &Backend::copy_in, &Backend::copy_out,
-                      &Backend::convert, &Backend::fill, &Backend::add, &Backend::maximum,
-                      &Backend::scale, &Backend::soft_cap, &Backend::add_bias,
+    TableOfOperations<Context, &Backend::copy, &Backend::copy_columns, &Backend::copy_in,
+                      &Backend::copy_out, &Backend::convert, &Backend::fill, &Backend::add,
+                      &Backend::maximum, &Backend::scale, &Backend::soft_cap, &Backend::add_bias,
                       &Backend::bias_gradient, &Backend::activation, &Backend::activation_backward,
                       &Backend::bias_dropout_add, &Backend::dropout_backward, &Backend::matmul,
                       &Backend::norm, &Backend::norm_backward, &Backend::rotate,
@@ -57,6 +57,10 @@ template <class Self>
 class ForwardingBackend : public Backend {
  public:
   void copy(Buffer from, Buffer to) override { pass<&Backend::copy>(from, to); }
+  void copy_columns(const VectorRows& from, const VectorRows& to, std::int64_t width,
+                    std::int64_t rows) override {
+    pass<&Backend::copy_columns>(from, to, width, rows);
+  }
   void copy_in(const void* from, Buffer to) override { pass<&Backend::copy_in>(from, to); }
   void copy_out(Buffer from, void* to) override { pass<&Backend::copy_out>(from, to); }
   void convert(Buffer from, Buffer to) override { pass<&Backend::convert>(from, to); }

@@ -61,6 +61,14 @@ void CpuBackend::copy(Buffer from, Buffer to) {
   copy_bytes(from.data, to.data, to.bytes());
 }
 
+void CpuBackend::copy_columns(const VectorRows& from, const VectorRows& to, std::int64_t width,
+                              std::int64_t rows) {
+  assert(from.elements.type == to.elements.type);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    copy(from.elements.slice(row * from.stride, width), to.elements.slice(row * to.stride, width));
+  }
+}
+
 void CpuBackend::copy_in(const void* from, Buffer to) {
   copy_bytes(from, to.data, to.bytes());
 }

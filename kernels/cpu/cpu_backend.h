@@ -36,6 +36,8 @@ class CpuBackend final : public ForwardingBackend<CpuBackend> {
   [[nodiscard]] double seconds_between(const Event& first, const Event& second) override;
 
   void copy(Buffer from, Buffer to) override;
+  void copy_columns(const VectorRows& from, const VectorRows& to, std::int64_t width,
+                    std::int64_t rows) override;
   void copy_in(const void* from, Buffer to) override;
   void copy_out(Buffer from, void* to) override;
   void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) override;

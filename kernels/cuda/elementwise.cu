@@ -177,6 +177,39 @@ struct BiasBody {
   }
 };
 
+/// Copies a vector between rows of different strides.
+template <class T, int kSize>
+struct ColumnsBody {
+  const T* from;
+  T* to;
+  std::int64_t from_stride;  ///< Elements from row to row.
+  std::int64_t to_stride;    ///< Elements from row to row.
+
+  using Loaded = Vector<T, kSize>;
+  __device__ Loaded load(const Place& place) const {
+    return cuda::load<kSize>(from + place.row * from_stride, place.column);
+  }
+  __device__ void finish(const Place& place, const Loaded& loaded) const {
+    store(to + place.row * to_stride, place.column, loaded);
+  }
+};
+
+void copy_columns(const Queue& queue, const VectorRows& from, const VectorRows& to,
+                  std::int64_t width, std::int64_t rows) {
+  assert(from.elements.type == to.elements.type);
+  visit_any_element_type(from.elements.type, [&]<class T>(T) {
+    const T* const source = elements<T>(from.elements);
+    T* const target = elements<T>(to.elements);
+    const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
+      launch_matrix(queue.stream, ColumnsBody<T, kSize>{source, target, from.stride, to.stride},
+                    rows, width / kSize);
+    };
+    const bool is_aligned = from.stride % kVectorSize<T> == 0 && to.stride % kVectorSize<T> == 0 &&
+                            are_aligned(16, source, target);
+    visit_vector_size<T>(width, is_aligned, launch_with);
+  });
+}
+
 void convert(const Queue& queue, Buffer from, Buffer to) {
   assert(from.size == to.size);
   visit_floating_type(from.type, [&]<class From>(From) {
@@ -249,6 +282,7 @@ void add_bias(const Queue& queue, Buffer x, Buffer bias, std::int64_t rows) {
 
 void add_elementwise_kernels(Kernels& kernels) {
   kernel_of<&Backend::convert>(kernels) = convert;
+  kernel_of<&Backend::copy_columns>(kernels) = copy_columns;
   kernel_of<&Backend::fill>(kernels) = fill;
   kernel_of<&Backend::add>(kernels) = add;
   kernel_of<&Backend::maximum>(kernels) = maximum;

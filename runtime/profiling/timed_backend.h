@@ -62,6 +62,12 @@ using OperationName = std::optional<NamedOperation>;
   return {{DeviceOperation::kCopy, row_sizes(to)}};
 }
 
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::copy_columns>,
+                                                  const VectorRows&, const VectorRows&,
+                                                  std::int64_t width, std::int64_t rows) {
+  return {{DeviceOperation::kCopy, {1.0, static_cast<double>(rows * width), 1.0}}};
+}
+
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::fill>, Buffer x, double) {
   return {{DeviceOperation::kFill, row_sizes(x)}};
 }

@@ -1,6 +1,9 @@
 // Element-wise operations, bias and soft caps against exact rounding and definitions in f64.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numeric>
+
 #include "tests/kernels/tested_backend.h"
 
 namespace ptdp {
@@ -93,6 +96,42 @@ TEST_F(Copy, MovesElementsOfEveryTypeInOutAndBetweenBuffers) {
     EXPECT_EQ(get(to), values) << name_of(type);
   }
   backend().copy(Buffer{}, Buffer{});  // nothing, from nowhere
+}
+
+// Widths and strides of vectors of 16 bytes, and ones that are not.
+TEST_F(Copy, MovesColumnsBetweenRowsOfDifferentStrides) {
+  struct Columns {
+    std::int64_t width, from_stride, to_stride, from_first, to_first;
+  };
+  for (const DataType type : {DataType::kFloat64, DataType::kFloat32, DataType::kBFloat16,
+                              DataType::kFloat16, DataType::kInt32}) {
+    for (const Columns& shape :
+         {Columns{16, 48, 32, 16, 8}, Columns{3, 5, 7, 1, 4}, Columns{0, 2, 2, 0, 0},
+          Columns{16, 17, 16, 0, 0}, Columns{1, 1, 3, 0, 2}}) {
+      SCOPED_TRACE(testing::Message() << name_of(type) << " width " << shape.width);
+      const std::int64_t rows = 37;
+      Values from(static_cast<std::size_t>(rows * shape.from_stride));
+      std::iota(from.begin(), from.end(), 1.0);
+      for (double& value : from) {
+        value = std::fmod(value, 101.0);  // exact in every type
+      }
+      Values expected(static_cast<std::size_t>(rows * shape.to_stride), -1.0);
+      const Buffer source = put(type, from);
+      const Buffer target = put(type, expected);
+      const auto rest = [](Buffer of, std::int64_t first) {
+        return of.slice(first, of.size - first);
+      };
+      backend().copy_columns({rest(source, shape.from_first), shape.from_stride},
+                             {rest(target, shape.to_first), shape.to_stride}, shape.width, rows);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        for (std::int64_t i = 0; i < shape.width; ++i) {
+          expected[static_cast<std::size_t>(row * shape.to_stride + shape.to_first + i)] =
+              from[static_cast<std::size_t>(row * shape.from_stride + shape.from_first + i)];
+        }
+      }
+      EXPECT_EQ(get(target), expected);
+    }
+  }
 }
 
 TEST_F(Fill, FillsEveryTypeWithTheRoundedValue) {
