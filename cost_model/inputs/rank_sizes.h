@@ -14,6 +14,21 @@ namespace ptdp {
   return std::int64_t{1} * config.micro_batch_size * model.seq_length / config.cp;
 }
 
+/// Returns the key heads that attention on a rank works with: those of the model divided by t, or 1
+/// where ranks share a head.
+[[nodiscard]] constexpr int key_heads_of_rank(const TransformerConfig& model, int tp) {
+  return model.num_query_groups > tp ? model.num_query_groups / tp : 1;
+}
+/// Returns the width of the keys, and of the values, that attention on a rank works with.
+[[nodiscard]] constexpr std::int64_t key_width_of_rank(const TransformerConfig& model, int tp) {
+  return std::int64_t{1} * key_heads_of_rank(model, tp) * model.kv_channels;
+}
+/// Returns whether a tensor-parallel group has more ranks than the model has key heads, so that
+/// each rank projects a part of a key head.
+[[nodiscard]] constexpr bool splits_key_heads(const TransformerConfig& model, int tp) {
+  return !has_latent_attention(model) && model.num_query_groups < tp;
+}
+
 /// Returns the vocabulary V rounded up to a multiple of 128·t, as Megatron-LM pads it.
 [[nodiscard]] std::int64_t padded_vocab_size(const TransformerConfig& model, int tp);
 

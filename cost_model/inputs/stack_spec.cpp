@@ -190,6 +190,10 @@ void describe(Fields& fields, Described<Fields, StackCapabilities>& can_run) {
   if (fields.optional("uneven_layers", can_run.uneven_layers)) {
     fields.flag("uneven_layers", can_run.uneven_layers);
   }
+  if (fields.optional("split_key_heads", can_run.split_key_heads != SplitKeyHeads::kNever)) {
+    fields.choice("split_key_heads", can_run.split_key_heads,
+                  NamedValues<SplitKeyHeads>(kSplitKeyHeadsNames));
+  }
   if (fields.optional("hybrid_sharding", can_run.hybrid_sharding)) {
     fields.flag("hybrid_sharding", can_run.hybrid_sharding);
   }

@@ -65,6 +65,18 @@ inline constexpr std::array kMemoryModelNames = {
     NamedValue<MemoryModel>{MemoryModel::kMegatron, "megatron"},
     NamedValue<MemoryModel>{MemoryModel::kPtdp, "ptdp"}};
 
+/// What a tensor-parallel group gathers where it has more ranks than the model has key heads. Each
+/// rank then projects a part of a key head, and its attention needs all of that head.
+enum class SplitKeyHeads {
+  kNever,                ///< The stack does not run so: tp must divide the key heads.
+  kGatherKeysAndValues,  ///< This project's runtime gathers keys and values of all heads.
+  kGatherQkv  ///< Megatron-Core since 0.16 gathers queries, keys and values of all heads.
+};
+inline constexpr std::array kSplitKeyHeadsNames = {
+    NamedValue<SplitKeyHeads>{SplitKeyHeads::kNever, "never"},
+    NamedValue<SplitKeyHeads>{SplitKeyHeads::kGatherKeysAndValues, "gather-keys-and-values"},
+    NamedValue<SplitKeyHeads>{SplitKeyHeads::kGatherQkv, "gather-qkv"}};
+
 /// What a stack can run: constraints of the search.
 struct StackCapabilities {
   std::vector<ScheduleKind> schedules;  ///< Pipeline schedules; empty: it has no pipeline.
@@ -81,6 +93,7 @@ struct StackCapabilities {
   bool kept_weights = false;       ///< Whether full sharding runs without reshard_after_forward.
   int interleaved_min_stages = 2;  ///< Smallest pp that the interleaved schedule accepts.
   bool uneven_layers = false;      ///< Whether virtual stages can differ in their layers.
+  SplitKeyHeads split_key_heads = SplitKeyHeads::kNever;  ///< Whether tp may exceed the key heads.
   std::vector<RankOrder> rank_orders;  ///< Orders of ranks beside Megatron-LM's default.
   std::vector<Offload> offload;        ///< What hosts can hold; nothing is always possible.
 

@@ -7,6 +7,7 @@
 #include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
+#include "cost_model/layer/split_key_heads.h"
 #include "cost_model/pipeline_rank/aligned_ranges.h"
 #include "cost_model/pipeline_rank/rank_costs.h"
 #include "cost_model/pipeline_rank/rank_parameters.h"
@@ -94,6 +95,9 @@ class RankOperations {
         element_(element_bytes(job.stack().precision)),
         accumulator_(accumulator_bytes(job.stack().precision)),
         tokens_(std::int64_t{1} * job.config().micro_batch_size * model_.seq_length),
+        gathered_heads_(tokens_ * element_ *
+                        std::llround(gathered_head_width(model_, config_.tp,
+                                                         job.stack().can_run.split_key_heads))),
         is_scattered_(job.config().sequence_parallel || job.stack().scatter_gather),
         passes_(job.microbatches() * job.config().dp / num_copies(job.config())) {}
 
@@ -130,6 +134,10 @@ class RankOperations {
         std::llround(total(layers_of_virtual_stage(model_, config_, virtual_stage)));
     const std::int64_t again = repeats(config_.recompute) == Repeats::kLayer ? 2 : 0;
     exchange(layers * (4 + again), layers * (6 + again), layers * (4 + again));
+    if (gathered_heads_ > 0) {
+      tensor(Kind::kAllGather, gathered_heads_, layers * (1 + again / 2) * passes_);
+      tensor(Kind::kReduceScatter, gathered_heads_, layers * passes_);
+    }
     const bool is_last = virtual_stage == last_virtual_stage();
     if (virtual_stage == 0) {
       exchange(1, 1, 1);
@@ -241,7 +249,8 @@ class RankOperations {
   const Visit& visit_;
   std::int64_t element_;
   std::int64_t accumulator_;
-  std::int64_t tokens_;  ///< Tokens of a microbatch.
+  std::int64_t tokens_;          ///< Tokens of a microbatch.
+  std::int64_t gathered_heads_;  ///< Bytes of heads that are gathered for a microbatch, or 0.
   bool is_scattered_;
   std::int64_t passes_;  ///< Passes of microbatches through a virtual stage, in all replicas.
 };

@@ -11,6 +11,7 @@
 #include "cost_model/layer/context_parallel.h"
 #include "cost_model/layer/expert_layer.h"
 #include "cost_model/layer/fp8_casts.h"
+#include "cost_model/layer/split_key_heads.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/operations/core_contention.h"
 #include "cost_model/operations/memory_bound.h"
@@ -281,8 +282,9 @@ Traffic iteration_traffic(const PlannedJob& job, Seconds time) {
     for (std::size_t kind = 0; kind < layers.size(); ++kind) {
       const LayerKind of = kLayerKinds[kind];
       const auto elements_of = [&](const ParallelConfig& as) {
-        return tensor_parallel_elements(model, as, of, gathered,
-                                        job.stack().keeps_gathered_inputs ? 0.0 : 1.0);
+        return tensor_parallel_elements(
+            model, as, of, gathered, job.stack().keeps_gathered_inputs ? 0.0 : 1.0,
+            gathered_head_width(model, as.tp, job.stack().can_run.split_key_heads));
       };
       elements +=
           share * (recomputed[kind] * (elements_of(job.config()) -

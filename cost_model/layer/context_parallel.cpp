@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstdint>
 
+#include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/operations/memory_bound.h"
 
@@ -14,7 +15,7 @@ namespace {
 /// Returns the number of key heads on a rank of the tensor-parallel group.
 int key_heads(const TransformerConfig& model, int tp) {
   return has_latent_attention(model) ? model.num_attention_heads / tp
-                                     : std::max(1, model.num_query_groups / tp);
+                                     : key_heads_of_rank(model, tp);
 }
 
 /// Sizes of what a rank of the tensor-parallel group has of some tokens.

@@ -114,11 +114,14 @@ class Operations {
   /// Adds what is between the products for QKV and attention.
   void prepare_attention() {
     const double queries = share(model_.num_attention_heads);
-    const double keys = share(model_.num_query_groups);
+    const double keys = key_heads_of_rank(model_, tp_);
     if (model_.add_bias_linear || model_.add_qkv_bias) {
       const double width = share(static_cast<double>(query_width(model_) + 2 * key_width(model_)));
       on_all_rows(OperationPass::kForward, DeviceOperation::kBias, width);
       on_all_rows(OperationPass::kWeightGradient, DeviceOperation::kBiasGradient, width);
+    }
+    if (splits_key_heads(model_, tp_)) {
+      share_key_heads();
     }
     if (model_.qk_layernorm) {
       norm_of_heads(queries);
@@ -126,7 +129,27 @@ class Operations {
     }
     if (const int width = rotary_width(model_); width > 0) {
       for (const OperationPass pass : {OperationPass::kForward, OperationPass::kInputGradient}) {
-        add(pass, DeviceOperation::kRotary, rows_ * (queries + keys), width);
+        // Shared keys lie apart from queries, except behind norms.
+        if (splits_key_heads(model_, tp_) && !model_.qk_layernorm) {
+          add(pass, DeviceOperation::kRotary, rows_ * queries, width);
+          add(pass, DeviceOperation::kRotary, rows_ * keys, width);
+        } else {
+          add(pass, DeviceOperation::kRotary, rows_ * (queries + keys), width);
+        }
+      }
+    }
+  }
+  /// Adds the copies around a gathering of keys and values, whose heads ranks share, and around the
+  /// sum of their gradients.
+  void share_key_heads() {
+    const double part = share(static_cast<double>(key_width(model_)));
+    const int sharers = tp_ / model_.num_query_groups;
+    on_all_rows(OperationPass::kInputGradient, DeviceOperation::kFill,
+                2.0 * static_cast<double>(key_width(model_)));
+    for (const OperationPass pass : {OperationPass::kForward, OperationPass::kInputGradient}) {
+      on_all_rows(pass, DeviceOperation::kCopy, 2.0 * part);
+      for (int copy = 0; copy < 2 * sharers; ++copy) {
+        on_all_rows(pass, DeviceOperation::kCopy, part);
       }
     }
   }
@@ -155,7 +178,7 @@ class Operations {
   }
 
   const TransformerConfig& model_;
-  double tp_;
+  int tp_;
   double rows_;
   double own_rows_;
   bool copies_own_rows_;

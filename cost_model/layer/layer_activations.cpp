@@ -98,7 +98,8 @@ Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& co
   const auto queries = static_cast<double>(query_width(model));
   const auto context = static_cast<double>(context_width(model));
   const bool is_latent = has_latent_attention(model);
-  const double keys = is_latent ? queries : static_cast<double>(key_width(model));
+  const double keys =
+      is_latent ? queries : static_cast<double>(config.tp * key_width_of_rank(model, config.tp));
   const double values = is_latent ? context : keys;
   const double scores = !dropped.has(RecomputeModule::kCoreAttention) && storage.stores_scores
                             ? (has_dropout(model) ? 2.0 * bytes + kDropoutMaskBytes : bytes) *

@@ -37,12 +37,13 @@ struct LinearLayers {
 /// column-parallel layers, and outputs of row-parallel ones.
 struct ForwardCollectives {
   Seconds into_attention;    ///< Gathering the inputs of attention.
+  Seconds of_heads;          ///< Gathering heads, where ranks share a key head.
   Seconds out_of_attention;  ///< Reducing what attention's projection puts out.
   Seconds into_mlp;          ///< Gathering the inputs of the MLP.
   Seconds out_of_mlp;        ///< Reducing what the MLP puts out.
 
   [[nodiscard]] Seconds total() const {
-    return (into_attention + out_of_attention) + (into_mlp + out_of_mlp);
+    return (into_attention + of_heads + out_of_attention) + (into_mlp + out_of_mlp);
   }
 };
 

@@ -16,9 +16,9 @@ void add_host_scratch(const TransformerConfig& model, const ParallelConfig& conf
   const auto scratch = [&](std::int64_t outputs, std::int64_t inputs) {
     return host_linear_scratch(tokens, outputs, inputs, precision);
   };
-  buffers.attending =
-      host_attention_scratch(model.seq_length, model.kv_channels,
-                             model.num_query_groups < model.num_attention_heads, precision);
+  buffers.attending = host_attention_scratch(
+      model.seq_length, model.kv_channels,
+      key_heads_of_rank(model, t) < model.num_attention_heads / t, precision);
   buffers.qkv_products = scratch((query_width(model) + 2 * key_width(model)) / t, h);
   buffers.projection = scratch(h, context_width(model) / t);
   buffers.fc1 = scratch(mlp_up_width(model) / t, h);
@@ -58,6 +58,12 @@ RuntimeBuffers runtime_buffers(const Scenario& scenario, const ParallelConfig& c
   buffers.attention = Bytes(n * static_cast<double>(query_width(model)) / t * element);
   buffers.qkv =
       buffers.attention + Bytes(2.0 * n * static_cast<double>(key_width(model)) / t * element);
+  const bool shares_keys = splits_key_heads(model, config.tp);
+  const auto keys_of_rank = static_cast<double>(key_width_of_rank(model, config.tp));
+  if (shares_keys) {
+    buffers.keys = Bytes(2.0 * n * keys_of_rank * element);
+    buffers.gathered_keys = Bytes(2.0 * n * static_cast<double>(key_width(model)) * element);
+  }
   buffers.log_sums = Bytes(n * model.num_attention_heads / t * accumulator);
   const double of_vector = model.normalization == Normalization::kLayerNorm ? 2.0 : 1.0;
   buffers.statistics = Bytes(of_vector * r * accumulator);
@@ -65,10 +71,9 @@ RuntimeBuffers runtime_buffers(const Scenario& scenario, const ParallelConfig& c
   if (model.qk_layernorm) {
     const bool is_of_heads = model.qk_layernorm_width == QkNormWidth::kHead;
     const double vectors =
-        is_of_heads ? (model.num_attention_heads + model.num_query_groups) / t : 2.0;
-    buffers.qk_normed =
-        Bytes(n * static_cast<double>(query_width(model) + key_width(model)) / t * element +
-              of_vector * n * vectors * accumulator);
+        is_of_heads ? model.num_attention_heads / t + key_heads_of_rank(model, config.tp) : 2.0;
+    buffers.qk_normed = buffers.attention +
+                        Bytes(n * keys_of_rank * element + of_vector * n * vectors * accumulator);
   }
   buffers.up = Bytes(n * static_cast<double>(mlp_up_width(model)) / t * element);
   buffers.activated = Bytes(n * model.ffn_hidden_size / t * element);
@@ -82,6 +87,8 @@ RuntimeBuffers runtime_buffers(const Scenario& scenario, const ParallelConfig& c
   }
   buffers.summing = reduction_scratch(static_cast<std::int64_t>(buffers.all_rows.value()),
                                       config.tp, element_bytes(precision));
+  buffers.summing_keys = reduction_scratch(static_cast<std::int64_t>(buffers.gathered_keys.value()),
+                                           config.tp, element_bytes(precision));
   buffers.scattered = buffers.is_scattered ? buffers.rows : Bytes(0.0);
   buffers.is_behind = config.tp > 1 && scenario.stack.tensor_parallel_overlap;
   if (buffers.is_scattered && buffers.is_behind) {
@@ -94,7 +101,7 @@ LayerMemory layer_memory(const RuntimeBuffers& b, Recompute recompute) {
   const Bytes ends = b.entered1 + b.entered2 + 2.0 * b.left;
   const Bytes core = b.attention + b.log_sums;
   LayerMemory layer{
-      .most = ends + b.qkv + b.qk_normed + core + b.up + b.activated,
+      .most = ends + b.qkv + b.keys + b.qk_normed + core + b.up + b.activated,
       .deferred = 2.0 * b.rows + 2.0 * b.all_rows + b.qkv + b.attention + b.up + b.activated};
   switch (repeats(recompute)) {
     case Repeats::kNothing:

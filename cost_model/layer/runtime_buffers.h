@@ -10,9 +10,11 @@ namespace ptdp {
 
 /// Sizes of a microbatch's buffers on a rank, by their names in runtime/model/MEMORY.md.
 struct RuntimeBuffers {
-  Bytes rows;       ///< A hidden state of this rank's rows, r·h.
-  Bytes all_rows;   ///< A hidden state of all rows, n·h.
-  Bytes qkv;        ///< Queries, keys and values of this rank's heads.
+  Bytes rows;           ///< A hidden state of this rank's rows, r·h.
+  Bytes all_rows;       ///< A hidden state of all rows, n·h.
+  Bytes qkv;            ///< Queries, keys and values that this rank projects.
+  Bytes keys;           ///< Keys and values of a head that ranks share; 0 where none do.
+  Bytes gathered_keys;  ///< Keys and values of all heads, while they are gathered or summed; or 0.
   Bytes qk_normed;  ///< Queries and keys behind their norms, with statistics; 0 without such norms.
   Bytes attention;  ///< Result of attention.
   Bytes log_sums;   ///< Logarithms of the sums in attention's softmax, one per token and head.
@@ -37,6 +39,7 @@ struct RuntimeBuffers {
   LinearScratch fc2;           ///< Scratch memory of the products of the MLP's second layer.
   LinearScratch output;        ///< Scratch memory of the products of the logits.
   Bytes norming;               ///< Scratch memory of a norm's backward pass.
+  Bytes summing_keys;          ///< Scratch memory of a sum of gathered_keys over that group.
   Bytes summing;  ///< Scratch memory of a sum of all rows over the tensor-parallel group.
   /// Rows left of a sum over the tensor-parallel group, with sequence parallelism; else 0.
   Bytes scattered;
@@ -62,7 +65,7 @@ struct RuntimeBuffers {
 ///
 /// RMS norms have 2r·c in place of 4r·c. Norms before and behind branches have two more each of
 /// r·h·e and statistics; parallel branches have r·h·e less. Norms of queries and keys add n(a +
-/// k)·e.
+/// k)·e. Key heads that ranks share add n·2d·e, with d the width of a head, except to `deferred`.
 ///
 /// For GPT on one rank this is 16 elements per sbh, and the statistics. Dropout masks are made
 /// again from their counters; scores are never stored.

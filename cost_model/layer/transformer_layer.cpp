@@ -14,6 +14,7 @@
 #include "cost_model/layer/layer_parameters.h"
 #include "cost_model/layer/product_overlap.h"
 #include "cost_model/layer/selective_recompute.h"
+#include "cost_model/layer/split_key_heads.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/operations/attention.h"
 #include "cost_model/operations/core_contention.h"
@@ -88,6 +89,13 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
                                       .out_of_attention = reduce(h),
                                       .into_mlp = gather(to_mlp),
                                       .out_of_mlp = reduce(to_mlp)}};
+  Seconds heads_reduced;
+  if (const double heads =
+          gathered_head_width(model, config.tp, scenario.stack.can_run.split_key_heads);
+      heads > 0.0) {
+    time.forward.of_heads = all_gather_time(bytes_of(heads), group, cluster);
+    heads_reduced = reduce_scatter_time(bytes_of(heads), group, cluster);
+  }
   Seconds row_gathers = gather(h) + gather(to_mlp);
   if (runs_within_products(scenario.stack, config, group)) {
     const ProductOverlap overlap(scenario, group);
@@ -104,6 +112,7 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
     };
     time.forward = {
         .into_attention = with_gather(to_attention, &LinearTime::forward, &LinearLayers::qkv),
+        .of_heads = time.forward.of_heads,
         .out_of_attention = with_scatter(h, &LinearLayers::projection),
         .into_mlp = with_gather(to_mlp, &LinearTime::forward, &LinearLayers::up),
         .out_of_mlp = with_scatter(to_mlp, &LinearLayers::down)};
@@ -115,13 +124,13 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
   };
   if (!hides_collectives(scenario.stack, config)) {
     time.backward = (gather(h) + reduce(to_attention) + gather_again(to_attention)) +
-                    (gather(to_mlp) + reduce(to_mlp) + gather_again(to_mlp));
+                    (gather(to_mlp) + reduce(to_mlp) + gather_again(to_mlp)) + heads_reduced;
     return time;
   }
   const auto behind = [&](Seconds communication, Seconds compute) {
     return exposed_behind(communication, compute, scenario.stack.overlap_slowdown);
   };
-  time.backward = row_gathers;
+  time.backward = row_gathers + heads_reduced;
   const auto add_behind = [&](const LinearTime& products, Seconds reduced, Seconds gathered) {
     time.backward += behind(reduced, products.weight_gradient);
     time.backward += behind(gathered, products.input_gradient);
@@ -152,8 +161,9 @@ ElementWiseTime element_wise_work(const Scenario& scenario, const ParallelConfig
   const LayerTraffic traffic =
       layer_traffic(model, config.micro_batch_size, config.tp, config.sequence_parallel,
                     stack.fused_element_wise, element_bytes(stack.precision));
-  return {.forward = memory_bound_time(traffic.forward, scenario.cluster.gpu),
-          .backward = memory_bound_time(traffic.backward, scenario.cluster.gpu)};
+  const SplitHeadTraffic heads = split_head_traffic(scenario.job.model, config, stack);
+  return {.forward = memory_bound_time(traffic.forward + heads.forward, scenario.cluster.gpu),
+          .backward = memory_bound_time(traffic.backward + heads.backward, scenario.cluster.gpu)};
 }
 
 /// Returns the time to add a layer's weight gradients to those of earlier microbatches; 0 where the
@@ -232,7 +242,8 @@ double gathered_activation_bytes(const StackSpec& stack) {
 }
 
 double tensor_parallel_elements(const TransformerConfig& model, const ParallelConfig& config,
-                                LayerKind kind, double gathered, double times_again) {
+                                LayerKind kind, double gathered, double times_again,
+                                double gathered_heads) {
   const double mlp = dense_mlp_width(model, kind) > 0 ? model.hidden_size : 0.0;
   const double into_columns = attention_input_width(model) + mlp;
   const double out_of_rows = model.hidden_size + mlp;
@@ -244,6 +255,8 @@ double tensor_parallel_elements(const TransformerConfig& model, const ParallelCo
     // Inputs are gathered again for weight gradients.
     backward = gathered * (out_of_rows + times_again * into_columns) + into_columns;
   }
+  forward += gathered_heads;
+  backward += gathered_heads;
   const double again = repeats(config.recompute) == Repeats::kLayer ? forward
                        : repeats(config.recompute) == Repeats::kModules
                            ? repeated_width(model, config, kind, gathered)

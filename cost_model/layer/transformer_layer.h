@@ -32,10 +32,12 @@ struct LayerCosts {
 /// microbatch. For GPT they are those of collectives.h's formula for its bsh, else they follow the
 /// widths that are gathered and reduced. Sequence parallelism's all-gathers count `gathered` times,
 /// less than 1 where they are of fewer bytes. Those of inputs run `times_again` for weight
-/// gradients. Full recomputation repeats the forward pass to its end.
+/// gradients. `gathered_heads` are the elements of a token that split key heads have the group
+/// gather (split_key_heads.h). Full recomputation repeats the forward pass to its end.
 [[nodiscard]] double tensor_parallel_elements(const TransformerConfig& model,
                                               const ParallelConfig& config, LayerKind kind,
-                                              double gathered = 1.0, double times_again = 1.0);
+                                              double gathered = 1.0, double times_again = 1.0,
+                                              double gathered_heads = 0.0);
 
 /// Returns the elements that full recomputation need not send again per layer and microbatch. These
 /// are what a dense MLP sends behind its last product, where recomputation stops before that; else
@@ -62,6 +64,8 @@ struct LayerCosts {
 ///     parallelism has an all-gather and a reduce-scatter in place of each, and one more all-gather
 ///     for the inputs of each column-parallel weight gradient. Of latent attention's inputs only
 ///     what is compressed is gathered, and nothing for experts;
+///   - where tp exceeds the key heads, an all-gather of heads forward and a reduce-scatter of their
+///     gradients backward (split_key_heads.h), which nothing hides;
 ///   - overlap of these collectives, in a stack that has it. The backward ones of each
 ///     column-parallel layer run behind its weight gradient, the repeated all-gather behind its
 ///     input gradient. That costs `overlap_slowdown` of their time. The two column-parallel layers

@@ -38,14 +38,16 @@ class LayerPasses {
     const Bytes gradient = b_.rows + b_.branch;
     const Bytes up = mlp() - b_.left - b_.activated + gradient;
     const Bytes core = attention() + b_.attention + of_mlp() + gradient;
-    const Bytes qkv = attention() - b_.attention - b_.log_sums - b_.qk_normed + of_mlp() + gradient;
+    const Bytes keys =
+        attention() - b_.attention - b_.log_sums - b_.qk_normed + of_mlp() + gradient;
     return before_last() +
            std::max(
                {recomputing(), leaving(mlp()),
                 mlp() - b_.left + gradient + b_.all_rows + std::max(b_.fc2.input, b_.fc2.weight),
                 up + both_gradients(b_.fc1), leaving(attention() + b_.left),
                 core + b_.all_rows + std::max(b_.projection.input, b_.projection.weight),
-                core + b_.attending.backward, qkv + both_gradients(b_.qkv_products)});
+                core + b_.attending.backward, summing_keys(keys),
+                keys - b_.keys + both_gradients(b_.qkv_products)});
   }
   /// Returns the memory of the layers before the last one, and of what that one leaves once its
   /// gradients are made.
@@ -59,13 +61,14 @@ class LayerPasses {
     // What is left of the MLP then: its normed input, its first product and its activation.
     const Bytes of_first = attention() + b_.rows + b_.up + b_.activated + of_mlp();
     const Bytes at_attention = of_first + gradient + 2.0 * b_.all_rows;
+    const Bytes keys = at_attention - b_.log_sums - b_.qk_normed;
     const Bytes at_work = std::max(
         {recomputing(), leaving(mlp()), at_mlp + b_.activated + b_.fc2.input,
          at_mlp + b_.all_rows + std::max(b_.summing, b_.fc1.input),
          leaving(of_first + b_.all_rows + b_.left),
          at_attention + b_.attention + std::max(b_.attending.backward, b_.projection.input),
-         at_attention - b_.log_sums - b_.qk_normed + b_.all_rows +
-             std::max(b_.summing, b_.qkv_products.input)});
+         summing_keys(keys),
+         keys - b_.keys + b_.all_rows + std::max(b_.summing, b_.qkv_products.input)});
     return after + (layers_ - 1.0) * std::max(layer_.kept, layer_.deferred) + at_work;
   }
 
@@ -78,7 +81,16 @@ class LayerPasses {
   }
   /// Returns what a layer has left at the time of attention's backward pass.
   [[nodiscard]] Bytes attention() const {
-    return b_.entered1 + b_.qkv + b_.qk_normed + b_.attention + b_.log_sums;
+    return b_.entered1 + b_.qkv + b_.keys + b_.qk_normed + b_.attention + b_.log_sums;
+  }
+  /// Returns the memory while gradients of shared keys and values are summed, with `others` beside;
+  /// 0 where ranks share none.
+  [[nodiscard]] Bytes summing_keys(Bytes others) const {
+    if (b_.keys.value() == 0.0) {
+      return Bytes(0.0);
+    }
+    // The shared ones are released before the sum takes its scratch memory.
+    return others + b_.gathered_keys + std::max(Bytes(0.0), b_.summing_keys - b_.keys);
   }
   /// Returns the memory while the gradient passes a norm behind a branch, of which `all` is left; 0
   /// without such norms.
@@ -99,7 +111,8 @@ class LayerPasses {
   [[nodiscard]] Bytes computing() const {
     // Parallel branches hold attention's sum meanwhile.
     const Bytes at_mlp = mlp() - b_.left + (b_.is_parallel ? b_.rows : Bytes(0.0));
-    return std::max({at_mlp - b_.activated + gathered() + b_.fc1.forward,
+    return std::max({b_.entered1 + b_.qkv + b_.keys + b_.gathered_keys,
+                     at_mlp - b_.activated + gathered() + b_.fc1.forward,
                      at_mlp + summed_rows(b_.fc2), mlp() + b_.branch,
                      attention() + b_.attending.forward, attention() + summed_rows(b_.projection),
                      attention() + b_.left + b_.branch});

@@ -1,5 +1,7 @@
 #include "cost_model/operations/memory_bound.h"
 
+#include "cost_model/inputs/rank_sizes.h"
+
 namespace ptdp {
 
 LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size, int tp,
@@ -13,7 +15,7 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
   const Bytes queries(per_width * static_cast<double>(query_width(model)) / tp);
   const Bytes context(per_width * static_cast<double>(context_width(model)) / tp);
   const Bytes keys =
-      is_latent ? queries : Bytes(per_width * static_cast<double>(key_width(model)) / tp);
+      is_latent ? queries : Bytes(per_width * static_cast<double>(key_width_of_rank(model, tp)));
   const Bytes values = is_latent ? context : keys;
   const Bytes mlp(per_width * model.ffn_hidden_size / tp);
   const Bytes scores(1.0 * element_bytes * micro_batch_size *

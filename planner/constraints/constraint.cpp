@@ -6,6 +6,7 @@
 
 #include "cost_model/contains.h"
 #include "cost_model/inputs/rank_grid.h"
+#include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/iteration/offload.h"
@@ -130,7 +131,18 @@ const ConstraintText& text_of(Constraint constraint) {
       [constraint](const ConstraintText& entry) { return entry.constraint == constraint; });
 }
 
-std::optional<Constraint> find_tp_violation(const TransformerConfig& model, int tp) {
+bool divides_key_heads(const Scenario& scenario, int tp) {
+  const TransformerConfig& model = scenario.job.model;
+  const int groups = model.num_query_groups;
+  if (!splits_key_heads(model, tp)) {
+    return groups % tp == 0;
+  }
+  return scenario.stack.can_run.split_key_heads != SplitKeyHeads::kNever && tp % groups == 0 &&
+         model.kv_channels % (tp / groups) == 0;
+}
+
+std::optional<Constraint> find_tp_violation(const Scenario& scenario, int tp) {
+  const TransformerConfig& model = scenario.job.model;
   if (model.num_attention_heads % tp != 0) {
     return Constraint::kHeadsByTp;
   }
@@ -139,7 +151,7 @@ std::optional<Constraint> find_tp_violation(const TransformerConfig& model, int 
       model.moe_shared_expert_intermediate_size % tp != 0) {
     return Constraint::kFfnByTp;
   }
-  if (model.num_query_groups % tp != 0) {
+  if (!divides_key_heads(scenario, tp)) {
     return Constraint::kGroupsByTp;
   }
   return std::nullopt;
@@ -147,7 +159,7 @@ std::optional<Constraint> find_tp_violation(const TransformerConfig& model, int 
 
 std::optional<Constraint> find_split_violation(const PlannedJob& job) {
   const TransformerConfig& model = job.model();
-  if (const auto violation = find_tp_violation(model, job.config().tp)) {
+  if (const auto violation = find_tp_violation(job.scenario(), job.config().tp)) {
     return violation;
   }
   if (job.config().layers_per_stage.empty() && model.num_layers % job.config().pp != 0) {

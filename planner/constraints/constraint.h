@@ -124,8 +124,11 @@ inline constexpr std::array kConstraints = {
 /// Returns the name and description of a constraint.
 [[nodiscard]] const ConstraintText& text_of(Constraint constraint);
 
+/// Returns whether ranks of a tensor-parallel group can divide the key heads, or share them where
+/// the stack runs so. A part of a head must then have whole elements.
+[[nodiscard]] bool divides_key_heads(const Scenario& scenario, int tp);
 /// Finds the first violated constraint among those that depend on tp only.
-[[nodiscard]] std::optional<Constraint> find_tp_violation(const TransformerConfig& model, int tp);
+[[nodiscard]] std::optional<Constraint> find_tp_violation(const Scenario& scenario, int tp);
 /// Finds the first violated constraint among those that depend on tp, pp and cp only, tp's first.
 [[nodiscard]] std::optional<Constraint> find_split_violation(const PlannedJob& job);
 /// Finds the first violated constraint among those on which neither dp nor the microbatch size has

@@ -143,6 +143,14 @@ std::string short_by(Bytes missing) {
                      missing.value() / kGibi);
 }
 
+/// Returns the values of tp by which key heads can be divided, or shared where the stack runs so.
+std::vector<std::int64_t> key_head_sizes(const Scenario& scenario) {
+  std::vector<std::int64_t> sizes = divisors(scenario.job.model.num_attention_heads);
+  std::erase_if(
+      sizes, [&](std::int64_t tp) { return !divides_key_heads(scenario, static_cast<int>(tp)); });
+  return sizes;
+}
+
 /// Returns a text with the nearest values that do not violate the constraint.
 std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
                              const SearchOptions& options, const SearchResult& result) {
@@ -156,7 +164,7 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
                  : fmt::format("tp must divide {} and {}", model.ffn_hidden_size,
                                model.moe_shared_expert_intermediate_size);
     case Constraint::kGroupsByTp:
-      return fmt::format("tp can be {}", join(divisors(model.num_query_groups)));
+      return fmt::format("tp can be {}", join(key_head_sizes(scenario)));
     case Constraint::kLayersByPp:
     case Constraint::kLayersByPpVpp:
       return fmt::format("{} can be {}", constraint == Constraint::kLayersByPp ? "pp" : "pp * vpp",

@@ -46,7 +46,7 @@ std::vector<Degrees> degrees_in_order(const Scenario& scenario, const SearchOpti
   for (const int tp : enumerate_tp(scenario, options.gpus, options.space)) {
     const std::vector<Degrees> splits =
         enumerate_degrees(scenario, options.gpus, options.space, tp);
-    const auto violation = find_tp_violation(scenario.job.model, tp);
+    const auto violation = find_tp_violation(scenario, tp);
     if (violation && !splits.empty()) {
       tally.enumerated += std::ssize(splits);
       tally.violations[*violation] += std::ssize(splits);

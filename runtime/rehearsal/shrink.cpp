@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cost_model/inputs/config_fields.h"
+#include "cost_model/inputs/rank_sizes.h"
 #include "runtime/model/executed_fields.h"
 
 namespace ptdp {
@@ -16,11 +17,13 @@ TransformerConfig shrunk(const TransformerConfig& model, const ParallelConfig& c
   constexpr int vocabulary = 64;
   const bool shares_keys =
       !has_latent_attention(model) && model.num_query_groups < model.num_attention_heads;
+  // Ranks that share a key head do so in the small model, too.
+  const int sharers = splits_key_heads(model, config.tp) ? config.tp / model.num_query_groups : 1;
   TransformerConfig small = {.num_layers = model.num_layers,
                              .hidden_size = config.tp * channels,
                              .num_attention_heads = (shares_keys ? 2 : 1) * config.tp,
-                             .num_query_groups = config.tp,
-                             .kv_channels = channels,
+                             .num_query_groups = config.tp / sharers,
+                             .kv_channels = channels * sharers,
                              .ffn_hidden_size = 4 * config.tp * channels,
                              .vocab_size = vocabulary,
                              .seq_length = config.tp,

@@ -9,9 +9,11 @@
 namespace ptdp::testing {
 
 /// Names of the types that as_type() knows. All of them but olmo2, whose norms of queries reach
-/// over all heads, run under tensor parallelism.
+/// over all heads, run under tensor parallelism. Ranks share the key heads of few_keys and of
+/// multi_query from 4 and from 2 ranks on.
 [[nodiscard]] inline std::vector<std::string> model_types() {
-  return {"llama", "qwen2", "qwen3", "gemma2", "gpt_neox", "nemotron", "olmo2"};
+  return {"llama",    "qwen2", "qwen3",    "gemma2",     "gpt_neox",
+          "nemotron", "olmo2", "few_keys", "multi_query"};
 }
 
 /// Returns a model with the sizes of `shape` but eight heads of six channels, and with the parts
@@ -39,6 +41,13 @@ namespace ptdp::testing {
     model.untied_embeddings = false;
     model.window_size = 3;
     model.first_window_layer = 1;
+  } else if (type == "multi_query") {
+    model.num_query_groups = 1;
+    model.kv_channels = 8;
+    model.add_qkv_bias = true;
+  } else if (type == "few_keys") {
+    model.num_query_groups = 2;
+    model.qk_layernorm = true;
   } else if (type == "qwen3") {
     model.qk_layernorm = true;
     model.rotary = {.scaling = RopeScaling::kYarn, .factor = 4.0, .original_seq_length = 16};

@@ -3,13 +3,15 @@
 #include <cmath>
 #include <utility>
 
+#include "cost_model/inputs/rank_sizes.h"
+
 namespace ptdp {
 
 SelfAttention::SelfAttention(const LayerContext& context, int layer, const std::string& name)
     : context_(context),
       layer_(layer),
       heads_(context.model().num_attention_heads / context.tp()),
-      key_heads_(context.model().num_query_groups / context.tp()),
+      key_heads_(key_heads_of_rank(context.model(), context.tp())),
       qkv_(context,
            {{name + ".query", query_width(context.model())},
             {name + ".key", key_width(context.model())},
@@ -17,6 +19,9 @@ SelfAttention::SelfAttention(const LayerContext& context, int layer, const std::
            context.model().add_bias_linear || context.model().add_qkv_bias),
       projection_(context, name + ".projection", query_width(context.model()),
                   context.model().add_bias_linear || context.model().add_projection_bias) {
+  if (splits_key_heads(context.model(), context.tp())) {
+    shared_.emplace(context);
+  }
   if (context.model().qk_layernorm) {
     query_norm_.emplace(context, name + ".query_norm", heads_);
     key_norm_.emplace(context, name + ".key_norm", key_heads_);
@@ -49,17 +54,24 @@ Attention SelfAttention::shape(const Microbatch& microbatch) const {
           .dropout = context_.dropout(microbatch, layer_, DropoutSite::kAttention)};
 }
 
-SelfAttention::Vectors SelfAttention::vectors_of(Buffer qkv) const {
+VectorRows SelfAttention::projected_keys(Buffer qkv) const {
+  const std::int64_t queries = std::int64_t{1} * heads_ * context_.model().kv_channels;
+  const std::int64_t keys = key_width(context_.model()) / context_.tp();
+  return {qkv.slice(queries, qkv.size - queries), queries + 2 * keys};
+}
+
+SelfAttention::Vectors SelfAttention::raw_vectors(const AttentionActivations& activations) const {
+  const VectorRows projected = projected_keys(activations.qkv);
   const std::int64_t d = context_.model().kv_channels;
-  const std::int64_t stride = (heads_ + 2 * key_heads_) * d;
-  const auto from = [&](std::int64_t heads) {
-    return VectorRows{qkv.slice(heads * d, qkv.size - heads * d), stride};
-  };
-  return {from(0), from(heads_), from(heads_ + key_heads_)};
+  const VectorRows keys = shared_ ? VectorRows{activations.shared, 2 * d} : projected;
+  const std::int64_t width = key_heads_ * d;
+  return {{activations.qkv, projected.stride},
+          keys,
+          {keys.elements.slice(width, keys.elements.size - width), keys.stride}};
 }
 
 SelfAttention::Vectors SelfAttention::core_vectors(const AttentionActivations& activations) const {
-  Vectors vectors = vectors_of(activations.qkv);
+  Vectors vectors = raw_vectors(activations);
   if (query_norm_) {
     const std::int64_t d = context_.model().kv_channels;
     const Buffer qk = activations.normed_qk;
@@ -70,40 +82,54 @@ SelfAttention::Vectors SelfAttention::core_vectors(const AttentionActivations& a
   return vectors;
 }
 
-void SelfAttention::rotate(const Microbatch& microbatch, const VectorRows& queries,
+void SelfAttention::rotate(const Microbatch& microbatch, const VectorRows& vectors, int heads,
                            bool turns_back) const {
   const TransformerConfig& model = context_.model();
-  const int width = rotary_width(model);
-  if (width > 0) {
-    context_.backend().rotate({.x = queries,
-                               .angles = context_.rotary_angles(),
-                               .heads = heads_ + key_heads_,
-                               .head_size = model.kv_channels,
-                               .width = width,
-                               .range = context_.range_of_all(microbatch),
-                               .rows = context_.rows(),
-                               .turns_back = turns_back});
+  context_.backend().rotate({.x = vectors,
+                             .angles = context_.rotary_angles(),
+                             .heads = heads,
+                             .head_size = model.kv_channels,
+                             .width = rotary_width(model),
+                             .range = context_.range_of_all(microbatch),
+                             .rows = context_.rows(),
+                             .turns_back = turns_back});
+}
+
+void SelfAttention::rotate(const Microbatch& microbatch, const Vectors& vectors,
+                           bool turns_back) const {
+  if (rotary_width(context_.model()) == 0) {
+    return;
+  }
+  // Queries and keys lie side by side, except where keys were gathered into a place of their own.
+  if (shared_ && !query_norm_) {
+    rotate(microbatch, vectors.queries, heads_, turns_back);
+    rotate(microbatch, vectors.keys, key_heads_, turns_back);
+  } else {
+    rotate(microbatch, vectors.queries, heads_ + key_heads_, turns_back);
   }
 }
 
 void SelfAttention::prepare(const Microbatch& microbatch, AttentionActivations& activations) const {
+  if (shared_) {
+    activations.shared = shared_->gather(projected_keys(activations.qkv));
+  }
   if (query_norm_) {
-    const Vectors raw = vectors_of(activations.qkv);
+    const Vectors raw = raw_vectors(activations);
     activations.normed_qk =
         context_.tensor(context_.rows() * (heads_ + key_heads_) * context_.model().kv_channels);
     const Vectors normed = core_vectors(activations);
     activations.query_statistics = query_norm_->forward(raw.queries, normed.queries);
     activations.key_statistics = key_norm_->forward(raw.keys, normed.keys);
   }
-  rotate(microbatch, core_vectors(activations).queries, /*turns_back=*/false);
+  rotate(microbatch, core_vectors(activations), /*turns_back=*/false);
 }
 
 void SelfAttention::prepare_backward(const Microbatch& microbatch,
                                      AttentionActivations& activations) const {
   const Vectors gradients = core_vectors(activations);
-  rotate(microbatch, gradients.queries, /*turns_back=*/true);
+  rotate(microbatch, gradients, /*turns_back=*/true);
   if (query_norm_) {
-    const Vectors raw = vectors_of(activations.qkv);
+    const Vectors raw = raw_vectors(activations);
     query_norm_->backward(gradients.queries, raw.queries, activations.query_statistics, raw.queries,
                           /*adds_to_dx=*/false);
     key_norm_->backward(gradients.keys, raw.keys, activations.key_statistics, raw.keys,
@@ -111,6 +137,9 @@ void SelfAttention::prepare_backward(const Microbatch& microbatch,
     activations.normed_qk.reset();
     activations.query_statistics = {};
     activations.key_statistics = {};
+  }
+  if (shared_) {
+    shared_->reduce(std::move(activations.shared), projected_keys(activations.qkv));
   }
 }
 

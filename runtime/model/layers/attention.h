@@ -6,6 +6,7 @@
 #include "runtime/model/layers/column_parallel_linear.h"
 #include "runtime/model/layers/norm.h"
 #include "runtime/model/layers/row_parallel_linear.h"
+#include "runtime/model/layers/shared_key_head.h"
 
 namespace ptdp {
 
@@ -14,6 +15,7 @@ namespace ptdp {
 struct AttentionActivations {
   Tensor normed;  ///< Input of the branch: this rank's rows, [r, h].
   Tensor qkv;     ///< Queries, keys and values, [n, (a + 2k)·d]; after backward, their gradient.
+  Tensor shared;  ///< Keys and values of a head that ranks share, [n, 2d]; empty where none do.
   /// Queries and keys behind their norms, [n, (a + k)·d]; empty where the model has none.
   Tensor normed_qk;
   NormStatistics query_statistics;  ///< Statistics of the queries' norms.
@@ -24,7 +26,7 @@ struct AttentionActivations {
 };
 
 /// Causal self-attention whose heads are split over the tensor-parallel group. The group's size
-/// must divide the number of query heads and of key heads.
+/// must divide the number of query heads. It must divide that of key heads, or be a multiple of it.
 class SelfAttention {
  public:
   /// Declares the parameters under `name`. `layer` counts over the model.
@@ -55,21 +57,28 @@ class SelfAttention {
   [[nodiscard]] Attention shape(const Microbatch& microbatch) const;
   /// Returns the factor of attention's scores.
   [[nodiscard]] double scale() const;
-  /// Returns the vectors of a buffer of queries, keys and values.
-  [[nodiscard]] Vectors vectors_of(Buffer qkv) const;
+  /// Returns the rows of keys and values, side by side, that this rank has projected.
+  [[nodiscard]] VectorRows projected_keys(Buffer qkv) const;
+  /// Returns queries as they were projected, and keys and values as they were or as ranks share
+  /// them.
+  [[nodiscard]] Vectors raw_vectors(const AttentionActivations& activations) const;
   /// Returns the vectors of the core: those behind norms where there are any.
   [[nodiscard]] Vectors core_vectors(const AttentionActivations& activations) const;
   /// Norms queries and keys, where the model does, and turns them by their positions.
   void prepare(const Microbatch& microbatch, AttentionActivations& activations) const;
   /// Turns the gradients of prepared queries and keys into those of qkv.
   void prepare_backward(const Microbatch& microbatch, AttentionActivations& activations) const;
-  /// Turns queries and keys, which lie side by side, by the angles of their positions, or back.
-  void rotate(const Microbatch& microbatch, const VectorRows& queries, bool turns_back) const;
+  /// Turns queries and keys by the angles of their positions, or back.
+  void rotate(const Microbatch& microbatch, const Vectors& vectors, bool turns_back) const;
+  /// Turns `heads` heads that lie side by side.
+  void rotate(const Microbatch& microbatch, const VectorRows& vectors, int heads,
+              bool turns_back) const;
 
   const LayerContext& context_;
   int layer_;
   int heads_;      ///< Number of query heads on this rank.
-  int key_heads_;  ///< Number of key heads on this rank.
+  int key_heads_;  ///< Number of key heads that this rank's queries attend to.
+  std::optional<SharedKeyHead> shared_;  ///< The key head, where ranks share one.
   ColumnParallelLinear qkv_;
   RowParallelLinear projection_;
   std::optional<Norm> query_norm_;

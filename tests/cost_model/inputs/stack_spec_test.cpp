@@ -77,6 +77,7 @@ StackSpec unusual_stack() {
                       .expert_parallel = true,
                       .interleaved_min_stages = 3,
                       .uneven_layers = true,
+                      .split_key_heads = SplitKeyHeads::kGatherQkv,
                       .rank_orders = {RankOrder::kTpCpEpPpDp},
                       .offload = {Offload::kActivations}}};
 }
@@ -238,6 +239,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
     "expert_parallel": true,
     "interleaved_min_stages": 3,
     "uneven_layers": true,
+    "split_key_heads": "gather-qkv",
     "hybrid_sharding": true,
     "kept_weights": true,
     "rank_orders": [

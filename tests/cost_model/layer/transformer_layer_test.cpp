@@ -5,9 +5,12 @@
 
 #include <algorithm>
 
+#include "cost_model/inputs/rank_grid.h"
+#include "cost_model/layer/split_key_heads.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/operations/linear_layer.h"
+#include "cost_model/operations/memory_bound.h"
 #include "tests/cost_model/plain_scenario.h"
 #include "tests/support/scenarios.h"
 
@@ -275,6 +278,60 @@ TEST(TensorParallelElements, OfALayerWithExpertsAreThoseOfItsAttention) {
   EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, config, {.has_experts = true}),
                    5.0 * 64 * 512 * 3 / 4);
   EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, config, {}), 10.0 * 64 * 512 * 3 / 4);
+}
+
+// By hand, over four ranks that share two key heads of 16 in pairs: 8 queries heads of 16 are 128
+// elements, keys and values 64. They are gathered in each forward pass and reduced in the backward
+// one, beside the 4h and 6h of the rest.
+TEST(TensorParallelElements, HaveSplitKeyHeadsGatheredAndReduced) {
+  TransformerConfig model = {.num_layers = 1,
+                             .hidden_size = 64,
+                             .num_attention_heads = 8,
+                             .num_query_groups = 2,
+                             .kv_channels = 16,
+                             .ffn_hidden_size = 128,
+                             .seq_length = 256};
+  EXPECT_EQ(gathered_head_width(model, 2, SplitKeyHeads::kGatherQkv), 0.0);
+  EXPECT_EQ(gathered_head_width(model, 4, SplitKeyHeads::kNever), 0.0);
+  EXPECT_EQ(gathered_head_width(model, 4, SplitKeyHeads::kGatherKeysAndValues), 64.0);
+  EXPECT_EQ(gathered_head_width(model, 4, SplitKeyHeads::kGatherQkv), 128.0 + 64.0);
+  ParallelConfig config{.tp = 4, .micro_batch_size = 2, .sequence_parallel = true};
+  EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, config, {}, 1.0, 1.0, 64.0),
+                   (10.0 * 64 + 2 * 64) * 512 * 3 / 4);
+  config.recompute = Recompute::kFull;
+  EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, config, {}, 1.0, 1.0, 192.0),
+                   (14.0 * 64 + 3 * 192) * 512 * 3 / 4);
+  config.recompute = Recompute::kSelective;  // queries, keys and values are kept
+  EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, config, {}, 1.0, 1.0, 64.0),
+                   (10.0 * 64 + 2 * 64) * 512 * 3 / 4);
+}
+
+// Qwen2.5 7B has four key heads. Over eight ranks a layer waits for one more all-gather and one
+// more reduce-scatter of its heads, and for the passes over them.
+TEST(LayerCosts, OfSplitKeyHeadsHaveTheirCollectives) {
+  Scenario scenario{.job = {.model = find_model("qwen2.5-7b").config, .global_batch_size = 512},
+                    .cluster = find_cluster("dgx-h100"),
+                    .stack = find_stack("megatron-bridge-2026-cuda-graphs")};
+  scenario.stack.fp8.reset();
+  scenario.stack.tp_comm_overlap = TpCommOverlap::kNone;
+  scenario.stack.tensor_parallel_overlap = false;
+  const TransformerConfig& model = scenario.job.model;
+  ASSERT_EQ(model.num_query_groups, 4);
+  const ParallelConfig config{.tp = 8, .dp = 64, .micro_batch_size = 1};
+  const LayerCosts split = layer_costs(scenario, config);
+  scenario.stack.can_run.split_key_heads = SplitKeyHeads::kNever;
+  const LayerCosts without = layer_costs(scenario, config);
+  const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, scenario.cluster);
+  const Bytes heads(2.0 * model.seq_length * (28 + 2 * 4) * 128);
+  EXPECT_NEAR((split.forward.tensor_parallel - without.forward.tensor_parallel) /
+                  all_gather_time(heads, group, scenario.cluster),
+              1.0, 0.02);  // and the members' skew over the added passes
+  EXPECT_NEAR((split.backward.tensor_parallel - without.backward.tensor_parallel) /
+                  reduce_scatter_time(heads, group, scenario.cluster),
+              1.0, 0.02);
+  EXPECT_NEAR((split.forward.memory_bound - without.forward.memory_bound) /
+                  memory_bound_time(2.0 * heads, scenario.cluster.gpu),
+              1.0, 1e-9);
 }
 
 // Compressed are 48 of queries and 32 + 8 of keys and values: these are gathered in place of 64.

@@ -252,12 +252,15 @@ TEST(FindViolation, LooksAtTheMlpOfDenseLayersAlone) {
 // no heads, 3, 6 and 12 do not divide the groups though some are larger; nothing else is in the
 // way.
 TEST(FindTpViolation, WantsHeadsMlpAndGroupsDividedInThisOrder) {
-  TransformerConfig model{.num_layers = 2,
-                          .num_attention_heads = 12,
-                          .num_query_groups = 4,
-                          .ffn_hidden_size = 48,
-                          .moe_shared_expert_intermediate_size = 36};
-  const auto of = [&](int tp) { return find_tp_violation(model, tp); };
+  Scenario scenario;
+  TransformerConfig& model = scenario.job.model;
+  model = {.num_layers = 2,
+           .num_attention_heads = 12,
+           .num_query_groups = 4,
+           .kv_channels = 8,
+           .ffn_hidden_size = 48,
+           .moe_shared_expert_intermediate_size = 36};
+  const auto of = [&](int tp) { return find_tp_violation(scenario, tp); };
   for (const int tp : {1, 2, 4}) {
     EXPECT_EQ(of(tp), std::nullopt) << tp;
   }
@@ -271,6 +274,34 @@ TEST(FindTpViolation, WantsHeadsMlpAndGroupsDividedInThisOrder) {
   EXPECT_EQ(of(2), std::nullopt);
   EXPECT_EQ(of(4), Constraint::kFfnByTp);
   EXPECT_EQ(of(3), Constraint::kFfnByTp);  // before the groups
+}
+
+// 12 heads of 8 elements in 2 groups. Of the divisors of 12 above 2, 3 is no multiple of 2; 6 and
+// 12 would cut a head into 3 and 6 parts, which do not divide 8. Heads of 6 elements they divide.
+TEST(FindTpViolation, LetsRanksShareKeyHeadsWhereTheStackSplitsThem) {
+  Scenario scenario;
+  TransformerConfig& model = scenario.job.model;
+  model = {.num_layers = 2,
+           .num_attention_heads = 12,
+           .num_query_groups = 2,
+           .kv_channels = 8,
+           .ffn_hidden_size = 48};
+  const auto of = [&](int tp) { return find_tp_violation(scenario, tp); };
+  EXPECT_EQ(of(4), Constraint::kGroupsByTp);
+  for (const SplitKeyHeads how : {SplitKeyHeads::kGatherKeysAndValues, SplitKeyHeads::kGatherQkv}) {
+    scenario.stack.can_run.split_key_heads = how;
+    model.kv_channels = 8;
+    for (const int tp : {1, 2, 4}) {
+      EXPECT_EQ(of(tp), std::nullopt) << tp;
+    }
+    for (const int tp : {3, 6, 12}) {
+      EXPECT_EQ(of(tp), Constraint::kGroupsByTp) << tp;
+    }
+    model.kv_channels = 6;
+    EXPECT_EQ(of(6), std::nullopt);
+    EXPECT_EQ(of(12), std::nullopt);
+    EXPECT_EQ(of(3), Constraint::kGroupsByTp);
+  }
 }
 
 // A rank of tp = 2 without sequence parallelism routes tokens twice, spread experts or not; an

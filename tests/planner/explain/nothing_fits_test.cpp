@@ -126,6 +126,9 @@ TEST(WhyNothingFits, GivesForEachConstraintTheNumbersThatWouldDo) {
   EXPECT_EQ(of(C::kHeadsByTp), "tp can be 1, 2, 4, 8, 16, 32");
   EXPECT_EQ(of(C::kFfnByTp), "tp must divide 14336");
   EXPECT_EQ(of(C::kGroupsByTp), "tp can be 1, 2, 4, 8");
+  scenario.stack.can_run.split_key_heads = SplitKeyHeads::kGatherQkv;
+  EXPECT_EQ(of(C::kGroupsByTp), "tp can be 1, 2, 4, 8, 16, 32");
+  scenario.stack.can_run.split_key_heads = SplitKeyHeads::kNever;
   EXPECT_EQ(of(C::kLayersByPp), "pp can be 1, 2, 4, 8, 16, 32");
   EXPECT_EQ(of(C::kLayersByPpVpp), "pp * vpp can be 1, 2, 4, 8, 16, 32");
   EXPECT_EQ(of(C::kHeadsByTpCp), "tp * cp must divide 32, and cp 8 / tp or the other way round");

@@ -76,6 +76,7 @@ std::vector<Layout> layouts(int most_tp) {
   if (most_tp > 1) {
     all.push_back({.tp = 2, .micro_batch_size = 2});
     all.push_back({.tp = 2, .sequence_parallel = true, .micro_batch_size = 1});
+    all.push_back({.tp = 4, .micro_batch_size = 1});
   }
   return all;
 }

@@ -340,6 +340,21 @@ TEST(Shrink, KeepsWhatDecidesOrdersAndMessages) {
   EXPECT_EQ(left_out(model, config), "");
 }
 
+// Eight ranks and two key heads: four ranks share each, in the small model too.
+TEST(Shrink, KeepsHowManyRanksShareAKeyHead) {
+  const TransformerConfig model = resolved({.num_layers = 4,
+                                            .hidden_size = 1024,
+                                            .num_attention_heads = 16,
+                                            .num_query_groups = 2,
+                                            .vocab_size = 51200,
+                                            .seq_length = 2048},
+                                           "few key heads");
+  const TransformerConfig small = resolved(shrunk(model, {.tp = 8}), "shrunk");
+  EXPECT_EQ(small.num_query_groups, 2);
+  EXPECT_EQ(small.num_attention_heads % 8, 0);
+  EXPECT_EQ(small.kv_channels % 4, 0);
+}
+
 TEST(Shrink, LeavesOutOfAnyModelWhatOrdersDoNotDependOn) {
   const TransformerConfig model = resolved({.num_layers = 32,
                                             .hidden_size = 4096,
