@@ -46,9 +46,16 @@ bool recomputes(const PlannedJob& job) {
           contains(can_run.recompute_methods, job.config().recompute_method));
 }
 
+/// Returns whether the stack norms the queries and keys of the model. This project's runtime norms
+/// those of all heads on one tensor-parallel rank alone.
+bool norms_heads(const PlannedJob& job) {
+  return job.stack().memory_model != MemoryModel::kPtdp || job.config().tp == 1 ||
+         !job.model().qk_layernorm || job.model().qk_layernorm_width == QkNormWidth::kHead;
+}
+
 bool is_run_by(const PlannedJob& job) {
   const StackCapabilities& can_run = job.stack().can_run;
-  return is_run_by_stack(job.stack(), job.config()) && recomputes(job) &&
+  return is_run_by_stack(job.stack(), job.config()) && recomputes(job) && norms_heads(job) &&
          contains(can_run.zero_stages, job.config().zero_stage) &&
          (job.config().rank_order == RankOrder{} ||
           contains(can_run.rank_orders, job.config().rank_order)) &&

@@ -198,6 +198,10 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
       return "stack " + scenario.stack.name + " runs " + capabilities(scenario.stack.can_run) +
              (has_delayed_scaling(scenario.stack)
                   ? ", with fp8-delayed neither moe_act nor layernorm"
+                  : "") +
+             (scenario.stack.memory_model == MemoryModel::kPtdp && model.qk_layernorm &&
+                      model.qk_layernorm_width == QkNormWidth::kAllHeads
+                  ? ", norms over all heads with tp 1"
                   : "");
     case Constraint::kNotExportable:
       return "";
