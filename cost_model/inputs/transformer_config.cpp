@@ -209,7 +209,7 @@ void describe_numerics(Fields& fields, Described<Fields, TransformerConfig>& mod
   const auto optional_number = [&fields](const std::string& key, auto& value, double usual,
                                          const Range& range) {
     if (fields.optional(key, value != usual)) {
-      fields.number(key, value, range);
+      fields.exact_number(key, value, range);
     }
   };
   const auto optional_flag = [&fields](const std::string& key, auto& value, bool usual) {
@@ -247,7 +247,7 @@ void describe_rotary(Fields& fields, Described<Fields, RotaryEmbedding>& rotary)
   const auto optional_number = [&fields](const std::string& key, auto& value, double usual_value,
                                          const Range& range) {
     if (fields.optional(key, value != usual_value)) {
-      fields.number(key, value, range);
+      fields.exact_number(key, value, range);
     }
   };
   optional_number("rotary_base", rotary.base, usual.base, kRotaryBaseRange);

@@ -80,6 +80,10 @@ class ObjectReader {
               std::int64_t high);
   /// Reads a number within `range`.
   void number(const std::string& key, double& value, const Range& range);
+  /// Reads a number that ObjectWriter does not round.
+  void exact_number(const std::string& key, double& value, const Range& range) {
+    number(key, value, range);
+  }
   /// Reads an array of numbers, each within `range`.
   void numbers(const std::string& key, std::vector<double>& values, const Range& range);
 

@@ -12,10 +12,14 @@ namespace {
 
 constexpr int kSignificantDigits = 15;
 
-nlohmann::ordered_json checked(const std::string& key, double value) {
+void check_finite(const std::string& key, double value) {
   if (!std::isfinite(value)) {
     throw Error("\"" + key + "\" is not a finite number", ExitStatus::kBug);
   }
+}
+
+nlohmann::ordered_json checked(const std::string& key, double value) {
+  check_finite(key, value);
   return as_written(value);
 }
 
@@ -63,6 +67,11 @@ void ObjectWriter::counts(const std::string& key, const std::vector<int>& values
 
 void ObjectWriter::number(const std::string& key, double value, const Range& /*range*/) {
   state_->object[key] = checked(key, value);
+}
+
+void ObjectWriter::exact_number(const std::string& key, double value, const Range& /*range*/) {
+  check_finite(key, value);
+  state_->object[key] = value;
 }
 
 void ObjectWriter::numbers(const std::string& key, const std::vector<double>& values,

@@ -26,7 +26,8 @@ namespace ptdp {
 }
 
 /// Builds one JSON object, with keys in the order in which they are written. Numbers are rounded to
-/// 15 significant digits: a unit conversion leaves no trace (3.4 us is not 3.4000000000000004).
+/// 15 significant digits, so that a unit conversion leaves no trace (3.4 us, not
+/// 3.4000000000000004). Exact numbers are not.
 /// Reading and writing again gives the same bytes.
 ///
 /// ObjectWriter and ObjectReader have the same members, so that one function template describes the
@@ -59,6 +60,9 @@ class ObjectWriter {
               std::int64_t high = 0);
   /// Writes a number. Throws Error(kBug) for NaN and infinities, which JSON cannot hold.
   void number(const std::string& key, double value, const Range& range = {});
+  /// Writes a number that is read back to the last bit: one that no unit was converted for. Throws
+  /// Error(kBug) for NaN and infinities.
+  void exact_number(const std::string& key, double value, const Range& range = {});
   /// Writes an array of numbers. Throws Error(kBug) for NaN and infinities.
   void numbers(const std::string& key, const std::vector<double>& values, const Range& range = {});
 

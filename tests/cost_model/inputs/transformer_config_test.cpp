@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <utility>
@@ -542,6 +543,18 @@ TEST(TransformerConfigJson, ReadsBackAsItWas) {
     EXPECT_EQ(parse<TransformerConfig>(text), model) << text;
     EXPECT_EQ(dump(parse<TransformerConfig>(text)), text);
   }
+}
+
+// A third of six channels is two, and of its first fifteen digits not quite two: no pair.
+TEST(TransformerConfigJson, KeepsNumbersToTheLastBit) {
+  TransformerConfig model = gpt2();
+  model.kv_channels = 6;
+  model.position_embedding = PositionEmbedding::kRope;
+  model.rotary.percent = 1.0 / 3.0;
+  model.embedding_multiplier = std::sqrt(2048.0);
+  const auto read = parse<TransformerConfig>(dump(model));
+  EXPECT_EQ(read, model);
+  EXPECT_EQ(rotary_width(read), 2);
 }
 
 TEST(TransformerConfigJson, HasEveryFieldUnderItsName) {
