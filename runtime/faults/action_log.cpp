@@ -84,6 +84,8 @@ std::string_view text_of(Phase phase) {
       return "the checkpoint before step ";
     case Phase::kBetweenSteps:
       return "the time before step ";
+    case Phase::kExporting:
+      return "the export";
     case Phase::kDone:
       return "its end";
   }

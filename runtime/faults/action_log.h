@@ -17,7 +17,14 @@
 namespace ptdp {
 
 /// Phases of a rank outside the actions of its schedule.
-enum class Phase : std::uint8_t { kStarting, kRestoring, kSaving, kBetweenSteps, kDone };
+enum class Phase : std::uint8_t {
+  kStarting,
+  kRestoring,
+  kSaving,
+  kBetweenSteps,
+  kExporting,
+  kDone
+};
 
 /// An action or a phase of a rank. Times [ns] are of the steady clock.
 struct Activity {

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "cost_model/text/plural.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
@@ -48,6 +50,7 @@ struct RunState {
   std::int64_t last_step = 0;  ///< Last step of the run, unless it is stopped before.
   /// Step whose checkpoint is being written; −1 otherwise.
   std::atomic<std::int64_t> saved_step = -1;
+  std::atomic<bool> is_exporting = false;  ///< Whether weights are being exported.
 
   RunJournal journal;  ///< Steps of the ranks of this process.
   /// Activities of the ranks of this process.
@@ -104,10 +107,28 @@ EarlyEnd early_end(RunState& run, const Thrown& thrown) {
   return end;
 }
 
+/// Removes an export that did not finish, before the process leaves a rank behind that still syncs
+/// it. That rank names no file any more, since it looks before it does. Waits a second at most: the
+/// file system may be what hangs.
+void discard_export_in_time(const RunState& run) {
+  if (!run.is_exporting) {
+    return;
+  }
+  std::promise<void> done;
+  const std::future<void> is_done = done.get_future();
+  std::thread([directory = run.options.checkpoint.export_to->directory,
+               done = std::move(done)]() mutable {
+    discard_unfinished_weights(directory);
+    done.set_value();
+  }).detach();
+  is_done.wait_for(std::chrono::seconds(1));
+}
+
 /// Returns the options that connect the watchdog with the run.
 WatchdogOptions watchdog_options(RunState& run) {
   WatchdogOptions options{
       .deadlines = run.options.deadlines, .interrupt = run.options.interrupt, .give_up = [&run] {
+        discard_export_in_time(run);
         if (run.options.give_up) {
           run.options.give_up(early_end(run, {}));
         }
@@ -366,8 +387,13 @@ void train(RunState& run, Communicator& world, Backend& backend, const HostSide&
     }
   }
   if (checkpoint.export_to && !is_other) {
-    run.log.enter(rank, Phase::kSaving, executor.state().step);
-    export_weights(*checkpoint.export_to, host.world, host.backend, backend, executor.optimizer());
+    run.log.enter(rank, Phase::kExporting, executor.state().step);
+    run.is_exporting = true;
+    export_weights(*checkpoint.export_to, host, backend, executor.optimizer(), [&run] {
+      if (run.watchdog.is_stopping()) {
+        throw Aborted();
+      }
+    });
   }
   run.log.enter(rank, Phase::kDone, executor.state().step);
   if (run.options.process != nullptr) {
@@ -501,6 +527,9 @@ RunRecord run_training(const TrainingSettings& settings, const TrainingData& dat
     }
     if (run.saved_step >= 0 && process == nullptr) {
       CheckpointWriter(*options.checkpoint.save_to, run.saved_step).discard();
+    }
+    if (run.is_exporting) {
+      discard_unfinished_weights(options.checkpoint.export_to->directory);
     }
     throw EndedEarly(early_end(run, thrown));
   }

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "cost_model/text/files.h"
 #include "runtime/host_values.h"
 #include "runtime/parameters/block_range.h"
 
@@ -46,12 +45,14 @@ void ExportedWeights::write(const Parameter& parameter, const Part& range,
   }
 }
 
-void ExportedWeights::write(Backend& backend, const Optimizer& optimizer) {
+void ExportedWeights::write(Backend& backend, const Optimizer& optimizer,
+                            const std::function<void()>& check) {
   for (std::size_t i = 0; i < optimizer.shares().size(); ++i) {
     const ParameterStore& store = *optimizer.shares()[i].store;
     for (const OwnedSlice& slice : optimizer.saved_slices(static_cast<int>(i))) {
       const Parameter& parameter = store.parameters()[slice.parameter];
       for_each_piece(slice.master.size, [&](std::int64_t first, std::int64_t count) {
+        check();
         write(parameter, {slice.range.first - parameter.first + first, count},
               copied_out(backend, slice.master.slice(first, count)));
       });
@@ -59,24 +60,27 @@ void ExportedWeights::write(Backend& backend, const Optimizer& optimizer) {
   }
 }
 
-void export_weights(const WeightsExport& to, Communicator& world, Backend& host, Backend& backend,
-                    const Optimizer& optimizer) {
+void export_weights(const WeightsExport& to, const HostSide& host, Backend& backend,
+                    const Optimizer& optimizer, const std::function<void()>& check) {
+  Communicator& world = host.world;
   ExportedWeights weights(to.directory, huggingface_parameters(to.model, to.type), to.stored);
   const SafetensorsWriter& files = weights.files();
   if (world.rank() == 0) {
     files.begin();
   }
   world.barrier();
-  weights.write(backend, optimizer);
+  weights.write(backend, optimizer, check);
   const std::vector<std::int64_t> here = files.written();
-  const Tensor counts(host, DataType::kFloat64, std::ssize(here));
+  const Tensor counts(host.backend, DataType::kFloat64, std::ssize(here));
   // Numbers of elements are exact below 2^53.
-  copy_rounded(host, std::vector<double>(here.begin(), here.end()), counts);
+  copy_rounded(host.backend, std::vector<double>(here.begin(), here.end()), counts);
   world.all_reduce(counts, Reduction::kSum);
-  const std::vector<double> written = copied_out(host, counts);
+  const std::vector<double> written = copied_out(host.backend, counts);
   if (world.rank() == 0) {
-    files.finish(std::vector<std::int64_t>(written.begin(), written.end()));
-    write_file_atomically(to.directory / "config.json", to.config);
+    for (const FileContent& file : to.others) {
+      files.add(file.path.string(), file.content);
+    }
+    files.finish(std::vector<std::int64_t>(written.begin(), written.end()), check);
   }
 }
 

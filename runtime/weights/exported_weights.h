@@ -2,11 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cost_model/inputs/transformer_config.h"
+#include "cost_model/text/files.h"
 #include "runtime/optimizer/optimizer.h"
 #include "runtime/transport/communicator.h"
 #include "runtime/weights/huggingface_tensors.h"
@@ -17,9 +19,10 @@ namespace ptdp {
 /// A directory of Hugging Face that the weights go to.
 struct WeightsExport {
   std::filesystem::path directory;
-  std::string type;                      ///< Type of the model, one of huggingface_weight_types().
-  TransformerConfig model;               ///< The model as its config.json says it.
-  std::string config;                    ///< Text of config.json.
+  std::string type;         ///< Type of the model, one of huggingface_weight_types().
+  TransformerConfig model;  ///< The model as its config.json says it.
+  /// Files beside the weights, by their names in the directory: config.json, those of a tokenizer.
+  std::vector<FileContent> others;
   DataType stored = DataType::kFloat32;  ///< Type of the elements in the files.
 };
 
@@ -35,17 +38,19 @@ class ExportedWeights {
   /// parameter.
   void write(const Parameter& parameter, const Part& range, std::span<const double> values);
   /// Writes this rank's part of the masters (Optimizer::saved_slices). All ranks together write
-  /// every element once.
-  void write(Backend& backend, const Optimizer& optimizer);
+  /// every element once. Calls `check` before each piece of some milliseconds; it may throw.
+  void write(Backend& backend, const Optimizer& optimizer, const std::function<void()>& check);
 
  private:
   ParameterPlaces places_;
   SafetensorsWriter files_;
 };
 
-/// Writes the masters of all ranks and config.json. Every rank of `world`, whose buffers are those
-/// of `host`, calls it with its own optimizer and the backend of that. Throws Error(kOutputFailed).
-void export_weights(const WeightsExport& to, Communicator& world, Backend& host, Backend& backend,
-                    const Optimizer& optimizer);
+/// Writes the masters of all ranks and the other files. Every rank of `host.world` calls it with
+/// its own optimizer and the backend of that. `check` is called while files are written and synced;
+/// what it throws ends the export. Throws Error(kOutputFailed), too. Then
+/// discard_unfinished_weights() removes what was begun, once ranks are told why.
+void export_weights(const WeightsExport& to, const HostSide& host, Backend& backend,
+                    const Optimizer& optimizer, const std::function<void()>& check);
 
 }  // namespace ptdp

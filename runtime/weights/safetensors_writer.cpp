@@ -31,6 +31,8 @@ static_assert(std::endian::native == std::endian::little, "files of safetensors 
 constexpr const char* kPartialWeights = ".weights.partial";
 /// Number of elements that are converted and written at a time.
 constexpr std::int64_t kWrittenAtATime = std::int64_t{1} << 20;
+/// Number of bytes that are synced at a time, in some tenths of a second.
+constexpr std::int64_t kSyncedAtATime = std::int64_t{1} << 24;
 
 Descriptor open_to_write(const fs::path& path, int flags) {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): open(2) is what it is
@@ -78,8 +80,17 @@ void create_shard(const fs::path& path, const ShardLayout& layout) {
   close_written(file, path);
 }
 
-void sync_written(const fs::path& path) {
+void sync_written(const fs::path& path, std::int64_t bytes, const std::function<void()>& check) {
   const Descriptor file = open_to_write(path, 0);
+  // Piece by piece first, since nothing ends the wait for a whole file. What fails here fails
+  // below.
+  for (std::int64_t first = 0; first < bytes; first += kSyncedAtATime) {
+    check();
+    static_cast<void>(::sync_file_range(
+        file.get(), first, std::min(kSyncedAtATime, bytes - first),
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER));
+  }
+  check();
   if (::fsync(file.get()) != 0) {
     fail_to_write(path, "sync", std::strerror(errno));
   }
@@ -132,6 +143,26 @@ void refuse_weights(const fs::path& directory) {
     fail_to_write(directory, "write weights into it",
                   "it has " + in_quotes(std::ranges::min(found)) +
                       " already; expected a directory without weights");
+  }
+}
+
+/// Moves files into a directory. When one cannot be moved, takes back those that replaced none.
+void give_names(const fs::path& from, const fs::path& to, const std::vector<std::string>& names) {
+  std::vector<fs::path> named;
+  for (const std::string& name : names) {
+    std::error_code error;
+    const bool is_new = !fs::exists(to / name, error);
+    fs::rename(from / name, to / name, error);
+    if (error) {
+      for (const fs::path& path : named) {
+        std::error_code ignored;
+        fs::remove(path, ignored);
+      }
+      fail_to_write(to / name, "rename onto it", error.message());
+    }
+    if (is_new) {
+      named.push_back(to / name);
+    }
   }
 }
 
@@ -206,37 +237,54 @@ void SafetensorsWriter::check_written(std::span<const std::int64_t> written) con
   }
 }
 
-void SafetensorsWriter::finish(std::span<const std::int64_t> written) const {
-  check_written(written);
-  std::vector<std::string> files;
+void SafetensorsWriter::add(const std::string& name, std::string_view content) const {
+  write_file_atomically(partial_ / name, content);
+}
+
+std::vector<std::string> SafetensorsWriter::names_in_order() const {
+  std::vector<std::string> shards;
   for (const ShardLayout& shard : layout_.shards()) {
-    files.push_back(shard.file);
-    sync_written(partial_ / shard.file);
+    shards.push_back(shard.file);
+  }
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(partial_, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name != kWeightsIndexName && std::ranges::find(shards, name) == shards.end()) {
+      names.push_back(name);
+    }
+  }
+  if (error) {
+    fail_to_write(partial_, "list the files", error.message());
+  }
+  std::ranges::sort(names);
+  names.insert(names.end(), shards.begin(), shards.end());
+  if (layout_.shards().size() > 1) {
+    names.emplace_back(kWeightsIndexName);
+  }
+  return names;
+}
+
+void SafetensorsWriter::finish(std::span<const std::int64_t> written,
+                               const std::function<void()>& check) const {
+  check_written(written);
+  for (const ShardLayout& shard : layout_.shards()) {
+    sync_written(partial_ / shard.file, shard.bytes, check);
   }
   if (const std::string index = layout_.index_text(); !index.empty()) {
-    files.emplace_back(kWeightsIndexName);
     write_file_atomically(partial_ / kWeightsIndexName, index);
   }
   sync_directory(partial_);
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    std::error_code error;
-    fs::rename(partial_ / files[i], directory_ / files[i], error);
-    if (error) {
-      for (std::size_t named = 0; named < i; ++named) {
-        std::error_code ignored;
-        fs::remove(directory_ / files[named], ignored);
-      }
-      fail_to_write(directory_ / files[i], "rename onto it", error.message());
-    }
-  }
+  give_names(partial_, directory_, names_in_order());
   sync_directory(directory_);
   std::error_code ignored;
   fs::remove(partial_, ignored);
 }
 
-void SafetensorsWriter::discard() const noexcept {
+void discard_unfinished_weights(const fs::path& directory) noexcept {
   std::error_code ignored;
-  fs::remove_all(partial_, ignored);
+  fs::remove_all(directory / kPartialWeights, ignored);
 }
 
 }  // namespace ptdp

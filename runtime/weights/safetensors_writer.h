@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,7 @@ namespace ptdp {
 ///   begin() on one rank; a barrier; write() on all; a barrier; finish() on one rank.
 ///
 /// Members that fail throw Error(kOutputFailed). Then no rank calls finish(), and one calls
-/// discard().
+/// discard_unfinished_weights().
 class SafetensorsWriter {
  public:
   /// Throws Error(kBug) for tensors that WeightsLayout refuses.
@@ -42,20 +43,29 @@ class SafetensorsWriter {
   /// Returns the number of elements of each tensor that this writer wrote. Tensors have the order
   /// in which the constructor got them.
   [[nodiscard]] std::vector<std::int64_t> written() const;
-  /// Gives the files their names, after syncing them to disk. `written` is the sum of what
-  /// written() returns on all writers. Throws Error(kBug) when a tensor was not written once in
-  /// whole.
-  void finish(std::span<const std::int64_t> written) const;
-  /// Removes what a failed attempt left. Call it once no rank writes any more.
-  void discard() const noexcept;
+  /// Writes another file of the directory, such as config.json. The rank that calls finish() calls
+  /// it before that. `name` has no directories.
+  void add(const std::string& name, std::string_view content) const;
+  /// Gives the files their names, after syncing them to disk: those of add() first, which replace
+  /// files of their names. `written` is the sum of what written() returns on all writers. Calls
+  /// `check` before each piece that it syncs, and before it names any file; it may throw. Throws
+  /// Error(kBug) when a tensor was not written once in whole.
+  void finish(
+      std::span<const std::int64_t> written, const std::function<void()>& check = [] {}) const;
 
  private:
   void check_written(std::span<const std::int64_t> written) const;
+  /// Returns the names of all files that were written, in the order in which they get them.
+  [[nodiscard]] std::vector<std::string> names_in_order() const;
 
   std::filesystem::path directory_;
   std::filesystem::path partial_;  ///< Directory of the files until they get their names.
   WeightsLayout layout_;
   std::vector<std::atomic<std::int64_t>> written_;
 };
+
+/// Removes the files of an attempt to write weights into `directory` that did not finish. A rank
+/// that still writes fails.
+void discard_unfinished_weights(const std::filesystem::path& directory) noexcept;
 
 }  // namespace ptdp

@@ -137,12 +137,11 @@ std::optional<WeightsExport> parse_export(const CommandLine& line, const Prepare
   if (loaded != nullptr && model.position_embedding != PositionEmbedding::kLearned) {
     model.seq_length = loaded->model().seq_length;  // Training did not make it forget positions.
   }
-  std::string type = type_of(model, loaded);
-  std::string config = huggingface_config(model, type);
+  const std::string type = type_of(model, loaded);
   return WeightsExport{.directory = *directory,
-                       .type = std::move(type),
+                       .type = type,
                        .model = model,
-                       .config = std::move(config),
+                       .others = {{.path = "config.json", .content = huggingface_config(model, type)}},
                        .stored = run.settings.type};
 }
 

@@ -263,6 +263,7 @@ TEST(ActionLog, NamesEveryPhase) {
   EXPECT_EQ(named(Phase::kRestoring), "reading the checkpoint");
   EXPECT_EQ(named(Phase::kSaving), "the checkpoint before step 7");
   EXPECT_EQ(named(Phase::kBetweenSteps), "the time before step 7");
+  EXPECT_EQ(named(Phase::kExporting), "the export");
   EXPECT_EQ(named(Phase::kDone), "its end");
 }
 

@@ -288,6 +288,59 @@ TEST(TrainingRun, RemovesWhatItCouldNotSave) {
   EXPECT_EQ(names_in(directory.path()), (std::set<std::string>{"step-00000000", "step-00000002"}));
 }
 
+/// Returns where a job's weights go, as the type gpt2.
+WeightsExport export_of(const Job& job, const std::filesystem::path& directory) {
+  return {.directory = directory,
+          .type = "gpt2",
+          .model = job.model,
+          .others = {{.path = "config.json", .content = "{}"}},
+          .stored = DataType::kFloat32};
+}
+
+// Each file would have more than 1000 bytes, which rank 0 finds; the ranks wait for it.
+TEST(TrainingRun, RemovesWhatItCouldNotExport) {
+  const TemporaryDirectory directory;
+  const Job job = small_job();
+  const TrainingSettings settings = settings_of({.dp = 2}, job);
+  RunOptions options = options_for(1);
+  options.checkpoint.export_to = export_of(job, directory.path());
+  std::string message;
+  {
+    const FileSizeLimit limit(1000);
+    try {
+      static_cast<void>(run_training(settings, data_for(job), options));
+    } catch (const EndedEarly& early) {
+      message = early.what();
+      EXPECT_EQ(early.status(), ExitStatus::kOutputFailed);
+      EXPECT_EQ(early.end().done_steps, 1);
+    }
+  }
+  EXPECT_THAT(message, HasSubstr("rank 0: the export: "));
+  EXPECT_THAT(message, HasSubstr(": cannot make it large enough: File too large"));
+  EXPECT_EQ(names_in(directory.path()), std::set<std::string>{});
+  static_cast<void>(run_training(settings, data_for(job), options));
+  EXPECT_EQ(names_in(directory.path()),
+            (std::set<std::string>{"config.json", "model.safetensors"}));
+}
+
+// The weights are written; a directory has the name of another file of the export.
+TEST(TrainingRun, RemovesWeightsThatCannotGetTheirNames) {
+  const TemporaryDirectory directory;
+  const Job job = small_job();
+  const TrainingSettings settings = settings_of({.tp = 2, .pp = 2}, job);
+  RunOptions options = options_for(1);
+  options.checkpoint.export_to = export_of(job, directory.path());
+  std::filesystem::create_directory(directory.path() / "config.json");
+  std::string message;
+  try {
+    static_cast<void>(run_training(settings, data_for(job), options));
+  } catch (const EndedEarly& early) {
+    message = early.what();
+  }
+  EXPECT_THAT(message, HasSubstr("config.json: cannot rename onto it: Is a directory"));
+  EXPECT_EQ(names_in(directory.path()), (std::set<std::string>{"config.json"}));
+}
+
 // The training was resumed at step 4, and was to have eight steps more.
 TEST(EndedEarly, SaysWhyOrAfterWhichStepOfTheTraining) {
   EarlyEnd end{.record = {.first_step = 4},

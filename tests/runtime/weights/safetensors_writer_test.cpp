@@ -12,6 +12,7 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -249,7 +250,7 @@ TEST(SafetensorsWriter, RefusesToFinishWithoutEveryElement) {
                 ExitStatus::kBug),
             "writing weights: tensor \"b.weight\": 20 elements written, expected 24");
   EXPECT_THAT(entries_in(directory.path()), ElementsAre(".weights.partial"));
-  writer.discard();
+  discard_unfinished_weights(directory.path());
   EXPECT_THAT(entries_in(directory.path()), IsEmpty());
 }
 
@@ -284,7 +285,7 @@ TEST(SafetensorsWriter, LeavesWeightsThatAreThereAsTheyAre) {
             directory.path().string() +
                 ": cannot write weights into it: it has \"model.safetensors\" already; expected a "
                 "directory without weights");
-  writer.discard();
+  discard_unfinished_weights(directory.path());
   EXPECT_THAT(entries_in(directory.path()), ElementsAre("config.json", "model.safetensors"));
   EXPECT_EQ(bytes_of_file(directory.path() / "model.safetensors"), "old");
 }
@@ -319,7 +320,7 @@ TEST(SafetensorsWriter, FindsAFullDiskAtTheBeginning) {
   EXPECT_EQ(message,
             (directory.path() / ".weights.partial/model-00001-of-00002.safetensors").string() +
                 ": cannot make it large enough: File too large");
-  writer.discard();
+  discard_unfinished_weights(directory.path());
   EXPECT_THAT(entries_in(directory.path()), IsEmpty());
 }
 
@@ -349,8 +350,62 @@ TEST(SafetensorsWriter, TakesNamesBackWhenOneFails) {
                   },
                   ExitStatus::kOutputFailed),
               HasSubstr("model-00002-of-00002.safetensors: cannot rename onto it: "));
-  writer.discard();
+  discard_unfinished_weights(directory.path());
   EXPECT_THAT(entries_in(directory.path()), ElementsAre("model-00002-of-00002.safetensors"));
+}
+
+// What is interrupted while it is synced has named nothing.
+TEST(SafetensorsWriter, NamesNothingWhenItIsInterrupted) {
+  const TemporaryDirectory directory;
+  SafetensorsWriter writer(directory.path(), golden_tensors(), kSmallShard);
+  writer.begin();
+  write_all(writer, golden_tensors());
+  writer.add("config.json", "{}");
+  int calls = 0;
+  const auto interrupt = [&calls] {
+    // Each of two files is synced in one piece.
+    if (++calls == 4) {
+      throw std::runtime_error("interrupted");
+    }
+  };
+  EXPECT_THROW(writer.finish(writer.written(), interrupt), std::runtime_error);
+  EXPECT_THAT(entries_in(directory.path()), ElementsAre(".weights.partial"));
+  discard_unfinished_weights(directory.path());
+  EXPECT_THAT(entries_in(directory.path()), IsEmpty());
+}
+
+// Files beside weights are named before them. They replace others of their names, which a failure
+// leaves replaced; those that replaced none are taken back.
+TEST(SafetensorsWriter, NamesOtherFilesBeforeWeights) {
+  const TemporaryDirectory directory;
+  (void)directory.file("config.json", "old");
+  SafetensorsWriter writer(directory.path(), golden_tensors(), kSmallShard);
+  writer.begin();
+  write_all(writer, golden_tensors());
+  writer.add("config.json", "new");
+  writer.add("vocab.json", "{}");
+  EXPECT_EQ(bytes_of_file(directory.path() / "config.json"), "old");
+  fs::create_directory(directory.path() / "model-00001-of-00002.safetensors");
+  EXPECT_THAT(message_of(
+                  [&] {
+                    writer.finish(writer.written());
+                    return 0;
+                  },
+                  ExitStatus::kOutputFailed),
+              HasSubstr("model-00001-of-00002.safetensors: cannot rename onto it: "));
+  EXPECT_EQ(bytes_of_file(directory.path() / "config.json"), "new");
+  EXPECT_FALSE(fs::exists(directory.path() / "vocab.json"));
+  discard_unfinished_weights(directory.path());
+  fs::remove(directory.path() / "model-00001-of-00002.safetensors");
+  SafetensorsWriter again(directory.path(), golden_tensors(), kSmallShard);
+  again.begin();
+  write_all(again, golden_tensors());
+  again.add("vocab.json", "{}");
+  again.finish(again.written());
+  EXPECT_EQ(bytes_of_file(directory.path() / "vocab.json"), "{}");
+  fs::remove(directory.path() / "vocab.json");
+  fs::remove(directory.path() / "config.json");
+  expect_golden(directory.path());
 }
 
 // A run that is killed leaves its files: before it named any, or with some of them named.
@@ -392,7 +447,7 @@ TEST(SafetensorsWriter, RemovesAnAttemptWithHalfAnIndex) {
   (void)directory.file(".weights.partial/model.safetensors.index.json", "{\"weight_m");
   const SafetensorsWriter writer(directory.path(), golden_tensors());
   writer.begin();
-  writer.discard();
+  discard_unfinished_weights(directory.path());
   EXPECT_THAT(entries_in(directory.path()), IsEmpty());
 }
 
