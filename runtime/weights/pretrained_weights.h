@@ -26,6 +26,7 @@ class PretrainedWeights {
 
   /// Returns the model as config.json says it, with the longest sequence that it takes.
   [[nodiscard]] const TransformerConfig& model() const { return model_; }
+  [[nodiscard]] const std::filesystem::path& directory() const { return files_.path(); }
   /// Returns the directory's "model_type".
   [[nodiscard]] const std::string& type() const { return type_; }
   /// Reads `range` of a parameter's block into `values`, counted row by row; rows that pad the

@@ -10,6 +10,7 @@
 
 #include "cost_model/inputs/huggingface/huggingface_writer.h"
 #include "cost_model/text/in_quotes.h"
+#include "runtime/weights/carried_files.h"
 #include "runtime/weights/huggingface_tensors.h"
 
 namespace ptdp {
@@ -61,6 +62,21 @@ std::string type_of(const TransformerConfig& model, const PretrainedWeights* loa
                unsaid->expected + ", not " + unsaid->found;
   }
   throw Error("--export: no type of transformers computes this model: " + nearest);
+}
+
+/// Returns the files that an export has beside its weights. Those of a tokenizer are read before
+/// training, so that a directory that is gone at the end takes no weights with it.
+std::vector<FileContent> files_beside_weights(const TransformerConfig& model,
+                                              const std::string& type,
+                                              const PretrainedWeights* loaded) {
+  FileContent config{.path = "config.json", .content = huggingface_config(model, type)};
+  std::vector<FileContent> files;
+  if (loaded != nullptr) {
+    config.content = with_tokens_of(read_file(loaded->directory() / "config.json"), config.content);
+    files = read_carried_files(loaded->directory());
+  }
+  files.push_back(std::move(config));
+  return files;
 }
 
 }  // namespace
@@ -141,7 +157,7 @@ std::optional<WeightsExport> parse_export(const CommandLine& line, const Prepare
   return WeightsExport{.directory = *directory,
                        .type = type,
                        .model = model,
-                       .others = {{.path = "config.json", .content = huggingface_config(model, type)}},
+                       .others = files_beside_weights(model, type, loaded),
                        .stored = run.settings.type};
 }
 

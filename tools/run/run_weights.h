@@ -37,8 +37,8 @@ void leave_done_steps(RunRequest& request, std::int64_t done);
                                                             const PreparedRun& run);
 
 /// Returns where --export writes; nullopt without the flag. The type is that of `loaded`, or else
-/// the first that can say the model. Throws Error for a directory that has weights, and for a model
-/// that no type can say.
+/// the first that can say the model. Tokens and the files of a tokenizer are those of `loaded`.
+/// Throws Error for a directory that has weights, and for a model that no type can say.
 [[nodiscard]] std::optional<WeightsExport> parse_export(const CommandLine& line,
                                                         const PreparedRun& run,
                                                         const PretrainedWeights* loaded);

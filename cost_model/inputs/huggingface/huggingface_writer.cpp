@@ -1,5 +1,6 @@
 #include "cost_model/inputs/huggingface/huggingface_writer.h"
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,6 +25,11 @@ constexpr std::array kWrittenTypes = {
     ModelType::kGemma,      ModelType::kGemma2,  ModelType::kPhi3,    ModelType::kOlmo2,
     ModelType::kGranite,    ModelType::kGpt2,    ModelType::kGptNeox, ModelType::kNemotron,
     ModelType::kStarcoder2, ModelType::kStableLm};
+
+/// Keys that say which tokens have a meaning. All but the class of a tokenizer are numbers or
+/// lists.
+constexpr std::array kTokenKeys = {"bos_token_id", "eos_token_id", "pad_token_id",
+                                   "unk_token_id", "sep_token_id", "tokenizer_class"};
 
 std::string type_name(ModelType type) {
   return std::string(name_of(type, NamedValues<ModelType>(huggingface::kModelTypes)));
@@ -316,6 +322,22 @@ std::string huggingface_config(const TransformerConfig& model, std::string_view 
                 " cannot say it: expected " + unsaid->expected + ", got " + unsaid->found);
   }
   return written(model, written_type(type));
+}
+
+std::string with_tokens_of(std::string_view original, std::string_view config) {
+  const Json from = Json::parse(original, nullptr, /*allow_exceptions=*/false);
+  Json to = Json::parse(config, nullptr, /*allow_exceptions=*/false);
+  if (!from.is_object() || !to.is_object()) {
+    throw Error("tokens of a config.json: expected two JSON objects");
+  }
+  for (const char* key : kTokenKeys) {
+    if (from.contains(key)) {
+      to[key] = from[key];
+    } else {
+      to.erase(key);
+    }
+  }
+  return to.dump(2) + "\n";
 }
 
 }  // namespace ptdp

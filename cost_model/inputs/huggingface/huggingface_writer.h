@@ -35,4 +35,10 @@ struct UnsaidField {
 /// Source: configuration_<type>.py of huggingface/transformers 5.12.1.
 [[nodiscard]] std::string huggingface_config(const TransformerConfig& model, std::string_view type);
 
+/// Returns the text `config` of a config.json with what `original`, the text of another, says of
+/// tokens. These are the tokens that begin, end, pad and separate texts, and the tokenizer's class.
+/// A key that `original` lacks is left out, so that both mean the default of one class. Throws
+/// Error for text other than a JSON object.
+[[nodiscard]] std::string with_tokens_of(std::string_view original, std::string_view config);
+
 }  // namespace ptdp

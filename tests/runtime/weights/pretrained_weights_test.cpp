@@ -15,8 +15,10 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/model/transformer_stage.h"
 #include "runtime/transport/solo_communicator.h"
+#include "runtime/weights/carried_files.h"
 #include "runtime/weights/safetensors_writer.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/thrown.h"
 
 namespace ptdp {
 namespace {
@@ -25,8 +27,9 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 const fs::path kGolden = fs::path(PTDP_SOURCE_DIR) / "tests/runtime/weights/transformers/golden";
-constexpr std::array kCases = {"llama-3", "mistral-5", "qwen2-4",    "qwen3-9", "gemma2-0",
-                               "phi3-12", "olmo2-1",   "gpt_neox-8", "gpt2-2",  "nemotron-2"};
+constexpr std::array kCases = {"llama-3",  "mistral-5",  "qwen2-4",  "qwen3-9",
+                               "gemma2-0", "phi3-12",    "olmo2-1",  "gpt_neox-8",
+                               "gpt2-2",   "nemotron-2"};
 
 TransformerConfig model_of(const fs::path& directory) {
   ObjectReader reader = ObjectReader::from_file(directory / "config.json");
@@ -245,6 +248,33 @@ TEST_F(ChangedWeights, AreRefusedForAnotherModel) {
 TEST_F(ChangedWeights, AreRefusedWithoutAConfiguration) {
   fs::remove(path() / "config.json");
   EXPECT_THAT(message(), HasSubstr("config.json"));
+}
+
+// A tokenizer in a cache of huggingface_hub is a link to a file elsewhere.
+TEST(CarriedFiles, AreThoseOfTokenizersAndOfGeneration) {
+  const TemporaryDirectory directory;
+  const fs::path from = directory.path() / "from";
+  fs::create_directory(from);
+  fs::create_symlink(directory.file("blob", "{\"version\": \"1.0\"}"), from / "tokenizer.json");
+  for (const char* name :
+       {"config.json", "generation_config.json", "merges.txt", "model.safetensors", "README.md",
+        "tokenizer.py", "tokenizer.safetensors", "chat_template.jinja", "vocab.json"}) {
+    (void)directory.file(std::string("from/") + name, name);
+  }
+  fs::create_directory(from / "tokenizer");
+  std::vector<std::string> found;
+  for (const FileContent& file : read_carried_files(from)) {
+    found.push_back(file.path.string() + ": " + file.content);
+  }
+  EXPECT_THAT(found, ::testing::ElementsAre(
+                         "chat_template.jinja: chat_template.jinja",
+                         "generation_config.json: generation_config.json", "merges.txt: merges.txt",
+                         "tokenizer.json: {\"version\": \"1.0\"}", "vocab.json: vocab.json"));
+  fs::remove(directory.path() / "blob");
+  EXPECT_THAT(message_of([&] { (void)read_carried_files(from); }),
+              HasSubstr("tokenizer.json: cannot be read: No such file"));
+  EXPECT_THAT(message_of([&] { (void)read_carried_files(from / "nowhere"); }),
+              HasSubstr("nowhere: cannot be read: No such file"));
 }
 
 }  // namespace

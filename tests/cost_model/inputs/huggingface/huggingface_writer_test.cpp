@@ -107,6 +107,26 @@ TEST(HuggingFaceWriter, HasTheKeysOfTransformers) {
   EXPECT_TRUE(file.at("pad_token_id").is_null());
 }
 
+// Llama's class has a default for eos_token_id, so that a key that is absent stays absent.
+TEST(HuggingFaceWriter, TakesTokensOfAnother) {
+  const std::string text = with_tokens_of(
+      R"({"model_type": "llama", "bos_token_id": 128000, "pad_token_id": null, "hidden_size": 7,
+          "eos_token_id": [128001, 128009], "tokenizer_class": "PreTrainedTokenizerFast"})",
+      huggingface_config(plain(), "llama"));
+  const auto file = nlohmann::json::parse(text);
+  EXPECT_EQ(file["bos_token_id"], 128000);
+  EXPECT_EQ(file["eos_token_id"].dump(), "[128001,128009]");
+  EXPECT_TRUE(file.at("pad_token_id").is_null());
+  EXPECT_EQ(file["tokenizer_class"], "PreTrainedTokenizerFast");
+  EXPECT_EQ(file["hidden_size"], 64);
+  EXPECT_EQ(read_written(text), plain());
+  const auto without =
+      nlohmann::json::parse(with_tokens_of("{}", huggingface_config(plain(), "llama")));
+  EXPECT_FALSE(without.contains("eos_token_id"));
+  EXPECT_EQ(message_of([] { (void)with_tokens_of("[]", "{}"); }),
+            "tokens of a config.json: expected two JSON objects");
+}
+
 TEST(HuggingFaceWriter, RefusesWhatATypeCannotSay) {
   const auto refusal = [](const std::string& type, const auto& change) {
     TransformerConfig model = plain();
