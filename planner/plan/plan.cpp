@@ -195,7 +195,16 @@ ScheduleRecipe schedule_recipe(const PlannedJob& job) {
           .shortens_spans = shape.shortens_spans};
 }
 
-Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
+namespace {
+
+/// A recipe's generator, and what it makes a schedule for.
+struct GeneratorAndShape {
+  const ScheduleTraits* generator = nullptr;
+  ScheduleShape shape;
+};
+
+/// Throws Error, naming the size at fault, for a recipe whose schedule does not exist.
+GeneratorAndShape checked_generator(const ScheduleRecipe& recipe, int pp, int vpp) {
   const ScheduleTraits* schedule = find_schedule(recipe.generator);
   if (schedule == nullptr) {
     throw Error("schedule.generator: unknown schedule " + in_quotes(recipe.generator));
@@ -213,7 +222,18 @@ Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
     throw Error("schedule: " + recipe.generator + ": " + std::string(conflict->size) +
                 ": expected " + conflict->expected + ", got " + std::to_string(conflict->found));
   }
-  return schedule->generate(shape);
+  return {schedule, shape};
+}
+
+}  // namespace
+
+void check_schedule_exists(const ScheduleRecipe& recipe, int pp, int vpp) {
+  static_cast<void>(checked_generator(recipe, pp, vpp));
+}
+
+Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
+  const GeneratorAndShape made = checked_generator(recipe, pp, vpp);
+  return made.generator->generate(made.shape);
 }
 
 PlanMemory plan_memory(const PlannedJob& job) {

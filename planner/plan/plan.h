@@ -79,6 +79,8 @@ inline constexpr const char* kPlanSchema = "ptdp.plan/1";
 /// Equal arguments give equal schedules. Throws Error when the generator is unknown or the schedule
 /// does not exist for that shape.
 [[nodiscard]] Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp);
+/// Throws Error as make_schedule() does, but makes nothing.
+void check_schedule_exists(const ScheduleRecipe& recipe, int pp, int vpp);
 
 /// Returns the plan as JSON text; equal plans give equal bytes.
 [[nodiscard]] std::string to_json(const Plan& plan);

@@ -138,9 +138,11 @@ void check_schedule(const Schedule& schedule, const std::string& place) {
   }
 }
 
-Schedule own_schedule(const Plan& plan, const RunRequest& request) {
+/// Throws Error if the microbatches that are run do not make the plan's schedule. Memory and costs
+/// are told of schedules that exist.
+void check_microbatches(const Plan& executed, const RunRequest& request) {
   try {
-    return complete_schedule(plan);
+    check_schedule_exists(executed.schedule, executed.config.pp, executed.config.vpp);
   } catch (const Error& error) {
     if (!request.microbatches) {
       throw;
@@ -153,7 +155,7 @@ Schedule own_schedule(const Plan& plan, const RunRequest& request) {
 /// Returns the plan's schedule, or the other orders that the request names. Throws Error, naming
 /// the action, for a schedule with a fault.
 Schedule schedule_of(const Plan& plan, const RunRequest& request) {
-  Schedule own = own_schedule(plan, request);
+  Schedule own = complete_schedule(plan);
   if (!request.orders) {
     check_schedule(own, "schedule");
     return own;
@@ -315,6 +317,7 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   run.executed = request.shrinks     ? shrunk_plan(run.plan, request)
                  : request.rehearses ? shortened_plan(run.plan, request.microbatches.value())
                                      : run.plan;
+  check_microbatches(run.executed, request);
   check_can_run(run.executed, request, device, uses_nccl);
 
   // A shrunk run keeps the plan's reductions, over groups of one.

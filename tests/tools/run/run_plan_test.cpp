@@ -403,6 +403,24 @@ TEST(RunPlan, SaysWhatAShrunkRunLeavesOut) {
   EXPECT_TRUE(is_refused(run_run({file, "--quiet"}), {"inputs.model: has 8 experts"}));
 }
 
+// DualPipe fills the pipeline twice. Nothing is asked of a schedule that does not exist.
+TEST(RunPlan, RefusesFewerMicrobatchesThanTheScheduleNeeds) {
+  const TemporaryDirectory directory;
+  const std::string file = (directory.path() / "plan.json").string();
+  ASSERT_TRUE(succeeds(
+      run_plan({"--gpus", "4", "--model", "gpt-tiny", "--cluster", "dgx-h100", "--stack",
+                "ptdp-cuda", "--schedule", "dualpipe", "--tp", "1", "--pp", "4", "-o", file})));
+  for (const char* count : {"2", "4", "6"}) {
+    const ProgramRun run = run_run({file, "--quiet", "--shrink", "--microbatches", count});
+    EXPECT_TRUE(is_refused(run));
+    EXPECT_EQ(run.errors, std::string("ptdp-run: --microbatches: ") + count +
+                              " cannot make the plan's schedule: schedule: dualpipe: "
+                              "microbatches: expected at least 2 pp, got " +
+                              count + "\n");
+  }
+  EXPECT_TRUE(succeeds(run_run({file, "--quiet", "--shrink", "--microbatches", "8"})));
+}
+
 // SC21's stack has fp16 gradients; this runtime sums them in fp32.
 TEST(RunPlan, SaysWhereTheStackKeepsGradientsInFewerBytes) {
   const TemporaryDirectory directory;
