@@ -233,13 +233,14 @@ struct AttentionBackwardCall {
   VectorRows dv;   ///< Gradient of values; may be v.
 };
 
-/// Arguments of a dropout of a sum: y = residual + dropout(x + bias), all [rows, width]. The number
-/// of an element is (sample·s + position)·width + column.
+/// Arguments of a dropout of a sum: y = residual + scale·dropout(x + bias), all [rows, width]. The
+/// number of an element is (sample·s + position)·width + column.
 struct BiasDropoutAddCall {
   Buffer x;              ///< Input [rows, width].
   Buffer bias = {};      ///< Bias [width]; may be empty.
   Buffer residual = {};  ///< Residual [rows, width]; may be empty.
   Dropout dropout = {};
+  double scale = 1.0;  ///< Factor of what dropout leaves.
   TokenRange range = {};
   Buffer y;  ///< Output [rows, width]; may be x or residual.
   std::int64_t rows = 0;
@@ -387,12 +388,12 @@ class Backend {
   virtual void activation(const ActivationCall& call) = 0;
   /// Computes the gradient of an activation. The arguments of `call` have the shapes.
   virtual void activation_backward(const ActivationBackwardCall& call) = 0;
-  /// Computes y = residual + dropout(x + bias), with the arguments of `call`.
+  /// Computes y = residual + scale·dropout(x + bias), with the arguments of `call`.
   virtual void bias_dropout_add(const BiasDropoutAddCall& call) = 0;
-  /// Computes the gradient of dropout, dx = dy·mask/(1 − p), with buffers [rows, width]. dx may be
-  /// dy.
-  virtual void dropout_backward(Buffer dy, const Dropout& dropout, const TokenRange& range,
-                                Buffer dx, std::int64_t rows) = 0;
+  /// Computes the gradient of scaled dropout, dx = scale·dy·mask/(1 − p), with buffers
+  /// [rows, width]. dx may be dy.
+  virtual void dropout_backward(Buffer dy, const Dropout& dropout, double scale,
+                                const TokenRange& range, Buffer dx, std::int64_t rows) = 0;
 
   // --- products ---
 

@@ -82,9 +82,9 @@ class ForwardingBackend : public Backend {
   void bias_dropout_add(const BiasDropoutAddCall& call) override {
     pass<&Backend::bias_dropout_add>(call);
   }
-  void dropout_backward(Buffer dy, const Dropout& dropout, const TokenRange& range, Buffer dx,
-                        std::int64_t rows) override {
-    pass<&Backend::dropout_backward>(dy, dropout, range, dx, rows);
+  void dropout_backward(Buffer dy, const Dropout& dropout, double scale, const TokenRange& range,
+                        Buffer dx, std::int64_t rows) override {
+    pass<&Backend::dropout_backward>(dy, dropout, scale, range, dx, rows);
   }
   void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) override {
     pass<&Backend::matmul>(product, a, b, c);

@@ -237,6 +237,7 @@ void describe_numerics(Fields& fields, Described<Fields, TransformerConfig>& mod
   optional_number("final_logit_softcapping", model.final_logit_softcapping, 0.0, kPositiveRange);
   optional_number("embedding_multiplier", model.embedding_multiplier, 1.0, kPositiveRange);
   optional_number("logits_multiplier", model.logits_multiplier, 1.0, kPositiveRange);
+  optional_number("residual_multiplier", model.residual_multiplier, 1.0, kPositiveRange);
   optional_flag("parallel_residual", model.parallel_residual, false);
 }
 

@@ -165,6 +165,7 @@ struct TransformerConfig {
   double final_logit_softcapping = 0.0;  ///< Cap c of logits x, as c·tanh(x/c); 0: none.
   double embedding_multiplier = 1.0;     ///< Factor of embeddings.
   double logits_multiplier = 1.0;        ///< Factor of logits, in front of their cap.
+  double residual_multiplier = 1.0;      ///< Factor of each branch, before it is added (Granite).
   RotaryEmbedding rotary;                ///< Angles of rotary positions, if the model has them.
   /// Whether a layer's MLP takes the layer's input rather than attention's sum (GPT-NeoX).
   bool parallel_residual = false;

@@ -100,6 +100,10 @@ class Operations {
     if (is_normed) {
       norm_of_own_rows();
       on_own_rows(OperationPass::kForward, DeviceOperation::kAdd);
+      if (model_.residual_multiplier != 1.0) {
+        // Elsewhere other passes multiply, too; the gradient of this norm alone lacks one.
+        on_own_rows(OperationPass::kInputGradient, DeviceOperation::kCopy);
+      }
     }
   }
   /// Adds norms of queries or keys, of `heads` heads on this rank.

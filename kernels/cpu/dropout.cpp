@@ -17,19 +17,19 @@ std::uint64_t first_element(const TokenRange& range, std::int64_t row, std::int6
 }
 
 /// Calls `function`(row, first, count, mask) for pieces of all rows. `first` counts from the row's
-/// start. The mask is all ones when nothing is dropped.
+/// start. The mask has the factor of each element; it is `scale` when nothing is dropped.
 template <class Sum, class Function>
-void visit_masked(const Dropout& dropout, const TokenRange& range, std::int64_t rows,
+void visit_masked(const Dropout& dropout, double scale, const TokenRange& range, std::int64_t rows,
                   std::int64_t width, const Function& function) {
   constexpr std::int64_t longest = 512;
   std::array<Sum, longest> mask{};
-  std::fill(mask.begin(), mask.end(), Sum{1});
+  std::fill(mask.begin(), mask.end(), static_cast<Sum>(scale));
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t c = 0; c < width; c += longest) {
       const std::int64_t count = std::min(longest, width - c);
       if (dropout.probability > 0.0) {
         fill_mask(dropout, first_element(range, row, width) + static_cast<std::uint64_t>(c), count,
-                  mask.data());
+                  mask.data(), scale);
       }
       function(row, c, count, mask.data());
     }
@@ -46,7 +46,7 @@ void bias_dropout_add(Backend&, const BiasDropoutAddCall& call) {
   assert(call.residual.empty() || call.residual.size == call.x.size);
   visit_element_type(call.x.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
-    visit_masked<Sum>(call.dropout, call.range, call.rows, width,
+    visit_masked<Sum>(call.dropout, call.scale, call.range, call.rows, width,
                       [&](std::int64_t row, std::int64_t c, std::int64_t count, const Sum* mask) {
                         const std::int64_t first = row * width + c;
                         const T* const from = elements<T>(call.x) + first;
@@ -62,8 +62,8 @@ void bias_dropout_add(Backend&, const BiasDropoutAddCall& call) {
   });
 }
 
-void dropout_backward(Backend&, Buffer dy, const Dropout& dropout, const TokenRange& range,
-                      Buffer dx, std::int64_t rows) {
+void dropout_backward(Backend&, Buffer dy, const Dropout& dropout, double scale,
+                      const TokenRange& range, Buffer dx, std::int64_t rows) {
   if (rows == 0) {
     return;
   }
@@ -71,7 +71,7 @@ void dropout_backward(Backend&, Buffer dy, const Dropout& dropout, const TokenRa
   assert(dy.size == dx.size && dy.size == rows * width);
   visit_element_type(dy.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
-    visit_masked<Sum>(dropout, range, rows, width,
+    visit_masked<Sum>(dropout, scale, range, rows, width,
                       [&](std::int64_t row, std::int64_t c, std::int64_t count, const Sum* mask) {
                         const T* const from = elements<T>(dy) + row * width + c;
                         T* const to = elements<T>(dx) + row * width + c;

@@ -45,10 +45,11 @@ inline void fill_words(std::uint64_t key, std::uint64_t first, PhiloxWords& word
   }
 }
 
-/// Computes a mask: mask[i] = 0 when element first + i is dropped, and 1/(1 − p) otherwise.
+/// Computes a mask: mask[i] = 0 when element first + i is dropped, and scale/(1 − p) otherwise.
 template <class Sum>
-inline void fill_mask(const Dropout& dropout, std::uint64_t first, std::int64_t size, Sum* mask) {
-  const auto kept = static_cast<Sum>(1.0 / (1.0 - dropout.probability));
+inline void fill_mask(const Dropout& dropout, std::uint64_t first, std::int64_t size, Sum* mask,
+                      double scale = 1.0) {
+  const auto kept = static_cast<Sum>(scale / (1.0 - dropout.probability));
   const std::uint32_t threshold = dropout_threshold(dropout.probability);
   PhiloxWords words;
   // Words of the first block that precede the first element.

@@ -11,7 +11,7 @@
 namespace ptdp::cuda {
 namespace {
 
-/// Which elements are dropped, and the factor of the others.
+/// Which elements are dropped, and the factor of the others, which scales them, too.
 struct Mask {
   PhiloxKeys keys = {};
   std::uint32_t threshold = 0;
@@ -34,7 +34,8 @@ __device__ void fill_mask(const Mask& mask, std::uint64_t first, float (&factors
   }
 }
 
-/// Computes y = residual + mask·(x + bias). bias and residual may be null.
+/// Computes y = residual + mask·(x + bias). bias and residual may be null. Without dropout the mask
+/// is the factor of all elements, and a factor of 1 changes no bit.
 template <class T, int kSize, bool kDrops>
 struct DropoutBody {
   const T* x;
@@ -80,7 +81,7 @@ struct DropoutBody {
     Vector<T, kSize> result;
     for (int e = 0; e < kSize; ++e) {
       const float sum = from[e] + added[e];
-      result[e] = narrow<T>(before[e] + (kDrops ? sum * factors[e] : sum));
+      result[e] = narrow<T>(before[e] + sum * (kDrops ? factors[e] : mask.kept));
     }
     store(y, place.number, result);
   }
@@ -97,7 +98,7 @@ void bias_dropout_add(const Queue& queue, const BiasDropoutAddCall& call) {
   assert(call.rows < (std::int64_t{1} << 31U) && call.range.batch < (std::int64_t{1} << 31U));
   const Mask mask{.keys = philox_keys(call.dropout.key),
                   .threshold = dropout_threshold(call.dropout.probability),
-                  .kept = static_cast<float>(1.0 / (1.0 - call.dropout.probability))};
+                  .kept = static_cast<float>(call.scale / (1.0 - call.dropout.probability))};
   visit_working_type(call.x.type, [&]<class T>(T) {
     const T* const b = call.bias.empty() ? nullptr : elements<T>(call.bias);
     const T* const r = call.residual.empty() ? nullptr : elements<T>(call.residual);
@@ -119,9 +120,10 @@ void bias_dropout_add(const Queue& queue, const BiasDropoutAddCall& call) {
   });
 }
 
-void dropout_backward(const Queue& queue, Buffer dy, const Dropout& dropout,
+void dropout_backward(const Queue& queue, Buffer dy, const Dropout& dropout, double scale,
                       const TokenRange& range, Buffer dx, std::int64_t rows) {
-  bias_dropout_add(queue, {.x = dy, .dropout = dropout, .range = range, .y = dx, .rows = rows});
+  bias_dropout_add(
+      queue, {.x = dy, .dropout = dropout, .scale = scale, .range = range, .y = dx, .rows = rows});
 }
 
 }  // namespace

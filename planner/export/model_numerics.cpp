@@ -56,6 +56,8 @@ std::vector<ExportRefusal> numerics_refusals(const TransformerConfig& model,
                   model.embedding_multiplier, "1");
   refusals.add_if(model.logits_multiplier != 1.0, "logits_multiplier", model.logits_multiplier,
                   "1");
+  refusals.add_if(model.residual_multiplier != 1.0, "residual_multiplier",
+                  model.residual_multiplier, "1");
   refusals.add_if(model.parallel_residual, "parallel_residual", "true", "false");
   refusals.add_if(
       model.norm_placement != NormPlacement::kBefore, "norm_placement",

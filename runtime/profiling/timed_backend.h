@@ -123,8 +123,8 @@ using OperationName = std::optional<NamedOperation>;
 }
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::dropout_backward>, Buffer dy,
-                                                  const Dropout& dropout, const TokenRange&, Buffer,
-                                                  std::int64_t rows) {
+                                                  const Dropout& dropout, double, const TokenRange&,
+                                                  Buffer, std::int64_t rows) {
   if (dropout.probability > 0.0) {
     return {{DeviceOperation::kDropoutBackward, matrix_sizes(rows, dy)}};
   }

@@ -78,7 +78,8 @@ TEST_F(BiasDropoutAdd, EqualsTheDefinitionWithAndWithoutBiasAndResidual) {
         const Values bias = (present & 1) != 0 ? random_values(width, 2, type) : Values{};
         const Values residual =
             (present & 2) != 0 ? random_values(rows * width, 3, type) : Values{};
-        for (const double probability : {0.0, 0.3}) {
+        for (const auto& [probability, scale] :
+             {std::pair(0.0, 1.0), {0.3, 1.0}, {0.0, 0.22}, {0.3, -0.6}}) {
           SCOPED_TRACE(testing::Message() << name_of(type) << " " << rows << "x" << width);
           const Dropout dropout{.probability = probability, .key = kDropout.key};
           const Buffer y = poison(type, rows * width);
@@ -86,12 +87,13 @@ TEST_F(BiasDropoutAdd, EqualsTheDefinitionWithAndWithoutBiasAndResidual) {
                                       .bias = put(type, bias),
                                       .residual = put(type, residual),
                                       .dropout = dropout,
+                                      .scale = scale,
                                       .range = range,
                                       .y = y,
                                       .rows = rows});
           Values expected = masks_of(shape, dropout);
           for (std::int64_t i = 0; i < rows * width; ++i) {
-            expected[i] = expected[i] * (x[i] + (bias.empty() ? 0.0 : bias[i % width])) +
+            expected[i] = scale * expected[i] * (x[i] + (bias.empty() ? 0.0 : bias[i % width])) +
                           (residual.empty() ? 0.0 : residual[i]);
           }
           expect_near(get(y), expected, type, {.units = 5.0}, "y");
@@ -134,8 +136,8 @@ TEST_F(BiasDropoutAdd, MayWriteOverItsInputOrTheResidualAsItsBackwardMay) {
                                   .y = residual,
                                   .rows = 8});
       EXPECT_EQ(get(residual), apart);
-      backend().dropout_backward(y, kDropout, range, x, 8);
-      backend().dropout_backward(y, kDropout, range, y, 8);
+      backend().dropout_backward(y, kDropout, 1.0, range, x, 8);
+      backend().dropout_backward(y, kDropout, 1.0, range, y, 8);
       EXPECT_EQ(get(y), get(x));
     }
   }
@@ -151,19 +153,24 @@ TEST_F(DropoutMask, IsThatOfTheElementsNumberForwardAndBackward) {
       const Buffer dx = poison(type, rows * width);
       backend().bias_dropout_add(
           {.x = ones, .dropout = kDropout, .range = range, .y = y, .rows = rows});
-      backend().dropout_backward(ones, kDropout, range, dx, rows);
+      backend().dropout_backward(ones, kDropout, 1.0, range, dx, rows);
       const Values masks = masks_of(shape, kDropout);
       const Values narrowed = rounded(rounded(masks, accumulator_of(type)), type);
       EXPECT_EQ(get(y), narrowed);
       EXPECT_EQ(get(dx), narrowed);
 
       const Values dy = random_values(rows * width, 1, type);
-      backend().dropout_backward(put(type, dy), kDropout, range, dx, rows);
+      backend().dropout_backward(put(type, dy), kDropout, 1.0, range, dx, rows);
       Values expected = masks;
       for (std::size_t i = 0; i < dy.size(); ++i) {
         expected[i] *= dy[i];
       }
       expect_near(get(dx), expected, type, {.units = 5.0}, "dx");
+      backend().dropout_backward(put(type, dy), kDropout, 0.22, range, dx, rows);
+      for (double& value : expected) {
+        value *= 0.22;
+      }
+      expect_near(get(dx), expected, type, {.units = 5.0}, "dx of a scaled result");
     }
   }
 }

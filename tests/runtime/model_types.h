@@ -12,8 +12,8 @@ namespace ptdp::testing {
 /// over all heads, run under tensor parallelism. Ranks share the key heads of few_keys and of
 /// multi_query from 4 and from 2 ranks on.
 [[nodiscard]] inline std::vector<std::string> model_types() {
-  return {"llama",    "qwen2", "qwen3",    "gemma2",     "gpt_neox",
-          "nemotron", "olmo2", "few_keys", "multi_query"};
+  return {"llama",    "qwen2", "qwen3",   "gemma2",   "gpt_neox",
+          "nemotron", "olmo2", "granite", "few_keys", "multi_query"};
 }
 
 /// Returns a model with the sizes of `shape` but eight heads of six channels, and with the parts
@@ -82,6 +82,13 @@ namespace ptdp::testing {
     model.norm_placement = NormPlacement::kBehind;
     model.qk_layernorm = true;
     model.qk_layernorm_width = QkNormWidth::kAllHeads;
+  } else if (type == "granite") {
+    model.untied_embeddings = false;
+    model.add_mlp_bias = true;
+    model.query_pre_attn_scalar = 20.0;
+    model.embedding_multiplier = 3.5;
+    model.logits_multiplier = 0.6;
+    model.residual_multiplier = 0.3;
   }
   return resolved(model, type);
 }

@@ -62,7 +62,7 @@ void read_gemma(const Keys& keys, ModelType type, TransformerConfig& model) {
 void read_granite(const Keys& keys, TransformerConfig& model) {
   model.embedding_multiplier = keys.number_or("embedding_multiplier", 1.0, kPositiveRange);
   model.logits_multiplier = as_written(1.0 / keys.number_or("logits_scaling", 1.0, kPositiveRange));
-  keys.expect_number("residual_multiplier", 1.0, "branches are added as they are");
+  model.residual_multiplier = keys.number_or("residual_multiplier", 1.0, kPositiveRange);
   const double scale = keys.number_or("attention_multiplier", 1.0, {1e-4, 1e4});
   set_query_scalar(as_written(1.0 / (scale * scale)), model);
 }

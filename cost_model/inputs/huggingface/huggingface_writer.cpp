@@ -194,7 +194,7 @@ void write_own_keys(const TransformerConfig& model, ModelType type, Json& file) 
   } else if (type == ModelType::kGranite) {
     file["embedding_multiplier"] = model.embedding_multiplier;
     file["logits_scaling"] = as_written(1.0 / model.logits_multiplier);
-    file["residual_multiplier"] = 1.0;
+    file["residual_multiplier"] = model.residual_multiplier;
     file["attention_multiplier"] = as_written(1.0 / std::sqrt(scalar));
   }
 }

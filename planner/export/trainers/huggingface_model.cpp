@@ -36,7 +36,7 @@ HuggingfaceType huggingface_type(const TransformerConfig& model) {
     return {"olmo2", "Olmo2DecoderLayer"};
   }
   if (model.query_pre_attn_scalar != 0.0 || model.embedding_multiplier != 1.0 ||
-      model.logits_multiplier != 1.0) {
+      model.logits_multiplier != 1.0 || model.residual_multiplier != 1.0) {
     return {"granite", "GraniteDecoderLayer"};
   }
   if (model.qk_layernorm) {

@@ -30,7 +30,11 @@ Linear declare_columns(const LayerContext& context, const std::string& name, std
 
 RowParallelLinear::RowParallelLinear(const LayerContext& context, const std::string& name,
                                      std::int64_t inputs, bool has_bias)
-    : context_(context), linear_(declare_columns(context, name, inputs)) {
+    : context_(context),
+      linear_(declare_columns(context, name, inputs)),
+      scale_(context.model().norm_placement == NormPlacement::kBefore
+                 ? context.model().residual_multiplier
+                 : 1.0) {
   if (has_bias) {
     bias_ =
         context.declare_replicated(name + ".bias", linear_.outputs(), 0.0, context.group_of_rows());
@@ -52,6 +56,7 @@ Tensor RowParallelLinear::forward(Buffer input, Buffer residual, const Dropout& 
                                        .bias = bias,
                                        .residual = residual,
                                        .dropout = dropout,
+                                       .scale = scale_,
                                        .range = range,
                                        .y = scattered.empty() ? rows : scattered.buffer(),
                                        .rows = context_.own_rows()});
@@ -61,7 +66,7 @@ Tensor RowParallelLinear::forward(Buffer input, Buffer residual, const Dropout& 
 Tensor RowParallelLinear::output_gradient(Buffer dy, const Dropout& dropout,
                                           const TokenRange& range) const {
   Tensor gradient = context_.tensor(context_.rows() * linear_.outputs());
-  context_.backend().dropout_backward(dy, dropout, range, own_rows(context_, gradient),
+  context_.backend().dropout_backward(dy, dropout, scale_, range, own_rows(context_, gradient),
                                       context_.own_rows());
   gather_rows(context_, gradient);
   return gradient;

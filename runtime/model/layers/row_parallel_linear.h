@@ -16,8 +16,9 @@ class RowParallelLinear {
   RowParallelLinear(const LayerContext& context, const std::string& name, std::int64_t inputs,
                     bool has_bias);
 
-  /// Returns residual + dropout(Σ input·Wᵀ + bias), this rank's rows. `input` is [n, inputs/t], and
-  /// `residual` may be empty.
+  /// Returns residual + m·dropout(Σ input·Wᵀ + bias), this rank's rows. `input` is [n, inputs/t],
+  /// and `residual` may be empty. m is the model's residual_multiplier, or 1 where a norm follows,
+  /// whose result is multiplied.
   [[nodiscard]] Tensor forward(Buffer input, Buffer residual, const Dropout& dropout,
                                const TokenRange& range) const;
   /// Returns the gradient of the sum over ranks, all rows, [n, h]. `dy` is the gradient of this
@@ -33,6 +34,7 @@ class RowParallelLinear {
   const LayerContext& context_;
   Linear linear_;
   StoredParameter bias_;
+  double scale_;  ///< Factor m of the branch.
 };
 
 }  // namespace ptdp

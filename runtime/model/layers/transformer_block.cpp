@@ -51,7 +51,12 @@ Tensor TransformerBlock::leave(const Norm& norm, Tensor branch, Buffer x,
   behind.branch = std::move(branch);
   Tensor sum = context_.tensor(x.size);
   behind.statistics = norm.forward(behind.branch, sum);
-  context_.backend().add(x, sum);
+  if (const double factor = context_.model().residual_multiplier; factor == 1.0) {
+    context_.backend().add(x, sum);
+  } else {
+    context_.backend().bias_dropout_add(
+        {.x = sum, .residual = x, .scale = factor, .y = sum, .rows = context_.own_rows()});
+  }
   return sum;
 }
 
@@ -98,9 +103,15 @@ Tensor TransformerBlock::leave_backward(const std::optional<Norm>& norm, Buffer 
   if (!norm) {
     return {};
   }
+  const Buffer x = behind.branch;
   Tensor branch_gradient = context_.tensor(gradient.size);
-  norm->backward(gradient, behind.branch, behind.statistics, branch_gradient,
-                 /*adds_to_dx=*/false);
+  if (const double factor = context_.model().residual_multiplier; factor != 1.0) {
+    context_.backend().dropout_backward(gradient, {}, factor, {}, branch_gradient,
+                                        context_.own_rows());
+    gradient = branch_gradient;
+    std::swap(behind.branch, branch_gradient);  // The gradient of x will replace x.
+  }
+  norm->backward(gradient, x, behind.statistics, branch_gradient, /*adds_to_dx=*/false);
   behind = {};
   return branch_gradient;
 }

@@ -35,9 +35,11 @@ struct BlockActivations {
 ///   norms behind  x2 = x + norm1'(attention(x)),         y = x2 + norm2'(MLP(x2))
 ///   both          x2 = x + norm1'(attention(norm1(x))),  y = x2 + norm2'(MLP(norm2(x2)))
 ///
+/// Each branch is multiplied by the model's residual_multiplier before it is added.
+///
 /// Sources: Radford et al., Language models are unsupervised multitask learners (GPT-2), section
 /// 2.3; GPT-NeoX (arXiv:2204.06745) section 2.1; OLMo 2 (arXiv:2501.00656) section 3.2; Gemma 2
-/// (arXiv:2408.00118) section 2.
+/// (arXiv:2408.00118) section 2; modeling_granite.py of huggingface/transformers 5.12.1.
 class TransformerBlock {
  public:
   /// Declares the parameters. `layer` counts over the model.
@@ -60,7 +62,7 @@ class TransformerBlock {
   /// x is then.
   [[nodiscard]] Buffer enter(const std::optional<Norm>& norm, Tensor& x, Tensor& normed,
                              NormStatistics& statistics) const;
-  /// Returns the sum of x and of a branch's result behind a norm.
+  /// Returns the sum of x and of a branch's result behind a norm, multiplied.
   [[nodiscard]] Tensor leave(const Norm& norm, Tensor branch, Buffer x,
                              NormBehindActivations& behind) const;
   /// Returns the gradient of a branch's result from that of the sum; empty without a norm behind

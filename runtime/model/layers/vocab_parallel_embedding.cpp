@@ -72,8 +72,8 @@ Tensor VocabParallelEmbedding::forward(const Microbatch& microbatch) const {
 void VocabParallelEmbedding::backward(const Microbatch& microbatch, Buffer gradient) const {
   const Dropout dropout = context_.dropout(microbatch, 0, DropoutSite::kEmbedding);
   if (dropout.probability > 0.0) {
-    context_.backend().dropout_backward(gradient, dropout, context_.range(microbatch), gradient,
-                                        context_.own_rows());
+    context_.backend().dropout_backward(gradient, dropout, /*scale=*/1.0,
+                                        context_.range(microbatch), gradient, context_.own_rows());
   }
 }
 

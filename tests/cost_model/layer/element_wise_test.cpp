@@ -188,6 +188,13 @@ TEST(ElementWiseTime, OfNormsBehindBranchesHasTheirSums) {
   const ElementWiseTime behind = layer_element_wise_time(without_measurements(model), alone);
   expect_time(both.forward - behind.forward, 2.0 * norm);
   expect_time(both.backward - behind.backward, 2.0 * (norm_backward - add));
+  // A factor of branches costs a pass over a gradient that a norm behind the branch gets.
+  model.residual_multiplier = 0.22;
+  const ElementWiseTime scaled = layer_element_wise_time(without_measurements(model), alone);
+  EXPECT_EQ(scaled.forward, behind.forward);
+  expect_time(scaled.backward - behind.backward, 2.0 * pass);
+  model.norm_placement = NormPlacement::kBefore;
+  EXPECT_EQ(layer_element_wise_time(without_measurements(model), alone).backward, before.backward);
 }
 
 // The factor of embeddings scales a rank's rows, and then the gradients of all rows. Gemma 2 caps

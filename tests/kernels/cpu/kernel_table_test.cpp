@@ -65,7 +65,7 @@ std::vector<Values> elementwise_results(Backend& backend, DataType type) {
                             .range = kLoopRange,
                             .y = y,
                             .rows = kRows});
-  backend.dropout_backward(y, kLoopDropout, kLoopRange, x, kRows);
+  backend.dropout_backward(y, kLoopDropout, 0.5, kLoopRange, x, kRows);
   backend.maximum(x, y);
   return {read_values(x), read_values(y), read_values(gradient)};
 }

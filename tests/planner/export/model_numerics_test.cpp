@@ -31,6 +31,7 @@ std::vector<Change> untold_changes() {
           {"final_logit_softcapping", [](auto& model) { model.final_logit_softcapping = 30.0; }},
           {"embedding_multiplier", [](auto& model) { model.embedding_multiplier = 12.0; }},
           {"logits_multiplier", [](auto& model) { model.logits_multiplier = 0.125; }},
+          {"residual_multiplier", [](auto& model) { model.residual_multiplier = 0.22; }},
           {"parallel_residual", [](auto& model) { model.parallel_residual = true; }},
           {"norm_placement", [](auto& model) { model.norm_placement = NormPlacement::kBehind; }}};
 }

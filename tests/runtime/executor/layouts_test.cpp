@@ -51,7 +51,7 @@ TEST_P(LayoutsOfTodaysModels, GiveTheSameInACoveringSet) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, LayoutsOfTodaysModels,
-                         ::testing::Values("llama", "qwen3", "gemma2", "gpt_neox", "few_keys",
+                         ::testing::Values("llama", "qwen3", "gemma2", "gpt_neox", "granite",
                                            "multi_query"));
 
 /// A third of the covering set at a time, because the whole takes minutes under the thread

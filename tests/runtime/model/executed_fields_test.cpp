@@ -127,6 +127,7 @@ TEST(ExecutedFields, HaveARowForEveryKeyOfAPlan) {
                           .final_logit_softcapping = 2.0,
                           .embedding_multiplier = 2.0,
                           .logits_multiplier = 2.0,
+                          .residual_multiplier = 0.5,
                           .rotary = {.base = 2.0,
                                      .percent = 0.5,
                                      .scaling = RopeScaling::kLinear,

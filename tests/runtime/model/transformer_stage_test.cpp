@@ -218,6 +218,13 @@ TEST(TransformerStage, DifferentiatesTheLossAlongARandomDirection) {
     SCOPED_TRACE(type);
     expect_slope_along_a_direction(task_of(type));
   }
+  // No released model multiplies branches behind their norms, or beside each other.
+  for (const char* type : {"gemma2", "gpt_neox"}) {
+    SCOPED_TRACE(type);
+    Task multiplied = task_of(type);
+    multiplied.model.residual_multiplier = 0.3;
+    expect_slope_along_a_direction(multiplied);
+  }
 }
 
 /// Compares gradients with differences of losses by three elements of each parameter.

@@ -118,6 +118,8 @@ TEST(OperationList, IsWhatStagesRunWhoseBranchesAloneHaveBiases) {
   task.model.dropout_rates = 0.1;
   task.dropout = 0.1;
   expect_calls(task, 2);
+  task.model.residual_multiplier = 0.3;
+  expect_calls(task, 2);
   task.model.norm_placement = NormPlacement::kBefore;
   task.model.dropout = false;
   task.dropout = 0.0;

@@ -246,16 +246,17 @@ TEST(HuggingFaceNumerics, ReadGemmas) {
 TEST(HuggingFaceNumerics, ReadGraniteAndOlmo) {
   const TransformerConfig granite =
       read_numerics_of("granite", R"("attention_multiplier": 0.015625, "embedding_multiplier": 12.0,
-          "logits_scaling": 8.0, "residual_multiplier": 1.0)");
+          "logits_scaling": 8.0, "residual_multiplier": 0.22)");
   EXPECT_EQ(granite.query_pre_attn_scalar, 4096.0);
   EXPECT_EQ(granite.embedding_multiplier, 12.0);
   EXPECT_EQ(granite.logits_multiplier, 0.125);
+  EXPECT_EQ(granite.residual_multiplier, 0.22);
+  EXPECT_EQ(read_numerics_of("granite", "").residual_multiplier, 1.0);
   EXPECT_EQ(read_numerics_of("granite", "").query_pre_attn_scalar, 1.0);
   EXPECT_EQ(read_numerics_of("granite", R"("attention_multiplier": 0.25)").query_pre_attn_scalar,
             0.0);
-  EXPECT_EQ(refusal_of_numerics("granite", R"("residual_multiplier": 0.22)"),
-            "config.json: residual_multiplier: expected 1: branches are added as they are, got "
-            "0.22");
+  EXPECT_THAT(refusal_of_numerics("granite", R"("residual_multiplier": -0.22)"),
+              HasSubstr("config.json: residual_multiplier: "));
   const TransformerConfig olmo = read_numerics_of("olmo2", "");
   EXPECT_EQ(olmo.norm_placement, NormPlacement::kBehind);
   EXPECT_TRUE(olmo.qk_layernorm);

@@ -66,7 +66,7 @@ TEST(HuggingFaceWriter, WritesWhatIsReadAgain) {
       {"phi3", R"("partial_rotary_factor": 0.5, "sliding_window": 100, "resid_pdrop": 0.1)"},
       {"olmo2", R"("rope_theta": 500000)"},
       {"granite", R"("attention_multiplier": 0.015625, "embedding_multiplier": 12.0,
-                     "logits_scaling": 6.0)"},
+                     "logits_scaling": 6.0, "residual_multiplier": 0.22)"},
       {"gpt_neox", ""},
       {"gpt_neox", R"("use_parallel_residual": false, "rotary_pct": 1.0, "rotary_emb_base": 5000,
                       "attention_bias": false, "hidden_dropout": 0.1, "hidden_act": "gelu_fast")"},

@@ -180,12 +180,13 @@ def _gemma(lottery: Lottery) -> Config:
         "rms_norm_eps": lottery.epsilon(),
         "attention_bias": lottery.flag(),
         "hidden_act": lottery.one_of(["gelu_pytorch_tanh", "gelu_pytorch_tanh", "gelu"])}
-    return _with_rope(config, lottery)
+    # Versions of transformers read either key.
+    return _with_rope(config | {"hidden_activation": config["hidden_act"]}, lottery)
 
 
 def _gemma2(lottery: Lottery) -> Config:
     config = _gemma(lottery)
-    config["hidden_activation"] = config.pop("hidden_act")
+    del config["hidden_act"]
     has_caps = lottery.turn % 4 != 3
     return config | {
         "query_pre_attn_scalar": lottery.between(3, 40), "sliding_window": lottery.window(),
