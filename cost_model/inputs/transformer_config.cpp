@@ -43,9 +43,22 @@ void check_positions(const TransformerConfig& model, const Refuse& refuse) {
            std::to_string(model.kv_channels));
   }
   const bool needs_original =
-      rotary.scaling == RopeScaling::kLlama3 || rotary.scaling == RopeScaling::kYarn;
+      rotary.scaling != RopeScaling::kNone && rotary.scaling != RopeScaling::kLinear;
   if (needs_original && rotary.original_seq_length == 0) {
-    refuse("rope_scaling llama3 and yarn need rope_original_seq_length");
+    refuse("rope_scaling llama3, yarn and longrope need rope_original_seq_length");
+  }
+  const std::size_t pairs = rotary.scaling == RopeScaling::kLongRope
+                                ? static_cast<std::size_t>(rotary_width(model)) / 2
+                                : 0;
+  for (const auto& [key, factors] : {std::pair("rope_short_factors", &rotary.short_factors),
+                                     std::pair("rope_long_factors", &rotary.long_factors)}) {
+    if (factors->size() != pairs) {
+      refuse(std::string(key) + " needs " + std::to_string(pairs) +
+             " numbers, one for each pair of elements that is turned with rope_scaling longrope");
+    }
+  }
+  if (rotary.scaling == RopeScaling::kLongRope && rotary.original_seq_length == 1) {
+    refuse("rope_scaling longrope needs a rope_original_seq_length of at least 2");
   }
   if (rotary.scaling == RopeScaling::kLlama3 && rotary.high_freq_factor <= rotary.low_freq_factor) {
     refuse("rope_high_freq_factor must be above rope_low_freq_factor");
@@ -267,6 +280,13 @@ void describe_rotary(Fields& fields, Described<Fields, RotaryEmbedding>& rotary)
   optional_number("rope_beta_fast", rotary.beta_fast, usual.beta_fast, kPositiveRange);
   optional_number("rope_beta_slow", rotary.beta_slow, usual.beta_slow, kPositiveRange);
   optional_number("rope_attention_factor", rotary.attention_factor, 0.0, kPositiveRange);
+  const auto optional_numbers = [&fields](const std::string& key, auto& values) {
+    if (fields.optional(key, !values.empty())) {
+      fields.numbers(key, values, kPositiveRange);
+    }
+  };
+  optional_numbers("rope_short_factors", rotary.short_factors);
+  optional_numbers("rope_long_factors", rotary.long_factors);
 }
 
 }  // namespace

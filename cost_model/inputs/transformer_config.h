@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "cost_model/text/described.h"
 #include "cost_model/text/named_values.h"
@@ -43,9 +44,10 @@ inline constexpr std::array kActivationNames = {
 /// Source: modeling_rope_utils.py of huggingface/transformers.
 enum class RopeScaling {
   kNone,
-  kLinear,  ///< All positions are divided by a factor (arXiv:2306.15595).
-  kLlama3,  ///< Long wavelengths are multiplied by a factor (Llama 3.1, arXiv:2407.21783).
-  kYarn     ///< Long wavelengths are, and the angles' sines and cosines grow (arXiv:2309.00071).
+  kLinear,   ///< All positions are divided by a factor (arXiv:2306.15595).
+  kLlama3,   ///< Long wavelengths are multiplied by a factor (Llama 3.1, arXiv:2407.21783).
+  kYarn,     ///< Long wavelengths are, and the angles' sines and cosines grow (arXiv:2309.00071).
+  kLongRope  ///< Each wavelength has its own factor, and sines grow (arXiv:2402.13753).
 };
 /// Where the norms of a layer's two branches are.
 enum class NormPlacement {
@@ -63,7 +65,8 @@ inline constexpr std::array kRopeScalingNames = {
     NamedValue<RopeScaling>{RopeScaling::kNone, "none"},
     NamedValue<RopeScaling>{RopeScaling::kLinear, "linear"},
     NamedValue<RopeScaling>{RopeScaling::kLlama3, "llama3"},
-    NamedValue<RopeScaling>{RopeScaling::kYarn, "yarn"}};
+    NamedValue<RopeScaling>{RopeScaling::kYarn, "yarn"},
+    NamedValue<RopeScaling>{RopeScaling::kLongRope, "longrope"}};
 inline constexpr std::array kNormPlacementNames = {
     NamedValue<NormPlacement>{NormPlacement::kBefore, "before"},
     NamedValue<NormPlacement>{NormPlacement::kBehind, "behind"},
@@ -85,8 +88,12 @@ struct RotaryEmbedding {
   double high_freq_factor = 4.0;  ///< Llama 3: wavelengths below the sequence over this stay.
   double beta_fast = 32.0;        ///< YaRN: elements that turn more often than this stay.
   double beta_slow = 1.0;         ///< YaRN: elements that turn less often than this are stretched.
-  /// YaRN: factor of sines and cosines; 0: 0.1·ln(factor) + 1.
+  /// Factor of sines and cosines; 0: for YaRN 0.1·ln(factor) + 1, for LongRoPE
+  /// √(1 + ln(factor)/ln(original_seq_length)).
   double attention_factor = 0.0;
+  /// LongRoPE: factors of wavelengths, in sequences no longer than the original.
+  std::vector<double> short_factors = {};
+  std::vector<double> long_factors = {};  ///< LongRoPE: factors in sequences longer than that.
 
   friend bool operator==(const RotaryEmbedding&, const RotaryEmbedding&) = default;
 };

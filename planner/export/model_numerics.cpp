@@ -15,6 +15,8 @@ bool is_told(RopeScaling scaling, const NumericsSupport& support) {
       return support.llama3_scaling;
     case RopeScaling::kYarn:
       return support.yarn_scaling;
+    case RopeScaling::kLongRope:
+      return false;
   }
   return false;
 }

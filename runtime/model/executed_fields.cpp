@@ -114,6 +114,8 @@ std::vector<ExecutedField> executed_fields(const TransformerConfig& model) {
       any("rope_beta_fast"),
       any("rope_beta_slow"),
       any("rope_attention_factor"),
+      any("rope_short_factors"),
+      any("rope_long_factors"),
       any("parallel_residual"),
       any("add_qkv_bias"),
       any("add_projection_bias"),

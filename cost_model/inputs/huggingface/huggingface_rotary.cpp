@@ -1,4 +1,5 @@
 // Reads the angles of rotary positions, which files of different ages spell differently.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
@@ -128,6 +129,29 @@ void read_yarn(const Keys& keys, const Keys& nested, ModelType type, Transformer
   }
 }
 
+/// Reads LongRoPE. Phi3's class knows the sequence before from the top of the file alone.
+void read_longrope(const Keys& keys, const Keys& nested, ModelType type, TransformerConfig& model) {
+  constexpr int usual_of_phi3 = 4096;
+  const std::string original = "original_max_position_embeddings";
+  const bool is_phi3 = type == ModelType::kPhi3;
+  RotaryEmbedding& rotary = model.rotary;
+  rotary.scaling = RopeScaling::kLongRope;
+  rotary.original_seq_length =
+      read_original_sequence(keys, nested, is_phi3 ? usual_of_phi3 : model.seq_length);
+  if (is_phi3 && !keys.has(original) && rotary.original_seq_length != usual_of_phi3) {
+    nested.refuse(original,
+                  "expected 4096, which a phi3 has whose file does not say it at its "
+                  "top, got " +
+                      std::to_string(rotary.original_seq_length));
+  }
+  nested.reader().numbers("short_factor", rotary.short_factors, kPositiveRange);
+  nested.reader().numbers("long_factor", rotary.long_factors, kPositiveRange);
+  const double ratio = static_cast<double>(model.seq_length) / rotary.original_seq_length;
+  // Factors below 1 make sines no smaller.
+  rotary.factor = std::max(nested.number_or("factor", ratio, kPositiveRange), 1.0);
+  rotary.attention_factor = nested.number_or("attention_factor", 0.0, kPositiveRange);
+}
+
 void read_scaling(const Keys& keys, const Keys& nested, ModelType type, TransformerConfig& model) {
   RotaryEmbedding& rotary = model.rotary;
   const std::string name = scaling_of(nested);
@@ -136,12 +160,14 @@ void read_scaling(const Keys& keys, const Keys& nested, ModelType type, Transfor
     return;
   }
   if (type == ModelType::kPhi3) {
-    nested.refuse(key,
-                  "expected default of a phi3 (longrope, which yarn means there, is not "
-                  "known), got " +
-                      in_quotes(name));
-  }
-  if (name == "linear") {
+    // The class takes the names of earlier versions for this one.
+    if (name != "longrope" && name != "su" && name != "yarn") {
+      nested.refuse(key, "expected default or longrope of a phi3, got " + in_quotes(name));
+    }
+    read_longrope(keys, nested, type, model);
+  } else if (name == "longrope") {
+    read_longrope(keys, nested, type, model);
+  } else if (name == "linear") {
     rotary.scaling = RopeScaling::kLinear;
     nested.reader().number("factor", rotary.factor, kStretchRange);
   } else if (name == "llama3") {
@@ -153,7 +179,8 @@ void read_scaling(const Keys& keys, const Keys& nested, ModelType type, Transfor
   } else if (name == "yarn") {
     read_yarn(keys, nested, type, model);
   } else {
-    nested.refuse(key, "expected default, linear, llama3 or yarn, got " + in_quotes(name));
+    nested.refuse(key,
+                  "expected default, linear, llama3, yarn or longrope, got " + in_quotes(name));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "cost_model/inputs/huggingface/huggingface_writer.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -130,10 +131,32 @@ void write_window(const TransformerConfig& model, ModelType type, Json& file) {
   file["layer_types"] = std::move(types);
 }
 
-void write_positions(const RotaryEmbedding& rotary, const TypeTraits& traits, Json& file) {
+/// Writes LongRoPE as transformers 4 and 5 read it: versions of 4 refuse a phi3 with more keys than
+/// three, and know the factor from both sequences alone.
+void write_longrope(const TransformerConfig& model, Json& file) {
+  const RotaryEmbedding& rotary = model.rotary;
+  Json scaling = {{"type", "longrope"},
+                  {"short_factor", rotary.short_factors},
+                  {"long_factor", rotary.long_factors}};
+  if (rotary.factor != std::max(1.0 * model.seq_length / rotary.original_seq_length, 1.0)) {
+    scaling["factor"] = rotary.factor;
+  }
+  if (rotary.attention_factor != 0.0) {
+    scaling["attention_factor"] = rotary.attention_factor;
+  }
+  file["original_max_position_embeddings"] = rotary.original_seq_length;
+  file["rope_scaling"] = std::move(scaling);
+}
+
+void write_positions(const TransformerConfig& model, const TypeTraits& traits, Json& file) {
+  const RotaryEmbedding& rotary = model.rotary;
   file[traits.rotary_base_key] = rotary.base;
   if (!traits.rotary_percent_key.empty()) {
     file[traits.rotary_percent_key] = rotary.percent;
+  }
+  if (rotary.scaling == RopeScaling::kLongRope) {
+    write_longrope(model, file);
+    return;
   }
   Json scaling;
   if (rotary.scaling != RopeScaling::kNone) {
@@ -219,7 +242,7 @@ TransformerConfig meaningful(TransformerConfig model) {
   if (rotary.scaling != RopeScaling::kNone) {
     rotary.factor = model.rotary.factor;
   }
-  if (rotary.scaling == RopeScaling::kLlama3 || rotary.scaling == RopeScaling::kYarn) {
+  if (rotary.scaling != RopeScaling::kNone && rotary.scaling != RopeScaling::kLinear) {
     rotary.original_seq_length = model.rotary.original_seq_length;
   }
   if (rotary.scaling == RopeScaling::kLlama3) {
@@ -229,6 +252,10 @@ TransformerConfig meaningful(TransformerConfig model) {
     rotary.beta_fast = model.rotary.beta_fast;
     rotary.beta_slow = model.rotary.beta_slow;
     rotary.attention_factor = model.rotary.attention_factor;
+  } else if (rotary.scaling == RopeScaling::kLongRope) {
+    rotary.attention_factor = model.rotary.attention_factor;
+    rotary.short_factors = model.rotary.short_factors;
+    rotary.long_factors = model.rotary.long_factors;
   }
   model.rotary = rotary;
   return model;
@@ -273,11 +300,12 @@ std::optional<UnsaidField> refused_by_class(const TransformerConfig& model, Mode
   if (type == ModelType::kGemma2 && scalar != std::round(scalar)) {
     return UnsaidField{"query_pre_attn_scalar", huggingface::in_digits(scalar), "a whole number"};
   }
-  if (type == ModelType::kPhi3 && model.rotary.scaling != RopeScaling::kNone) {
+  if (type == ModelType::kPhi3 && model.rotary.scaling != RopeScaling::kNone &&
+      model.rotary.scaling != RopeScaling::kLongRope) {
     return UnsaidField{
         "rope_scaling",
         std::string(name_of(model.rotary.scaling, NamedValues<RopeScaling>(kRopeScalingNames))),
-        "none"};
+        "none or longrope"};
   }
   return std::nullopt;
 }
@@ -296,7 +324,7 @@ std::string written(const TransformerConfig& model, ModelType type) {
   write_biases(model, type, file);
   write_window(model, type, file);
   if (type != ModelType::kGpt2) {
-    write_positions(model.rotary, traits, file);
+    write_positions(model, traits, file);
   }
   write_numerics(model, type, traits, file);
   write_own_keys(model, type, file);
@@ -308,7 +336,7 @@ std::string written(const TransformerConfig& model, ModelType type) {
 std::optional<UnsaidField> unsaid_in_huggingface_config(const TransformerConfig& model,
                                                         std::string_view type_text) {
   const ModelType type = written_type(type_text);
-  if (const auto refused = refused_by_class(model, type)) {
+  if (auto refused = refused_by_class(model, type)) {
     return refused;
   }
   ObjectReader reader = ObjectReader::from_text(

@@ -64,6 +64,7 @@ void add_megatron_positions(const TransformerConfig& model, ArgumentList& argume
   }
   switch (rotary.scaling) {
     case RopeScaling::kNone:
+    case RopeScaling::kLongRope:  // which numerics_refusals() refuses
       break;
     case RopeScaling::kLinear:
       arguments.add(part, "--rotary-seq-len-interpolation-factor",

@@ -37,7 +37,8 @@ double yarn_frequency(double frequency, int pair, const RotaryEmbedding& rotary,
 }
 
 /// Returns the frequency of a pair [radians per position].
-double frequency_of(int pair, const RotaryEmbedding& rotary, int width) {
+double frequency_of(int pair, const TransformerConfig& model, int width) {
+  const RotaryEmbedding& rotary = model.rotary;
   const double frequency = std::pow(rotary.base, -2.0 * pair / width);
   switch (rotary.scaling) {
     case RopeScaling::kNone:
@@ -48,19 +49,29 @@ double frequency_of(int pair, const RotaryEmbedding& rotary, int width) {
       return llama3_frequency(frequency, rotary);
     case RopeScaling::kYarn:
       return yarn_frequency(frequency, pair, rotary, width);
+    case RopeScaling::kLongRope: {
+      const bool is_long = model.seq_length > rotary.original_seq_length;
+      const auto& factors = is_long ? rotary.long_factors : rotary.short_factors;
+      return frequency / factors[static_cast<std::size_t>(pair)];
+    }
   }
   return frequency;
 }
 
 /// Returns the factor of cosines and sines.
 double growth(const RotaryEmbedding& rotary) {
-  if (rotary.scaling != RopeScaling::kYarn) {
+  const bool is_long = rotary.scaling == RopeScaling::kLongRope;
+  if (rotary.scaling != RopeScaling::kYarn && !is_long) {
     return 1.0;
   }
   if (rotary.attention_factor > 0.0) {
     return rotary.attention_factor;
   }
-  return rotary.factor > 1.0 ? 0.1 * std::log(rotary.factor) + 1.0 : 1.0;
+  if (rotary.factor <= 1.0) {
+    return 1.0;
+  }
+  return is_long ? std::sqrt(1.0 + std::log(rotary.factor) / std::log(rotary.original_seq_length))
+                 : 0.1 * std::log(rotary.factor) + 1.0;
 }
 
 }  // namespace
@@ -72,7 +83,7 @@ std::vector<double> rotary_angles(const TransformerConfig& model) {
   std::vector<double> angles(static_cast<std::size_t>(model.seq_length) *
                              static_cast<std::size_t>(width));
   for (int pair = 0; pair < half; ++pair) {
-    const double frequency = frequency_of(pair, model.rotary, width);
+    const double frequency = frequency_of(pair, model, width);
     for (int position = 0; position < model.seq_length; ++position) {
       double* const of_position =
           angles.data() + static_cast<std::size_t>(position) * static_cast<std::size_t>(width);

@@ -27,9 +27,9 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 const fs::path kGolden = fs::path(PTDP_SOURCE_DIR) / "tests/runtime/weights/transformers/golden";
-constexpr std::array kCases = {"llama-3",  "mistral-5",  "qwen2-4",  "qwen3-9",
-                               "gemma2-0", "phi3-12",    "olmo2-1",  "gpt_neox-8",
-                               "gpt2-2",   "nemotron-2", "granite-1"};
+constexpr std::array kCases = {"llama-3",  "mistral-5",  "qwen2-4",   "qwen3-9",
+                               "gemma2-0", "phi3-12",    "olmo2-1",   "gpt_neox-8",
+                               "gpt2-2",   "nemotron-2", "granite-1", "phi3-32"};
 
 TransformerConfig model_of(const fs::path& directory) {
   ObjectReader reader = ObjectReader::from_file(directory / "config.json");

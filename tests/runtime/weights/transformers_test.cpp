@@ -85,7 +85,7 @@ TEST_P(Transformers, ComputeTheSame) {
 INSTANTIATE_TEST_SUITE_P(Types, Transformers,
                          ::testing::Values("llama-3", "mistral-5", "qwen2-4", "qwen3-9", "gemma2-0",
                                            "gpt_neox-8", "phi3-12", "olmo2-1", "gpt2-2",
-                                           "nemotron-2", "granite-1"));
+                                           "nemotron-2", "granite-1", "phi3-32"));
 
 }  // namespace
 }  // namespace ptdp::testing

@@ -142,6 +142,35 @@ TEST(HuggingFaceNumerics, ReadScaledAngles) {
             512);
 }
 
+// Phi-3.5-mini's published file, but for sizes: heads of 16 are turned in 8 pairs.
+TEST(HuggingFaceNumerics, ReadFactorsOfWavelengths) {
+  const std::string factors = R"("short_factor": [1.0, 1.02, 1.03, 1.03, 1.05, 1.05, 1.25, 1.46],
+                                 "long_factor": [1.08, 1.1, 1.3, 1.39, 2.1, 20.4, 56.3, 64.0])";
+  const RotaryEmbedding expected = {
+      .scaling = RopeScaling::kLongRope,
+      .factor = 4.0,
+      .original_seq_length = 1024,
+      .short_factors = {1.0, 1.02, 1.03, 1.03, 1.05, 1.05, 1.25, 1.46},
+      .long_factors = {1.08, 1.1, 1.3, 1.39, 2.1, 20.4, 56.3, 64.0}};
+  for (const char* name : {"longrope", "su", "yarn"}) {
+    EXPECT_EQ(read_numerics_of("phi3", R"("original_max_position_embeddings": 1024,
+                                          "rope_scaling": {"type": ")" +
+                                           std::string(name) + "\", " + factors + "}")
+                  .rotary,
+              expected);
+  }
+  // What transformers 5 writes; the factor says how much sines grow, whatever the sequences are.
+  const RotaryEmbedding given =
+      read_numerics_of("llama", R"("rope_parameters": {"rope_theta": 10000.0, "factor": 32.0,
+          "original_max_position_embeddings": 64, "rope_type": "longrope",
+          "attention_factor": 1.25, )" +
+                                    factors + "}")
+          .rotary;
+  EXPECT_EQ(given.factor, 32.0);
+  EXPECT_EQ(given.original_seq_length, 64);
+  EXPECT_EQ(given.attention_factor, 1.25);
+}
+
 // DeepSeek-V3, 8 latent heads of 128 + 64: m = 0.1·ln 40 + 1 = 1.36889; sines keep their size, and
 // scores are multiplied by m²/√192, which is 1/√(192/m⁴).
 TEST(HuggingFaceNumerics, ReadTheGrowthOfLatentScores) {
@@ -157,12 +186,19 @@ TEST(HuggingFaceNumerics, ReadTheGrowthOfLatentScores) {
 TEST(HuggingFaceNumerics, RefuseAnglesThatNoModelHas) {
   const auto scaled = [](const std::string& keys) { return R"("rope_scaling": {)" + keys + "}"; };
   EXPECT_EQ(refusal_of_numerics("llama", scaled(R"("type": "dynamic", "factor": 2.0)")),
-            "config.json: rope_scaling.type: expected default, linear, llama3 or yarn, got "
-            "\"dynamic\"");
-  EXPECT_EQ(refusal_of_numerics("phi3", scaled(R"("type": "longrope", "short_factor": [1.0],
-                                                  "long_factor": [2.0])")),
-            "config.json: rope_scaling.type: expected default of a phi3 (longrope, which yarn "
-            "means there, is not known), got \"longrope\"");
+            "config.json: rope_scaling.type: expected default, linear, llama3, yarn or longrope, "
+            "got \"dynamic\"");
+  EXPECT_EQ(refusal_of_numerics("phi3", scaled(R"("type": "linear", "factor": 2.0)")),
+            "config.json: rope_scaling.type: expected default or longrope of a phi3, got "
+            "\"linear\"");
+  EXPECT_THAT(refusal_of_numerics("phi3", scaled(R"("type": "longrope", "short_factor": [1.0],
+                                                    "long_factor": [2.0])")),
+              HasSubstr("rope_short_factors needs 8 numbers, one for each pair of elements that is "
+                        "turned with rope_scaling longrope"));
+  EXPECT_EQ(refusal_of_numerics("phi3", scaled(R"("type": "longrope", "short_factor": [],
+                                "long_factor": [], "original_max_position_embeddings": 8)")),
+            "config.json: rope_scaling.original_max_position_embeddings: expected 4096, which a "
+            "phi3 has whose file does not say it at its top, got 8");
   EXPECT_EQ(refusal_of_numerics("llama", scaled(R"("rope_type": "yarn", "type": "linear",
                                                    "factor": 2.0)")),
             "config.json: rope_scaling.type: expected rope_type, \"yarn\", got \"linear\"");

@@ -64,6 +64,13 @@ TEST(HuggingFaceWriter, WritesWhatIsReadAgain) {
                     "full_attention", "full_attention", "full_attention", "full_attention"])"},
       {"phi3", ""},
       {"phi3", R"("partial_rotary_factor": 0.5, "sliding_window": 100, "resid_pdrop": 0.1)"},
+      {"phi3", R"("original_max_position_embeddings": 128, "rope_scaling": {"type": "longrope",
+                  "short_factor": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7],
+                  "long_factor": [1, 2, 3, 4, 5, 6, 7, 8]})"},
+      {"llama", R"("rope_scaling": {"rope_type": "longrope", "factor": 3.0,
+                   "original_max_position_embeddings": 100, "attention_factor": 1.5,
+                   "short_factor": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7],
+                   "long_factor": [1, 2, 3, 4, 5, 6, 7, 8]})"},
       {"olmo2", R"("rope_theta": 500000)"},
       {"granite", R"("attention_multiplier": 0.015625, "embedding_multiplier": 12.0,
                      "logits_scaling": 6.0, "residual_multiplier": 0.22)"},
@@ -155,8 +162,8 @@ TEST(HuggingFaceWriter, RefusesWhatATypeCannotSay) {
   EXPECT_THAT(refusal("gpt2", nothing), HasSubstr("model: "));
   EXPECT_EQ(refusal("phi3",
                     [](TransformerConfig& model) { model.rotary.scaling = RopeScaling::kLinear; }),
-            "model: rope_scaling: a config.json of the type phi3 cannot say it: expected none, got "
-            "linear");
+            "model: rope_scaling: a config.json of the type phi3 cannot say it: expected none or "
+            "longrope, got linear");
   EXPECT_EQ(refusal("llama", [](TransformerConfig& model) { model.num_attention_heads = 6; }),
             "model: hidden_size: a config.json of the type llama cannot say it: expected a "
             "multiple of num_attention_heads, 6, got 64");

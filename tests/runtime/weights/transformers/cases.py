@@ -75,7 +75,7 @@ def _old_spelling(config: Config) -> Config:
     if "partial_rotary_factor" in rope:
         factor = rope.pop("partial_rotary_factor")
         old["rotary_pct" if is_neox else "partial_rotary_factor"] = factor
-    if rope["rope_type"] == "linear":
+    if rope["rope_type"] in ("linear", "longrope"):
         rope["type"] = rope.pop("rope_type")
     old["rope_scaling"] = None if rope.get("rope_type") == "default" else rope
     return old

@@ -208,7 +208,24 @@ def _phi3(lottery: Lottery) -> Config:
         "rms_norm_eps": lottery.epsilon(), "resid_pdrop": 0.0, "embd_pdrop": 0.0,
         "sliding_window": None if lottery.turn % 4 == 3 else lottery.window()}
     config["original_max_position_embeddings"] = config["max_position_embeddings"]
-    return _partial(_with_rope(config, lottery, "default"), lottery)
+    config = _partial(_with_rope(config, lottery, "default"), lottery)
+    return config if lottery.turn % 3 == 0 else _with_longrope(config, lottery)
+
+
+def _with_longrope(config: Config, lottery: Lottery) -> Config:
+    """Adds a factor for each angle, of sequences shorter than the original or longer."""
+    rope = config["rope_parameters"]
+    width = config["hidden_size"] // config["num_attention_heads"]
+    pairs = int(width * rope["partial_rotary_factor"]) // 2
+    shift = lottery.between(0, 4) if lottery.turn % 3 == 1 else -lottery.between(1, 4)
+    original = lottery.sequence + shift
+    rope |= {"rope_type": "longrope",
+             "short_factor": [lottery.number(0.8, 1.5) for _ in range(pairs)],
+             "long_factor": [lottery.number(1.0, 30.0) for _ in range(pairs)]}
+    if lottery.flag():
+        rope["attention_factor"] = lottery.number(0.8, 1.6)
+    return config | {"original_max_position_embeddings": original,
+                     "max_position_embeddings": original * lottery.one_of([2, 8, 32])}
 
 
 def _olmo2(lottery: Lottery) -> Config:

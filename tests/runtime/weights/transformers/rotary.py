@@ -39,6 +39,18 @@ def _yarn_frequencies(frequencies: list[float], width: int, rope: dict[str, Any]
     return [f * (d / rope["factor"] + 1.0 - d) for f, d in zip(frequencies, divided)]
 
 
+def _longrope(frequencies: list[float], config: dict[str, Any], rope: dict[str, Any],
+              sequence: int) -> tuple[list[float], float]:
+    """Returns frequencies that each have a factor (arXiv:2402.13753), and the growth of sines."""
+    length = config.get("original_max_position_embeddings",
+                        rope.get("original_max_position_embeddings"))
+    factors = rope["long_factor" if sequence > length else "short_factor"]
+    stretch = rope.get("factor", config["max_position_embeddings"] / length)
+    growth = math.sqrt(1.0 + math.log(stretch) / math.log(length)) if stretch > 1.0 else 1.0
+    return ([f / divisor for f, divisor in zip(frequencies, factors)],
+            rope.get("attention_factor", growth))
+
+
 def rotary_angles(config: dict[str, Any], width: int, sequence: int) -> tuple[Tensor, float]:
     """Returns angles [sequence, turned / 2] of a head and the factor of their sines and cosines."""
     rope = _rotary(config)
@@ -50,6 +62,8 @@ def rotary_angles(config: dict[str, Any], width: int, sequence: int) -> tuple[Te
             frequencies = [f / rope["factor"] for f in frequencies]
         case "llama3":
             frequencies = [_llama3_frequency(f, rope) for f in frequencies]
+        case "longrope":
+            frequencies, factor = _longrope(frequencies, config, rope, sequence)
         case "yarn":
             frequencies = _yarn_frequencies(frequencies, turned, rope)
             factor = rope.get("attention_factor", 0.1 * math.log(rope["factor"]) + 1.0)
