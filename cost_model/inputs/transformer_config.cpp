@@ -282,7 +282,7 @@ void describe_rotary(Fields& fields, Described<Fields, RotaryEmbedding>& rotary)
   optional_number("rope_attention_factor", rotary.attention_factor, 0.0, kPositiveRange);
   const auto optional_numbers = [&fields](const std::string& key, auto& values) {
     if (fields.optional(key, !values.empty())) {
-      fields.numbers(key, values, kPositiveRange);
+      fields.exact_numbers(key, values, kPositiveRange);
     }
   };
   optional_numbers("rope_short_factors", rotary.short_factors);

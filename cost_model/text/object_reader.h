@@ -86,6 +86,10 @@ class ObjectReader {
   }
   /// Reads an array of numbers, each within `range`.
   void numbers(const std::string& key, std::vector<double>& values, const Range& range);
+  /// Reads an array of numbers that ObjectWriter does not round.
+  void exact_numbers(const std::string& key, std::vector<double>& values, const Range& range) {
+    numbers(key, values, range);
+  }
 
   /// Reads a quantity from a number in the unit that the key's name ends in. `unit` is that unit in
   /// base units; `range` bounds the number.

@@ -74,6 +74,14 @@ void ObjectWriter::exact_number(const std::string& key, double value, const Rang
   state_->object[key] = value;
 }
 
+void ObjectWriter::exact_numbers(const std::string& key, const std::vector<double>& values,
+                                 const Range& /*range*/) {
+  for (const double value : values) {
+    check_finite(key, value);
+  }
+  state_->object[key] = values;
+}
+
 void ObjectWriter::numbers(const std::string& key, const std::vector<double>& values,
                            const Range& /*range*/) {
   nlohmann::ordered_json array = nlohmann::ordered_json::array();

@@ -63,6 +63,9 @@ class ObjectWriter {
   /// Writes a number that is read back to the last bit: one that no unit was converted for. Throws
   /// Error(kBug) for NaN and infinities.
   void exact_number(const std::string& key, double value, const Range& range = {});
+  /// Writes an array of numbers that are read back to the last bit, as exact_number() does.
+  void exact_numbers(const std::string& key, const std::vector<double>& values,
+                     const Range& range = {});
   /// Writes an array of numbers. Throws Error(kBug) for NaN and infinities.
   void numbers(const std::string& key, const std::vector<double>& values, const Range& range = {});
 

@@ -552,6 +552,10 @@ TEST(TransformerConfigJson, KeepsNumbersToTheLastBit) {
   model.position_embedding = PositionEmbedding::kRope;
   model.rotary.percent = 1.0 / 3.0;
   model.embedding_multiplier = std::sqrt(2048.0);
+  model.rotary.scaling = RopeScaling::kLongRope;
+  model.rotary.original_seq_length = 64;
+  model.rotary.short_factors = {1.0 / 7.0};
+  model.rotary.long_factors = {10.0 / 7.0};
   const auto read = parse<TransformerConfig>(dump(model));
   EXPECT_EQ(read, model);
   EXPECT_EQ(rotary_width(read), 2);
