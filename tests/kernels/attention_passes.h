@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "tests/kernels/philox_reference.h"
 #include "tests/kernels/tested_backend.h"
 
 namespace ptdp {
@@ -205,80 +204,9 @@ inline AttentionResults both_passes(Backend& backend, const Attention& shape, Da
   return passes.results();
 }
 
-/// Computes attention from its definition, element by element. It is not sanitized and uses
-/// pointers, since it takes most of the time of a sanitized test.
-[[gnu::no_sanitize("address", "undefined")]] inline AttentionResults naive_attention(
-    const Attention& shape, const AttentionInputs& inputs) {
-  const std::int64_t s = shape.seq_length;
-  const std::int64_t b = shape.batch;
-  const std::int64_t heads = shape.heads;
-  const std::int64_t d = shape.head_size;
-  AttentionResults result{Values(inputs.dout.size()), Values(attention_rows(shape)),
-                          Values(inputs.qkv.size())};
-  const double* const qkv = inputs.qkv.data();
-  const double* const dout = inputs.dout.data();
-  double* const out = result.out.data();
-  double* const dqkv = result.dqkv.data();
-  const std::int64_t per_key = shape.key_heads == 0 ? 1 : heads / shape.key_heads;
-  // Queries are vectors 0 to heads − 1 of a token, then come keys, then values.
-  const auto place = [&](std::int64_t i, std::int64_t n, std::int64_t vector) {
-    return ((i * b + n) * vectors_of_token(shape) + vector) * d;
-  };
-  for (std::int64_t n = 0; n < b; ++n) {
-    for (std::int64_t h = 0; h < heads; ++h) {
-      const std::int64_t key_vector = heads + h / per_key;
-      const std::int64_t value_vector = key_vector + shape.key_heads;
-      for (std::int64_t i = 0; i < s; ++i) {
-        const double* const q = qkv + place(i, n, h);
-        const std::int64_t row = ((i * b + n) * heads + h) * d;
-        const std::int64_t first =
-            shape.window == 0 ? 0 : std::max<std::int64_t>(0, i - shape.window + 1);
-        Values p(i + 1);
-        Values mask(i + 1);
-        Values dp(i + 1);
-        Values slope(i + 1, shape.scale);
-        double sum = 0.0;
-        double inner = 0.0;
-        for (std::int64_t j = first; j <= i; ++j) {
-          for (std::int64_t c = 0; c < d; ++c) {
-            p[j] += shape.scale * q[c] * qkv[place(j, n, key_vector) + c];
-          }
-          if (shape.soft_cap > 0.0) {
-            const double part = std::tanh(p[j] / shape.soft_cap);
-            p[j] = shape.soft_cap * part;
-            slope[j] = shape.scale * (1.0 - part * part);
-          }
-          p[j] = std::exp(p[j]);
-          sum += p[j];
-          const std::int64_t number =
-              (((shape.first_sample + n) * shape.total_heads + shape.first_head + h) * s + i) * s +
-              j;
-          mask[j] = mask_reference(shape.dropout.key, shape.dropout.probability,
-                                   static_cast<std::uint64_t>(number));
-        }
-        result.log_sum[(n * heads + h) * s + i] = std::log(sum);
-        for (std::int64_t j = first; j <= i; ++j) {
-          p[j] /= sum;
-          for (std::int64_t c = 0; c < d; ++c) {
-            const double value = qkv[place(j, n, value_vector) + c];
-            out[row + c] += p[j] * mask[j] * value;
-            dp[j] += mask[j] * dout[row + c] * value;
-            dqkv[place(j, n, value_vector) + c] += p[j] * mask[j] * dout[row + c];
-          }
-          inner += p[j] * dp[j];
-        }
-        for (std::int64_t j = first; j <= i; ++j) {
-          const double ds = slope[j] * p[j] * (dp[j] - inner);
-          for (std::int64_t c = 0; c < d; ++c) {
-            dqkv[place(i, n, h) + c] += ds * qkv[place(j, n, key_vector) + c];
-            dqkv[place(j, n, key_vector) + c] += ds * q[c];
-          }
-        }
-      }
-    }
-  }
-  return result;
-}
+/// Computes attention from its definition, element by element.
+[[nodiscard]] AttentionResults naive_attention(const Attention& shape,
+                                               const AttentionInputs& inputs);
 
 inline void expect_near(const AttentionResults& found, const AttentionResults& expected,
                         DataType type, const Attention& shape) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <random>
 
 #include "tests/kernels/tested_backend.h"
 

@@ -1,6 +1,10 @@
 // The tests' own conversions, against bit patterns of IEEE 754 known by hand.
 #include "tests/kernels/host_values.h"
 
+#include <gtest/gtest.h>
+
+#include <limits>
+
 namespace ptdp {
 namespace {
 

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -47,30 +46,12 @@ struct NaiveProduct {
   Values c;
   Values magnitude;
 };
-/// Computes a product from its definition. It is not sanitized and uses pointers, since it would
-/// take most of the time of a sanitized test.
-[[gnu::no_sanitize("address", "undefined")]] inline NaiveProduct naive_product(
-    const Matmul& product, const ProductInputs& inputs) {
-  const auto& [m, n, k, transposes_a, transposes_b, accumulates] = product;
-  const double* const a = inputs.a.data();
-  const double* const b = inputs.b.data();
-  NaiveProduct result{Values(m * n), Values(m * n)};
-  for (std::int64_t i = 0; i < m; ++i) {
-    for (std::int64_t j = 0; j < n; ++j) {
-      double sum = accumulates ? inputs.c[i * n + j] : 0.0;
-      double magnitude = std::abs(sum);
-      for (std::int64_t p = 0; p < k; ++p) {
-        const double term = (transposes_a ? a[p * m + i] : a[i * k + p]) *
-                            (transposes_b ? b[j * k + p] : b[p * n + j]);
-        sum += term;
-        magnitude += std::abs(term);
-      }
-      result.c[i * n + j] = sum;
-      result.magnitude[i * n + j] = magnitude;
-    }
-  }
-  return result;
-}
+/// Computes a product from its definition.
+[[nodiscard]] NaiveProduct naive_product(const Matmul& product, const ProductInputs& inputs);
+/// Expects each element of a product to differ from the definition's by its roundings at most: of
+/// `type` in the sum, and of the type of the result.
+void expect_each_element(const Values& found, const NaiveProduct& expected, const Matmul& product,
+                         DataType type, DataType to);
 
 /// Expects `multiply`, given a, b and c in the memory of a backend, to find the product.
 template <class Multiply>
@@ -88,13 +69,8 @@ void expect_product(Backend& backend, const Multiply& multiply, const Matmul& pr
   const NaiveProduct expected = naive_product(product, inputs);
   const Values found = memory.get(c);
   expect_near_in_norm(found, expected.c, to, "product");
-  for (std::size_t i = 0; i < found.size() && bounds_each_element(); ++i) {
-    // Each of k additions loses a rounding of a partial sum at most; then the result is rounded.
-    const double allowed = static_cast<double>(product.k + 2) * rounding_of(accumulator_of(type)) *
-                               expected.magnitude[i] +
-                           1.01 * rounding_of(to) * std::max(std::abs(expected.c[i]), 1e-3);
-    ASSERT_TRUE(std::abs(found[i] - expected.c[i]) <= allowed)
-        << "element " << i << " is " << found[i] << ", expected " << expected.c[i];
+  if (bounds_each_element()) {
+    expect_each_element(found, expected, product, type, to);
   }
 }
 

@@ -105,17 +105,6 @@ inline double allowed_error(DataType type) {
   return 0.0;
 }
 
-/// Returns ‖found − expected‖ / ‖expected‖.
-inline double relative_error(const Values& found, const Values& expected) {
-  double difference = 0.0;
-  double norm = 0.0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    difference += (found[i] - expected[i]) * (found[i] - expected[i]);
-    norm += expected[i] * expected[i];
-  }
-  return norm == 0.0 ? std::sqrt(difference) : std::sqrt(difference / norm);
-}
-
 inline void expect_near_in_norm(const Values& found, const Values& expected, DataType type,
                                 const std::string& what) {
   ASSERT_EQ(found.size(), expected.size()) << what;
