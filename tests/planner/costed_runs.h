@@ -1,4 +1,5 @@
-// Measured runs with made-up predictions, for tests of what is computed from them.
+// Measured runs with made-up predictions, and all published ones with theirs, for tests of what is
+// computed from them.
 #pragma once
 
 #include <string>
@@ -23,6 +24,12 @@ inline CostedRun run_of(const std::string& stack, const std::string& group, doub
                            "test");
   run.run.global_batch_size = 1;
   return run;
+}
+
+/// Returns all published runs, costed once for the whole program.
+inline const CostedRuns& costed_published_runs() {
+  static const CostedRuns runs = cost_runs(read_published_runs());
+  return runs;
 }
 
 }  // namespace ptdp

@@ -8,6 +8,7 @@
 
 #include "planner/accuracy/profile_cache.h"
 #include "planner/accuracy/validation_report.h"
+#include "tests/planner/costed_runs.h"
 
 namespace ptdp {
 namespace {
@@ -119,7 +120,7 @@ TEST(ValidationReport, CountsTheRowsInsideTheirIntervals) {
 }
 
 nlohmann::json json_of(CalibrationKind kind) {
-  ValidationReport report = make_validation_report(cost_runs(read_published_runs()), kind);
+  ValidationReport report = make_validation_report(costed_published_runs(), kind);
   report.ranking = rank_rows(report);
   return nlohmann::json::parse(to_json(report));
 }
@@ -163,9 +164,8 @@ TEST(ValidationJson, SaysWhatIsInSample) {
 }
 
 TEST(ValidationTable, TellsInSampleFromHeldOut) {
-  const CostedRuns runs = cost_runs(read_published_runs());
-  const auto table = [&](CalibrationKind kind) {
-    return to_text(make_validation_report(runs, kind));
+  const auto table = [](CalibrationKind kind) {
+    return to_text(make_validation_report(costed_published_runs(), kind));
   };
   EXPECT_THAT(table(CalibrationKind::kNone), HasSubstr("not calibrated"));
   EXPECT_THAT(table(CalibrationKind::kLeaveOneOut), HasSubstr("leave-one-out"));
@@ -173,8 +173,7 @@ TEST(ValidationTable, TellsInSampleFromHeldOut) {
 }
 
 TEST(ValidationTable, HasARankingWhereThereIsOne) {
-  ValidationReport report =
-      make_validation_report(cost_runs(read_published_runs()), CalibrationKind::kNone);
+  ValidationReport report = make_validation_report(costed_published_runs(), CalibrationKind::kNone);
   EXPECT_THAT(to_text(report), testing::Not(HasSubstr("regret")));
   report.ranking = rank_rows(report);
   EXPECT_THAT(to_text(report), HasSubstr("regret"));

@@ -61,7 +61,7 @@ TEST(MemoryReport, LeavesOutRowsWithoutMemory) {
 // What ptdp-validate promises of the shipped rows, each with the constant of the others: the
 // median of their errors, not tuned to any.
 TEST(PublishedMemory, IsTheFormulasAndOneConstantForEachStack) {
-  const MemoryReport report = make_memory_report(cost_runs(read_published_runs()).costed);
+  const MemoryReport report = make_memory_report(costed_published_runs().costed);
   ASSERT_GE(report.rows.size(), 79U);
   EXPECT_LE(report.total.with_constant.mean_absolute, 0.06);
 }

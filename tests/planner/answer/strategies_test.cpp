@@ -35,9 +35,9 @@ Scenario llama_on_h100() {
 // The best of each is that of a plain search with what defines it pinned.
 TEST(CompareStrategies, FindsWhatASearchWithItsPinsFinds) {
   const Scenario scenario = llama_on_h100();
-  const StrategyComparison comparison = compare(scenario, {.gpus = 64});
+  const StrategyComparison comparison = compare(scenario, {.gpus = 32});
   const auto best = [&](const SearchSpace& space) {
-    return search(scenario, {.gpus = 64, .space = space}).best.front();
+    return search(scenario, {.gpus = 32, .space = space}).best.front();
   };
   const IntegerRanges one(1);
   const auto expect = [&](Strategy strategy, const Candidate& candidate) {
@@ -49,10 +49,10 @@ TEST(CompareStrategies, FindsWhatASearchWithItsPinsFinds) {
   };
   expect(Strategy::kZero3, best({.tp = one, .pp = one, .cp = one}));
   expect(Strategy::kZero3Tensor,
-         best({.tp = IntegerRanges::parse("2:64", 1, 64, ""), .pp = one, .cp = one}));
+         best({.tp = IntegerRanges::parse("2:32", 1, 32, ""), .pp = one, .cp = one}));
   expect(Strategy::kFsdp, best({.tp = one, .pp = one}));
   // torchtitan shards in full only; with a pipeline that is ZeRO-1.
-  expect(Strategy::kPtdP, best({.pp = IntegerRanges::parse("2:32", 1, 64, "")}));
+  expect(Strategy::kPtdP, best({.pp = IntegerRanges::parse("2:32", 1, 32, "")}));
   EXPECT_EQ(loss(comparison, *comparison.best()), 0.0);
   for (const StrategyResult& result : comparison.results) {
     EXPECT_TRUE(!result.plan.has_value() || loss(comparison, result) >= 0.0);
