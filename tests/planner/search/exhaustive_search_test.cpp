@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string_view>
+#include <vector>
 
 #include "tests/support/scenarios.h"
 
@@ -56,8 +58,19 @@ std::vector<Job> small_jobs() {
            }}};
 }
 
+/// Returns the jobs of which everything is looked at. Looking at everything takes a sanitizer
+/// seconds a job, so that it has one, with schedules of its own.
+std::vector<Job> exhausted_jobs() {
+  std::vector<Job> jobs = small_jobs();
+#ifdef __SANITIZE_ADDRESS__
+  std::erase_if(jobs,
+                [](const Job& job) { return job.name != std::string_view("pinned schedules"); });
+#endif
+  return jobs;
+}
+
 TEST(Search, FindsWhatLookingAtEverythingFinds) {
-  for (const Job& job : small_jobs()) {
+  for (const Job& job : exhausted_jobs()) {
     SCOPED_TRACE(job.name);
     Scenario scenario = shipped_scenario(job.model, job.cluster, job.stack, job.batch);
     SearchOptions options{.gpus = job.gpus, .num_best = 20};
