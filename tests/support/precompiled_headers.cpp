@@ -1,0 +1,1 @@
+// The source of the target whose precompiled headers (CMakeLists.txt) all tests include first.
