@@ -188,10 +188,10 @@ TEST(ParsePartialConfig, ReadsLayersAndTheLimitOfASearchedSchedule) {
 TEST(Explain, KeepsToTheLayersThatAreGiven) {
   const Scenario scenario =
       shipped_scenario("llama-3.1-405b", "grand-teton-h100", "meta-llama3", 2048);
-  const std::string others = "tp=8,pp=16,dp=128,cp=1,vpp=1,b=1,";
+  const std::string others = "tp=8,pp=16,dp=2,cp=1,vpp=1,b=1,";
   const auto best = [&](const std::string& layers) {
     const Explanation explanation = explain(
-        scenario, {.gpus = 16384}, parse_partial_config(others + "layers=" + layers, "--explain"));
+        scenario, {.gpus = 256}, parse_partial_config(others + "layers=" + layers, "--explain"));
     return explanation.matching;
   };
   EXPECT_EQ(best("15,6x8,9x7").shortfall->config.layers_per_stage.front(), 15);
