@@ -159,18 +159,6 @@ CalibrationSource read_calibration(const CommandLine& line) {
   return CalibrationSource::parse(line.text("calibration").value_or("shipped"), "--calibration");
 }
 
-int run_explain(const PlanRequest& request, const SearchOptions& options, const std::string& text,
-                const CalibrationFit& calibration, AnswerFormat format) {
-  check(request.scenario);
-  const SearchSpace partial = parse_partial_config(text, "--explain");
-  const Explanation explanation = explain(request.scenario, options, partial);
-  print(in_format(format, explanation, request.scenario, calibration, options));
-  const int stopped = SearchWatch::status();
-  return stopped != 0 || !explanation.matching.best.empty()
-             ? stopped
-             : static_cast<int>(ExitStatus::kNothingFits);
-}
-
 /// Throws Error for a flag that needs a list of plans, when the answer is none.
 void refuse_flags_of_plans(const CommandLine& line, const std::string& by) {
   for (const char* flag : {"output", "top", "tokens", "price"}) {
@@ -178,6 +166,27 @@ void refuse_flags_of_plans(const CommandLine& line, const std::string& by) {
       throw Error(std::string("--") + flag + ": not used by " + by);
     }
   }
+}
+
+int run_explain(const CommandLine& line, const PlanRequest& request, const SearchOptions& options,
+                const CalibrationSource& calibration, AnswerFormat format) {
+  refuse_flags_of_plans(line, "--explain");
+  if (line.has("compare-strategies")) {
+    throw Error("--compare-strategies: not used by --explain");
+  }
+  if (format == AnswerFormat::kCsv) {
+    throw Error("--format: expected table or json for --explain, got csv");
+  }
+  check(request.scenario);
+  // Before the calibration, which reads all published runs.
+  const SearchSpace partial = parse_partial_config(line.text("explain").value(), "--explain");
+  const CalibrationFit fit = calibration.fit(request.scenario, options.gpus);
+  const Explanation explanation = explain(request.scenario, options, partial);
+  print(in_format(format, explanation, request.scenario, fit, options));
+  const int stopped = SearchWatch::status();
+  return stopped != 0 || !explanation.matching.best.empty()
+             ? stopped
+             : static_cast<int>(ExitStatus::kNothingFits);
 }
 
 /// Says on one line that a search ended before it found anything, and returns the exit status.
@@ -283,16 +292,8 @@ int run_search(const CommandLine& line) {
     return run_given(line, request, options, calibration, given_request(line, request, from),
                      watch);
   }
-  if (const auto explained = line.text("explain")) {
-    refuse_flags_of_plans(line, "--explain");
-    if (line.has("compare-strategies")) {
-      throw Error("--compare-strategies: not used by --explain");
-    }
-    if (format == AnswerFormat::kCsv) {
-      throw Error("--format: expected table or json for --explain, got csv");
-    }
-    return run_explain(request, options, *explained,
-                       calibration.fit(request.scenario, options.gpus), format);
+  if (line.has("explain")) {
+    return run_explain(line, request, options, calibration, format);
   }
   if (line.has("compare-strategies")) {
     refuse_flags_of_plans(line, "--compare-strategies");
