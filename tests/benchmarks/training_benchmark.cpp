@@ -1,8 +1,7 @@
-// Times a whole training step of one rank beside what the best library's products would take for
-// its floating-point operations. Also times what the executor costs per action.
+// Times whole training steps of one rank, of a GPT and of a Llama, beside what libraries' products
+// would take for their floating-point operations. Also times what the executor costs per action.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,82 +11,66 @@
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/passes/communication.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/product.h"
 #include "runtime/executor/executor.h"
 #include "runtime/launch/launch.h"
 #include "runtime/transport/forwarding_communicator.h"
 #include "runtime/transport/solo_communicator.h"
+#include "tests/benchmarks/product_rates.h"
 
 namespace ptdp {
 namespace {
 
-/// Returns the rate of the fastest library on the products of a layer [FLOP/s].
-double library_rate(DataType type, std::int64_t tokens, std::int64_t hidden) {
-  CpuBackend backend;
-  Products products(backend, best_kernels());
-  const auto random = [&](std::int64_t size) {
-    Tensor tensor(backend, type, size);
-    backend.fill_normal(tensor, {.rows = 1, .columns = size, .total_columns = size}, 1, 1.0);
-    return tensor;
-  };
-  const Tensor a = random(tokens * 4 * hidden);
-  const Tensor b = random(4 * hidden * hidden);
-  const Tensor c = random(tokens * 4 * hidden);
-  double best = 0.0;
-  for (const ProductEngine engine : product_engines(type)) {
-    for (const Matmul& shape : {Matmul{.m = tokens, .n = 4 * hidden, .k = hidden},
-                                Matmul{.m = tokens, .n = hidden, .k = 4 * hidden},
-                                Matmul{.m = hidden, .n = hidden, .k = hidden}}) {
-      double fastest = 1e30;
-      for (int i = 0; i < 5; ++i) {
-        const Event start = backend.record();
-        products.multiply_by(engine, shape, a, b, c);
-        fastest = std::min(fastest, backend.seconds_between(start, backend.record()));
-      }
-      best = std::max(best, 2.0 * static_cast<double>(shape.m * shape.n * shape.k) / fastest);
-    }
-  }
-  return best;
-}
-
+/// A model and the work of a step.
 struct StepShape {
-  int num_layers = 4;
-  int hidden_size = 1024;
-  int seq_length = 512;
+  TransformerConfig model;
   std::int64_t sequences = 4;
   DataType type = DataType::kFloat32;
   double dropout = 0.0;
 };
 
+/// Returns a GPT of four layers, with heads of 64.
+TransformerConfig gpt(int hidden, int seq_length) {
+  return resolved({.num_layers = 4,
+                   .hidden_size = hidden,
+                   .num_attention_heads = hidden / 64,
+                   .vocab_size = 50257,
+                   .seq_length = seq_length},
+                  "training_benchmark");
+}
+
+/// Returns a Llama of four layers: RMS norms, rotary positions, heads of 64, four of which share
+/// keys, and gated MLPs of 2.75 times the hidden size.
+TransformerConfig llama(int hidden, int seq_length) {
+  return resolved({.num_layers = 4,
+                   .hidden_size = hidden,
+                   .num_attention_heads = hidden / 64,
+                   .num_query_groups = hidden / 256,
+                   .ffn_hidden_size = hidden / 4 * 11,
+                   .vocab_size = 32000,
+                   .seq_length = seq_length,
+                   .gated_linear_unit = true,
+                   .add_bias_linear = false,
+                   .untied_embeddings = true,
+                   .position_embedding = PositionEmbedding::kRope,
+                   .normalization = Normalization::kRmsNorm},
+                  "training_benchmark");
+}
+
 TrainingSettings settings_of(const StepShape& shape) {
-  const TransformerConfig model = resolved({.num_layers = shape.num_layers,
-                                            .hidden_size = shape.hidden_size,
-                                            .num_attention_heads = shape.hidden_size / 64,
-                                            .vocab_size = 50257,
-                                            .seq_length = shape.seq_length},
-                                           "training_benchmark");
   const ParallelConfig config{.micro_batch_size = static_cast<int>(shape.sequences)};
   const Schedule compute = find_schedule("1f1b")->generate({.num_microbatches = 1});
-  return {.model = model,
+  return {.model = shape.model,
           .config = config,
           .schedule = complete(compute, {}),
-          .stage_layers = {shape.num_layers},
+          .stage_layers = {shape.model.num_layers},
           .global_batch_size = shape.sequences,
           .type = shape.type,
           .dropout = shape.dropout};
 }
 
-/// Returns the FLOPs of a step; those of attention are of the causal half.
-double causal_flops(const TrainingSettings& settings) {
-  const TransformerConfig& model = settings.model;
-  const double s = model.seq_length;
-  const auto batch = static_cast<double>(settings.global_batch_size);
-  const double whole_attention = 12.0 * batch * s * s * model.num_layers * model.hidden_size;
-  return model_flops(model, settings.global_batch_size).value() - 0.5 * whole_attention;
-}
-
-/// Times a step. of_library: the step's FLOP/s, optimizer and all, over those of the library's
-/// products.
+/// Times a step. of_fastest, of_products and of_openblas are the step's FLOP/s, optimizer and all,
+/// over the rates of ProductRates. Attention counts its causal half. All are in seconds of the
+/// core.
 void step(benchmark::State& state, const StepShape& shape) {
   const TrainingSettings settings = settings_of(shape);
   const TrainingData data =
@@ -99,16 +82,22 @@ void step(benchmark::State& state, const StepShape& shape) {
   while (state.KeepRunning()) {
     static_cast<void>(executor.run_step());
   }
-  const double rate =
-      library_rate(shape.type, shape.sequences * shape.seq_length, shape.hidden_size);
-  const double flops = causal_flops(settings) * static_cast<double>(state.iterations());
+  const std::int64_t tokens = shape.sequences * shape.model.seq_length;
+  const ProductRates rates = product_rates(shape.model, tokens, shape.type);
+  const double flops = causal_model_flops(shape.model, shape.sequences).value() *
+                       static_cast<double>(state.iterations());
   using benchmark::Counter;
   state.counters["FLOP/s"] = Counter(flops, Counter::kIsRate);
-  state.counters["library"] = Counter(rate);
-  state.counters["of_library"] = Counter(flops / rate, Counter::kIsRate);
+  state.counters["of_fastest"] = Counter(flops / rates.fastest, Counter::kIsRate);
+  state.counters["of_products"] = Counter(flops / rates.chosen, Counter::kIsRate);
+  if (rates.open_blas > 0.0) {
+    state.counters["openblas"] = Counter(rates.open_blas);
+    state.counters["of_openblas"] = Counter(flops / rates.open_blas, Counter::kIsRate);
+  }
+  state.counters["fastest"] = Counter(rates.fastest);
+  state.counters["products"] = Counter(rates.chosen);
   state.counters["tokens/s"] =
-      Counter(static_cast<double>(state.iterations() * shape.sequences * shape.seq_length),
-              Counter::kIsRate);
+      Counter(static_cast<double>(state.iterations() * tokens), Counter::kIsRate);
 }
 
 /// The communicator of one rank of a pipeline alone: what it receives is there at once, and zero.
@@ -168,13 +157,25 @@ void executor_overhead(benchmark::State& state, ScheduleKind kind) {
 
 }  // namespace
 
-BENCHMARK_CAPTURE(step, h1024_s512_b4_f32, StepShape{})->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(step, h1024_s512_b4_f32_dropout, StepShape{.dropout = 0.1})
+BENCHMARK_CAPTURE(step, gpt_h1024_s512_b4_f32, StepShape{.model = gpt(1024, 512)})
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(step, h1024_s512_b4_bf16, StepShape{.type = DataType::kBFloat16})
+BENCHMARK_CAPTURE(step, llama_h1024_s512_b4_f32, StepShape{.model = llama(1024, 512)})
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(step, h512_s256_b8_f32,
-                  StepShape{.hidden_size = 512, .seq_length = 256, .sequences = 8})
+BENCHMARK_CAPTURE(step, gpt_h1024_s512_b1_f32, StepShape{.model = gpt(1024, 512), .sequences = 1})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(step, llama_h1024_s512_b1_f32,
+                  StepShape{.model = llama(1024, 512), .sequences = 1})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(step, gpt_h1024_s512_b4_f32_dropout,
+                  StepShape{.model = gpt(1024, 512), .dropout = 0.1})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(step, gpt_h1024_s512_b4_bf16,
+                  StepShape{.model = gpt(1024, 512), .type = DataType::kBFloat16})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(step, llama_h1024_s512_b4_bf16,
+                  StepShape{.model = llama(1024, 512), .type = DataType::kBFloat16})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(step, gpt_h512_s256_b8_f32, StepShape{.model = gpt(512, 256), .sequences = 8})
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(executor_overhead, 1f1b, ScheduleKind::kOneFOneB)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(executor_overhead, zb_h1, ScheduleKind::kZbH1)->Unit(benchmark::kMillisecond);
