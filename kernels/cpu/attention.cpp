@@ -124,6 +124,19 @@ void drop(const Dropout& dropout, std::int64_t first_probability, std::int64_t s
   }
 }
 
+/// Computes the scores [key, query] of a tile. A tile of keys and queries at the same positions
+/// leaves out panels in which no query sees a key: they hold anything until hide_unseen().
+template <class Sum>
+void multiply_scores(std::int64_t num_keys, std::int64_t num_queries, std::int64_t d,
+                     const Sum* keys, const Sum* queries, bool is_diagonal, Sum* scores) {
+  constexpr std::int64_t width = kPanelColumns<Sum>;
+  for (std::int64_t q = 0; q < num_queries; q += width) {
+    const std::int64_t seen = is_diagonal ? std::min(num_keys, q + width) : num_keys;
+    multiply_packed(seen, std::min(width, num_queries - q), d, keys, queries + q * d, false,
+                    scores + q, kTile);
+  }
+}
+
 /// Computes the forward pass of one head of one sequence.
 template <class T>
 void attend(const AttentionCall& call, std::int64_t place, Accumulator<T>* log_sum,
@@ -154,8 +167,8 @@ void attend(const AttentionCall& call, std::int64_t place, Accumulator<T>* log_s
     const std::int64_t first_tile = first_tile_seen(shape, i);
     for (std::int64_t j = first_tile; j <= i; j += kTile) {
       const std::int64_t num_keys = std::min(kTile, s - j);
-      multiply_packed(num_keys, queries.count, d, scratch + parts.keys + j * d,
-                      scratch + parts.queries, false, scores, kTile);
+      multiply_scores(num_keys, queries.count, d, scratch + parts.keys + j * d,
+                      scratch + parts.queries, j == i, scores);
       if (shape.soft_cap > 0.0) {
         cap_scores(scores, num_keys, queries.count, static_cast<Sum>(shape.scale),
                    static_cast<Sum>(shape.soft_cap));
@@ -175,8 +188,9 @@ void attend(const AttentionCall& call, std::int64_t place, Accumulator<T>* log_s
       }
       pack_rows<Sum>({scores, 1, kTile}, queries.count, num_keys, scratch + parts.packed);
       pack_columns(value_rows.from(j), num_keys, d, scratch + parts.values);
-      multiply_packed(queries.count, d, num_keys, scratch + parts.packed, scratch + parts.values,
-                      j > first_tile, queries.sums, d);
+      const auto multiply = j == i ? multiply_lower<Sum> : multiply_packed<Sum>;
+      multiply(queries.count, d, num_keys, scratch + parts.packed, scratch + parts.values,
+               j > first_tile, queries.sums, d);
     }
     for (std::int64_t q = 0; q < queries.count; ++q) {
       T* const to = out.at(i + q);

@@ -133,23 +133,42 @@ class HeadGradients {
     Sum* const dp = scratch_ + parts_.dp;
     Sum* const left = scratch_ + parts_.left;
     Sum* const right = scratch_ + parts_.right;
-    multiply_packed(count, num_keys, d, scratch_ + parts_.queries + i * d,
-                    scratch_ + parts_.key_columns, false, p, kTile);
-    multiply_packed(count, num_keys, d, scratch_ + parts_.gradients + i * d,
-                    scratch_ + parts_.value_columns, false, dp, kTile);
+    const bool is_diagonal = i == j;
+    multiply_pairs(count, num_keys, scratch_ + parts_.queries + i * d,
+                   scratch_ + parts_.key_columns, is_diagonal, p);
+    multiply_pairs(count, num_keys, scratch_ + parts_.gradients + i * d,
+                   scratch_ + parts_.value_columns, is_diagonal, dp);
     for (std::int64_t row = 0; row < count; ++row) {
       take_gradients(i + row, j, num_keys, p + row * kTile, dp + row * kTile);
     }
     const bool accumulates = i > j || place_in_group_ > 0;
     pack_rows<Sum>({p, 1, kTile}, num_keys, count, left);
     pack_columns(dout_.from(i), count, d, right);
-    multiply_packed(num_keys, d, count, left, right, accumulates, key_gradient(parts_.dv, j), d);
+    // Queries of a tile at the keys' own positions see no key behind them.
+    const auto multiply_by_queries = is_diagonal ? multiply_upper<Sum> : multiply_packed<Sum>;
+    multiply_by_queries(num_keys, d, count, left, right, accumulates, key_gradient(parts_.dv, j),
+                        d);
     pack_rows<Sum>({dp, 1, kTile}, num_keys, count, left);
     pack_columns(queries_.from(i), count, d, right);
-    multiply_packed(num_keys, d, count, left, right, accumulates, key_gradient(parts_.dk, j), d);
+    multiply_by_queries(num_keys, d, count, left, right, accumulates, key_gradient(parts_.dk, j),
+                        d);
     pack_rows<Sum>({dp, kTile, 1}, count, num_keys, left);
-    multiply_packed(count, d, num_keys, left, scratch_ + parts_.key_rows,
-                    j > first_tile_seen(shape_, i), scratch_ + parts_.dq + i * d, d);
+    const auto multiply_by_keys = is_diagonal ? multiply_lower<Sum> : multiply_packed<Sum>;
+    multiply_by_keys(count, d, num_keys, left, scratch_ + parts_.key_rows,
+                     j > first_tile_seen(shape_, i), scratch_ + parts_.dq + i * d, d);
+  }
+
+  /// Computes products [query, key] of vectors of queries and of keys. A tile of keys and queries
+  /// at the same positions leaves out panels in which no query sees a key.
+  void multiply_pairs(std::int64_t count, std::int64_t num_keys, const Sum* of_queries,
+                      const Sum* of_keys, bool is_diagonal, Sum* products) const {
+    constexpr std::int64_t width = kPanelColumns<Sum>;
+    const std::int64_t d = shape_.head_size;
+    for (std::int64_t key = 0; key < num_keys; key += width) {
+      const std::int64_t first = is_diagonal ? key / kPanelRows * kPanelRows : 0;
+      multiply_packed(count - first, std::min(width, num_keys - key), d, of_queries + first * d,
+                      of_keys + key * d, false, products + first * kTile + key, kTile);
+    }
   }
 
   /// Turns a row of scores p and a row of gradients of probabilities dp into masked probabilities

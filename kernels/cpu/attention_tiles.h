@@ -81,6 +81,36 @@ struct HeadPlace {
   return shape.window > 0 ? std::min(s, end_of_keys - 1 + shape.window) : s;
 }
 
+/// Multiplies packed operands as multiply_packed() does, where row i of A is zero behind column i.
+/// Chains of multiply-adds end behind the last column that their row panel needs.
+template <class Sum>
+void multiply_lower(std::int64_t m, std::int64_t n, std::int64_t k, const Sum* a, const Sum* b,
+                    bool accumulates, Sum* c, std::int64_t stride) {
+  constexpr std::int64_t width = kPanelColumns<Sum>;
+  for (std::int64_t j = 0; j < n; j += width) {
+    for (std::int64_t i = 0; i < m; i += kPanelRows) {
+      multiply_packed(std::min(kPanelRows, m - i), std::min(width, n - j),
+                      std::min(k, i + kPanelRows), a + i * k, b + j * k, accumulates,
+                      c + i * stride + j, stride);
+    }
+  }
+}
+
+/// Multiplies packed operands as multiply_packed() does, where row i of A is zero before column i.
+/// Chains of multiply-adds begin at the first column that their row panel needs.
+template <class Sum>
+void multiply_upper(std::int64_t m, std::int64_t n, std::int64_t k, const Sum* a, const Sum* b,
+                    bool accumulates, Sum* c, std::int64_t stride) {
+  constexpr std::int64_t width = kPanelColumns<Sum>;
+  for (std::int64_t j = 0; j < n; j += width) {
+    for (std::int64_t i = 0; i < m; i += kPanelRows) {
+      multiply_packed(std::min(kPanelRows, m - i), std::min(width, n - j), k - i,
+                      a + i * k + i * kPanelRows, b + j * k + i * width, accumulates,
+                      c + i * stride + j, stride);
+    }
+  }
+}
+
 /// Returns cap·tanh(x/cap), with an error of a few roundings of the result.
 template <class Sum>
 [[nodiscard]] inline Sum capped(Sum x, Sum cap) {
