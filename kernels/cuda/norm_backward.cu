@@ -15,6 +15,13 @@ namespace {
 /// Shared memory for sums that a block has on every GPU since compute capability 8.0 [B].
 constexpr std::int64_t kMostShared = 96 << 10;
 
+/// Elements of the widest vectors whose sums for dgamma and dbeta fit there.
+constexpr std::int64_t kMostHeldWidth = kMostShared / (2 * bytes_of(DataType::kFloat32));
+/// Most chunks of such a vector that a thread has.
+template <class T>
+constexpr int kMostHeldOf =
+    static_cast<int>((num_chunks<T>(kMostHeldWidth) + kMostNormThreads - 1) / kMostNormThreads);
+
 /// Number of groups of four elements in a chunk.
 template <class T>
 constexpr int kFoursOf = kVectorSize<T> / 4;
@@ -22,7 +29,7 @@ constexpr int kFoursOf = kVectorSize<T> / 4;
 /// The sums over a block's vectors for dgamma (0) and dbeta (1), which need not be wanted. Each
 /// column belongs to one thread. The sums are in shared memory, or with kHeld = 0, whose vectors
 /// may be too wide for that, in `parts`.
-template <int kHeld, class T>
+template <int kHeld, bool kIsAligned, class T>
 class NormColumnSums {
  public:
   using Four = Vector<float, 4>;
@@ -37,7 +44,7 @@ class NormColumnSums {
   /// Sets the sums of a chunk to 0.
   __device__ void clear(std::int64_t first, int count) {
     for (int which = 0; which < num_sums_; ++which) {
-      if constexpr (kHeld > 0) {
+      if constexpr (kIsAligned) {
         for (int four = 0; four < kFoursOf<T>; ++four) {
           *place(which, first, four) = Four{};
         }
@@ -51,7 +58,7 @@ class NormColumnSums {
 
   /// Adds the terms of a chunk: dy·x̂ for dgamma, dy for dbeta.
   __device__ void add(std::int64_t first, int count, const Packed<T>& dy, const Terms& normal) {
-    if constexpr (kHeld > 0) {
+    if constexpr (kIsAligned) {
       for (int four = 0; four < kFoursOf<T>; ++four) {
         Four of_gamma = *place(0, first, four);
         for (int j = 0; j < 4; ++j) {
@@ -92,11 +99,15 @@ class NormColumnSums {
   }
 
  private:
-  /// Returns where four sums of a chunk are in shared memory; those of neighboring threads are
-  /// adjacent.
+  /// Returns where four sums of a chunk of aligned vectors are. In shared memory, those of
+  /// neighboring threads are adjacent.
   __device__ Four* place(int which, std::int64_t column, int four) const {
-    const int chunk = static_cast<int>(column) / kVectorSize<T>;
-    return dynamic_shared<Four>() + (which * kFoursOf<T> + four) * num_chunks_ + chunk;
+    if constexpr (kHeld > 0) {
+      const int chunk = static_cast<int>(column) / kVectorSize<T>;
+      return dynamic_shared<Four>() + (which * kFoursOf<T> + four) * num_chunks_ + chunk;
+    } else {
+      return reinterpret_cast<Four*>(part(which) + column) + four;
+    }
   }
   /// Returns the block's sums of one kind in `parts` [width].
   __device__ float* part(int which) const {
@@ -160,7 +171,7 @@ __global__ void __launch_bounds__(kMostNormThreads)
   constexpr int kHeldOfResult = kHeld <= 2 ? kHeld : 0;
   const std::int64_t width = shape.width;
   const auto size = static_cast<float>(width);
-  NormColumnSums<kHeld, T> columns(norm.parts, width, norm.has_beta);
+  NormColumnSums<kHeld, kIsAligned, T> columns(norm.parts, width, norm.has_beta);
   visit_chunks<kHeld, kIsAligned, T>(
       width, [&](int, std::int64_t first, int count) { columns.clear(first, count); });
   for (std::int64_t row = blockIdx.x; row < shape.count; row += gridDim.x) {
@@ -257,7 +268,8 @@ void launch_norm_gradients(cudaStream_t stream, const NormBackwardCall& call,
     const Grid grid{static_cast<unsigned>(blocks), threads, Held::value > 0 ? shared : 0};
     launch(stream, grid, kernel, norm, shape);
   };
-  for_width<T, 3>(shape.width, is_aligned, shape.vectors == 1 && shared <= kMostShared, issue);
+  const bool is_holdable = shape.vectors == 1 && shape.width <= kMostHeldWidth;
+  for_width<T, kMostHeldOf<T>>(shape.width, is_aligned, is_holdable, issue);
 }
 
 void compute_norm_gradients(const Queue& queue, const NormBackwardCall& call) {
