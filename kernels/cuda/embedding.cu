@@ -109,29 +109,30 @@ struct PositionGradientBody {
 /// Most rows of a run that one thread sums. A run is summed in pieces of kPiece rows from its
 /// beginning on, and the sums of pieces are added in order. The order thus depends neither on the
 /// rest of the batch nor on how often an entry stands in it. Many blocks work at once.
-constexpr std::int64_t kPiece = 32;
+constexpr std::uint32_t kPiece = 32;
 /// Number of f32 elements of the gradient that are read and written at once, 16 bytes.
 constexpr int kGradientVector = 4;
 
-/// Rows sorted by their entries.
+/// Rows sorted by their entries, fewer than 2^31, so that 32 bits hold an index kPiece beyond the
+/// last one.
 struct SortedRows {
   /// Entries in ascending order; num_entries stands for those of other ranks.
   const std::int32_t* entries;
   const std::int32_t* rows;  ///< Row numbers, in the order of their entries.
-  std::int64_t size;         ///< Number of rows.
+  std::uint32_t size;        ///< Number of rows.
   std::int64_t num_entries;  ///< Number of entries of this rank's part of the table.
   std::int64_t width;        ///< Elements of a row.
 
   /// Returns whether sorted row i exists and has this entry.
-  [[nodiscard]] __device__ bool is(std::int64_t i, std::int32_t entry) const {
+  [[nodiscard]] __device__ bool is(std::uint32_t i, std::int32_t entry) const {
     return i < size && entries[i] == entry;
   }
   /// Returns the first index in [first, end) whose entry is at least `entry`, or with `is_above`
   /// exceeds it.
-  [[nodiscard]] __device__ std::int64_t bound(std::int64_t first, std::int64_t end,
-                                              std::int32_t entry, bool is_above) const {
+  [[nodiscard]] __device__ std::uint32_t bound(std::uint32_t first, std::uint32_t end,
+                                               std::int32_t entry, bool is_above) const {
     while (first < end) {
-      const std::int64_t middle = (first + end) / 2;
+      const std::uint32_t middle = (first + end) / 2;
       if (entries[middle] < entry || (is_above && entries[middle] == entry)) {
         first = middle + 1;
       } else {
@@ -144,14 +145,14 @@ struct SortedRows {
 
 /// Rows [first, end) of one run; none when `first` is the end of all rows.
 struct Piece {
-  std::int64_t run;  ///< Index at which the run begins.
-  std::int64_t first;
-  std::int64_t end;
+  std::uint32_t run;  ///< Index at which the run begins.
+  std::uint32_t first;
+  std::uint32_t end;
 };
 
 /// Returns the piece of the run from `run` on that begins at `first`.
-__device__ Piece piece_at(const SortedRows& sorted, std::int64_t run, std::int64_t first) {
-  std::int64_t end = first;
+__device__ Piece piece_at(const SortedRows& sorted, std::uint32_t run, std::uint32_t first) {
+  std::uint32_t end = first;
   if (first < sorted.size) {
     const std::int32_t entry = sorted.entries[first];
     while (end < first + kPiece && sorted.is(end, entry)) {
@@ -162,26 +163,26 @@ __device__ Piece piece_at(const SortedRows& sorted, std::int64_t run, std::int64
 }
 
 /// Returns the first piece that begins at `begin` or later.
-__device__ Piece first_piece(const SortedRows& sorted, std::int64_t begin) {
+__device__ Piece first_piece(const SortedRows& sorted, std::uint32_t begin) {
   const std::int32_t entry = sorted.entries[begin];
   if (begin == 0 || sorted.entries[begin - 1] != entry) {
     return piece_at(sorted, begin, begin);
   }
-  const std::int64_t run = sorted.bound(0, begin, entry, /*is_above=*/false);
-  const std::int64_t next = run + (begin - run + kPiece - 1) / kPiece * kPiece;
+  const std::uint32_t run = sorted.bound(0, begin, entry, /*is_above=*/false);
+  const std::uint32_t next = run + (begin - run + kPiece - 1) / kPiece * kPiece;
   if (sorted.is(next, entry)) {
     return piece_at(sorted, run, next);
   }
-  const std::int64_t end = next < sorted.size ? next : sorted.size;
-  const std::int64_t next_run = sorted.bound(begin, end, entry, /*is_above=*/true);
+  const std::uint32_t end = next < sorted.size ? next : sorted.size;
+  const std::uint32_t next_run = sorted.bound(begin, end, entry, /*is_above=*/true);
   return piece_at(sorted, next_run, next_run);
 }
 
 /// Returns the place of a piece's sum, for pieces of runs longer than kPiece. Among the rows from
 /// one multiple of kPiece to the next, at most one such run can begin. At most one later piece of
 /// such a run can begin there, too.
-__device__ std::int64_t piece_number(std::int64_t run, std::int64_t first) {
-  return first / kPiece * 2 + (first == run ? 1 : 0);
+__device__ std::uint32_t piece_number(std::uint32_t run, std::uint32_t first) {
+  return first / kPiece * 2 + (first == run ? 1U : 0U);
 }
 
 /// Sums, in block x, the pieces that begin in [x·kPiece, (x+1)·kPiece). The only piece of a run is
@@ -189,12 +190,12 @@ __device__ std::int64_t piece_number(std::int64_t run, std::int64_t first) {
 template <class T, int kSize>
 __global__ void __launch_bounds__(kThreads)
     sum_pieces_kernel(SortedRows sorted, const T* dy, float* gradient, float* pieces) {
-  const std::int64_t begin = std::int64_t{blockIdx.x} * kPiece;
+  const std::uint32_t begin = blockIdx.x * kPiece;
   const std::int64_t column = (std::int64_t{blockIdx.y} * kThreads + threadIdx.x) * kSize;
   if (column >= sorted.width || sorted.entries[begin] == sorted.num_entries) {
     return;
   }
-  const std::int64_t range_end = begin + kPiece < sorted.size ? begin + kPiece : sorted.size;
+  const std::uint32_t range_end = begin + kPiece < sorted.size ? begin + kPiece : sorted.size;
   // A piece that follows another one in the range begins a run; the next piece of the same run
   // begins beyond the range.
   for (Piece piece = first_piece(sorted, begin); piece.first < range_end;
@@ -204,7 +205,7 @@ __global__ void __launch_bounds__(kThreads)
       return;
     }
     float total[kSize] = {};
-    for (std::int64_t i = piece.first; i < piece.end; ++i) {
+    for (std::uint32_t i = piece.first; i < piece.end; ++i) {
       add_elements(dy + sorted.rows[i] * sorted.width + column, total);
     }
     if (sorted.is(piece.run + kPiece, entry)) {
@@ -224,21 +225,21 @@ __global__ void __launch_bounds__(kThreads)
 template <int kSize>
 __global__ void __launch_bounds__(kThreads)
     add_pieces_kernel(SortedRows sorted, const float* pieces, float* gradient) {
-  const std::int64_t begin = std::int64_t{blockIdx.x} * kPiece;
-  const std::int64_t range_end = begin + kPiece < sorted.size ? begin + kPiece : sorted.size;
+  const std::uint32_t begin = blockIdx.x * kPiece;
+  const std::uint32_t range_end = begin + kPiece < sorted.size ? begin + kPiece : sorted.size;
   const std::int64_t column = (std::int64_t{blockIdx.y} * kThreads + threadIdx.x) * kSize;
   const std::int32_t entry = sorted.entries[range_end - 1];
   if (column >= sorted.width || entry == sorted.num_entries ||
       (begin > 0 && sorted.entries[begin - 1] == entry)) {
     return;
   }
-  const std::int64_t run = sorted.bound(begin, range_end, entry, /*is_above=*/false);
+  const std::uint32_t run = sorted.bound(begin, range_end, entry, /*is_above=*/false);
   if (!sorted.is(run + kPiece, entry)) {
     return;
   }
-  const std::int64_t end = sorted.bound(run + kPiece, sorted.size, entry, /*is_above=*/true);
+  const std::uint32_t end = sorted.bound(run + kPiece, sorted.size, entry, /*is_above=*/true);
   float total[kSize] = {};
-  for (std::int64_t first = run; first < end; first += kPiece) {
+  for (std::uint32_t first = run; first < end; first += kPiece) {
     add_elements(pieces + piece_number(run, first) * sorted.width + column, total);
   }
   add_to(gradient + entry * sorted.width + column, total);
@@ -294,7 +295,7 @@ SortedRows sort_rows(cudaStream_t stream, Buffer ids, std::int64_t first, std::i
       .size = ids.size,
       .key_bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(num_entries)))};
   sort_by_key(stream, pairs, scratch + 4 * parts.numbers + parts.pieces);
-  return {list(2), list(3), ids.size, num_entries, width};
+  return {list(2), list(3), static_cast<std::uint32_t>(ids.size), num_entries, width};
 }
 
 void embedding(const Queue& queue, Buffer ids, Buffer table, std::int64_t first, Buffer out) {
