@@ -76,12 +76,21 @@ __device__ inline Packed<T> load_chunk(const T* row, std::int64_t first, std::in
   }
 }
 
-/// Writes a chunk from element `first` of a row on, up to the row's end.
+/// Writes a chunk from element `first` of a row in global memory on, up to the row's end.
 template <bool kIsAligned, class T>
 __device__ inline void store_chunk(const Chunk<T>& chunk, T* row, std::int64_t first,
                                    std::int64_t width) {
   if constexpr (kIsAligned) {
-    *reinterpret_cast<Packed<T>*>(row + first) = std::bit_cast<Packed<T>>(chunk);
+    const auto packed = std::bit_cast<Packed<T>>(chunk);
+#ifdef __CUDACC__
+    // nvcc writes a struct of some kernels, such as norms with an optional shift, word by word.
+    asm volatile(
+        "st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(row + first)),
+        "r"(packed.words[0]), "r"(packed.words[1]), "r"(packed.words[2]), "r"(packed.words[3])
+        : "memory");
+#else
+    *reinterpret_cast<Packed<T>*>(row + first) = packed;
+#endif
   } else {
     for (int j = 0; j < kVectorSize<T>; ++j) {
       if (first + j < width) {
