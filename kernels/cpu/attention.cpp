@@ -137,6 +137,16 @@ void multiply_scores(std::int64_t num_keys, std::int64_t num_queries, std::int64
   }
 }
 
+/// Scales the sums of earlier tiles, d elements for each query, to the largest score so far.
+template <class Sum>
+void shrink_sums(const Queries<Sum>& queries, std::int64_t d) {
+  for (std::int64_t q = 0; q < queries.count; ++q) {
+    for (std::int64_t c = 0; c < d; ++c) {
+      queries.sums[q * d + c] *= queries.shrink[q];
+    }
+  }
+}
+
 /// Computes the forward pass of one head of one sequence.
 template <class T>
 void attend(const AttentionCall& call, std::int64_t place, Accumulator<T>* log_sum,
@@ -177,10 +187,8 @@ void attend(const AttentionCall& call, std::int64_t place, Accumulator<T>* log_s
         hide_unseen(shape, j, num_keys, queries, scores);
       }
       take_exponentials(scores, num_keys, factor, queries);
-      for (std::int64_t q = 0; j > first_tile && q < queries.count; ++q) {
-        for (std::int64_t c = 0; c < d; ++c) {
-          queries.sums[q * d + c] *= queries.shrink[q];
-        }
+      if (j > first_tile) {
+        shrink_sums(queries, d);
       }
       if (shape.dropout.probability > 0.0) {
         drop(shape.dropout, head.first_probability, s, j, num_keys, queries, scratch + parts.mask,
@@ -188,9 +196,8 @@ void attend(const AttentionCall& call, std::int64_t place, Accumulator<T>* log_s
       }
       pack_rows<Sum>({scores, 1, kTile}, queries.count, num_keys, scratch + parts.packed);
       pack_columns(value_rows.from(j), num_keys, d, scratch + parts.values);
-      const auto multiply = j == i ? multiply_lower<Sum> : multiply_packed<Sum>;
-      multiply(queries.count, d, num_keys, scratch + parts.packed, scratch + parts.values,
-               j > first_tile, queries.sums, d);
+      multiply_tile<true>(j == i, queries.count, d, num_keys, scratch + parts.packed,
+                          scratch + parts.values, j > first_tile, queries.sums, d);
     }
     for (std::int64_t q = 0; q < queries.count; ++q) {
       T* const to = out.at(i + q);

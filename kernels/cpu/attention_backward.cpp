@@ -145,17 +145,15 @@ class HeadGradients {
     pack_rows<Sum>({p, 1, kTile}, num_keys, count, left);
     pack_columns(dout_.from(i), count, d, right);
     // Queries of a tile at the keys' own positions see no key behind them.
-    const auto multiply_by_queries = is_diagonal ? multiply_upper<Sum> : multiply_packed<Sum>;
-    multiply_by_queries(num_keys, d, count, left, right, accumulates, key_gradient(parts_.dv, j),
-                        d);
+    multiply_tile<false>(is_diagonal, num_keys, d, count, left, right, accumulates,
+                         key_gradient(parts_.dv, j), d);
     pack_rows<Sum>({dp, 1, kTile}, num_keys, count, left);
     pack_columns(queries_.from(i), count, d, right);
-    multiply_by_queries(num_keys, d, count, left, right, accumulates, key_gradient(parts_.dk, j),
-                        d);
+    multiply_tile<false>(is_diagonal, num_keys, d, count, left, right, accumulates,
+                         key_gradient(parts_.dk, j), d);
     pack_rows<Sum>({dp, kTile, 1}, count, num_keys, left);
-    const auto multiply_by_keys = is_diagonal ? multiply_lower<Sum> : multiply_packed<Sum>;
-    multiply_by_keys(count, d, num_keys, left, scratch_ + parts_.key_rows,
-                     j > first_tile_seen(shape_, i), scratch_ + parts_.dq + i * d, d);
+    multiply_tile<true>(is_diagonal, count, d, num_keys, left, scratch_ + parts_.key_rows,
+                        j > first_tile_seen(shape_, i), scratch_ + parts_.dq + i * d, d);
   }
 
   /// Computes products [query, key] of vectors of queries and of keys. A tile of keys and queries

@@ -81,31 +81,23 @@ struct HeadPlace {
   return shape.window > 0 ? std::min(s, end_of_keys - 1 + shape.window) : s;
 }
 
-/// Multiplies packed operands as multiply_packed() does, where row i of A is zero behind column i.
-/// Chains of multiply-adds end behind the last column that their row panel needs.
-template <class Sum>
-void multiply_lower(std::int64_t m, std::int64_t n, std::int64_t k, const Sum* a, const Sum* b,
-                    bool accumulates, Sum* c, std::int64_t stride) {
-  constexpr std::int64_t width = kPanelColumns<Sum>;
-  for (std::int64_t j = 0; j < n; j += width) {
-    for (std::int64_t i = 0; i < m; i += kPanelRows) {
-      multiply_packed(std::min(kPanelRows, m - i), std::min(width, n - j),
-                      std::min(k, i + kPanelRows), a + i * k, b + j * k, accumulates,
-                      c + i * stride + j, stride);
-    }
+/// Multiplies packed operands as multiply_packed() does. In a tile on the diagonal, A is
+/// triangular: row i is zero behind column i if it is lower, else before it. Chains of
+/// multiply-adds are then those that a row panel needs.
+template <bool kIsLower, class Sum>
+void multiply_tile(bool is_diagonal, std::int64_t m, std::int64_t n, std::int64_t k, const Sum* a,
+                   const Sum* b, bool accumulates, Sum* c, std::int64_t stride) {
+  if (!is_diagonal) {
+    multiply_packed(m, n, k, a, b, accumulates, c, stride);
+    return;
   }
-}
-
-/// Multiplies packed operands as multiply_packed() does, where row i of A is zero before column i.
-/// Chains of multiply-adds begin at the first column that their row panel needs.
-template <class Sum>
-void multiply_upper(std::int64_t m, std::int64_t n, std::int64_t k, const Sum* a, const Sum* b,
-                    bool accumulates, Sum* c, std::int64_t stride) {
   constexpr std::int64_t width = kPanelColumns<Sum>;
   for (std::int64_t j = 0; j < n; j += width) {
     for (std::int64_t i = 0; i < m; i += kPanelRows) {
-      multiply_packed(std::min(kPanelRows, m - i), std::min(width, n - j), k - i,
-                      a + i * k + i * kPanelRows, b + j * k + i * width, accumulates,
+      const std::int64_t first = kIsLower ? 0 : i;
+      const std::int64_t end = kIsLower ? std::min(k, i + kPanelRows) : k;
+      multiply_packed(std::min(kPanelRows, m - i), std::min(width, n - j), end - first,
+                      a + i * k + first * kPanelRows, b + j * k + first * width, accumulates,
                       c + i * stride + j, stride);
     }
   }
