@@ -80,7 +80,8 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
       scores.values[r][c] *=
           dropout_factor(scoring, head, first_query + tile_row(r), first_key + score_column(c));
     });
-    add_weighted(scores, head.key_rows(vectors.v), first_key, shared, sums);
+    share(scores, shared.weights);
+    add_weighted(shared.weights, head.key_rows(vectors.v), first_key, shared.columns, sums);
   }
   float factors[kTileRows];
   for (int r = 0; r < kTileRows; ++r) {
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
       log_sum[std::int64_t{head.place} * s + query] = softmax.most[r] + logf(total);
     }
   }
-  store_rows(sums, factors, first_query, head.rows(vectors.out));
+  store_rows(sums, factors, first_query, head.rows(vectors.out), shared.columns);
 }
 
 void attention(const Queue& queue, const AttentionCall& call) {
@@ -101,9 +102,9 @@ void attention(const Queue& queue, const AttentionCall& call) {
     return;
   }
   visit_working_type(call.out.type, [&]<class T>(T) {
-    const ForwardVectors<T> vectors{vectors_of<const T>(call.q), vectors_of<const T>(call.k),
-                                    vectors_of<const T>(call.v),
-                                    vectors_of(elements<T>(call.out), shape)};
+    const ForwardVectors<T> vectors{
+        vectors_of<const T>(call.q, shape), vectors_of<const T>(call.k, shape),
+        vectors_of<const T>(call.v, shape), vectors_of(elements<T>(call.out), shape)};
     const auto kernel = shape.head_size <= 2 * kTile ? attend<T, 2> : attend<T, 4>;
     launch(queue.stream, grid_of_tiles(shape, shape.heads), kernel, Scoring(shape), vectors,
            elements<float>(call.log_sum));

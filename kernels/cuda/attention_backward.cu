@@ -19,49 +19,83 @@ struct BackwardInputs {
   const float* log_sum;
 };
 
-/// A query and a key, with what the backward pass needs of the query.
-struct PairOfTokens {
-  int query;
-  int key;
-  float log_sum;
-  float inner;  ///< Σ out·dout of the query, which equals Σ p·dp.
+/// What the backward pass knows of each query of a head.
+struct QueryNumbers {
+  const float* log_sum;  ///< Logarithm of its softmax's denominator.
+  const float* inner;    ///< Σ out·dout, which equals Σ p·dp.
 };
 
-/// Turns an inner product p of a query and a key, and the gradient dp of its masked probability,
+/// Turns the inner product p of a query and a key, and the gradient dp of its masked probability,
 /// into the masked probability and the gradient of the inner product.
-__device__ void take_gradients(const Scoring& scoring, const HeadPlace& head,
-                               const PairOfTokens& pair, float& p, float& dp) {
-  if (pair.query >= scoring.length || !scoring.sees(pair.query, pair.key)) {
+__device__ void take_gradient(const Scoring& scoring, const HeadPlace& head,
+                              const QueryNumbers& numbers, int query, int key, float& p,
+                              float& dp) {
+  if (query >= scoring.length || !scoring.sees(query, key)) {
     p = 0.0F;
     dp = 0.0F;
     return;
   }
   const float score = scoring.score(p);
-  const float probability = expf(score - pair.log_sum);
-  const float mask = dropout_factor(scoring, head, pair.query, pair.key);
-  dp = probability * (dp * mask - pair.inner) * scoring.derivative(score);
+  const float probability = expf(score - numbers.log_sum[query]);
+  const float mask = dropout_factor(scoring, head, query, key);
+  dp = probability * (dp * mask - numbers.inner[query]) * scoring.derivative(score);
   p = probability * mask;
 }
 
-/// Computes Σ out·dout of a thread's rows from `first` on, in all threads that share them.
-template <class T>
-__device__ void inner_of_rows(const HeadRows<const T>& out, const HeadRows<const T>& dout,
-                              int first, float (&inner)[kTileRows]) {
+/// Takes the gradients of a thread's part of a tile, whose rows are queries or keys, in shared
+/// memory: `weights` holds p, and `rows` dp.
+template <bool kRowsAreQueries>
+__device__ void take_gradients(const Scoring& scoring, const HeadPlace& head,
+                               const QueryNumbers& numbers, int first_query, int first_key,
+                               SharedTiles& shared) {
+#ifdef __CUDACC__
+#pragma unroll 1  // Registers are scarce.
+#endif
   for (int r = 0; r < kTileRows; ++r) {
-    const int row = first + tile_row(r);
-    float sum = 0.0F;
-    for (int c = tile_lane(); row < out.count && c < out.size; c += kTileLanes) {
-      sum += widen(out.first[row * out.stride + c]) * widen(dout.first[row * dout.stride + c]);
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+    for (int c = 0; c < kTileColumns; ++c) {
+      const int row = tile_row(r);
+      const int column = score_column(c);
+      take_gradient(scoring, head, numbers, first_query + (kRowsAreQueries ? row : column),
+                    first_key + (kRowsAreQueries ? column : row), shared.weights.at(row, column),
+                    shared.rows.at(row, column));
     }
-    inner[r] = sum_of_row(sum);
+  }
+}
+
+/// Writes Σ out·dout of the queries of a tile.
+template <class T>
+__device__ void write_inner(const HeadRows<const T>& out, const HeadRows<const T>& dout,
+                            int first_query, float* inner) {
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
+  for (int r = 0; r < kTileRows; ++r) {
+    const int query = first_query + tile_row(r);
+    float sum = 0.0F;
+    for (int c = tile_lane() * kVectorSize<T>; c < out.size; c += kTileLanes * kVectorSize<T>) {
+      const Packed<T> of_out = chunk_of(out, query, c);
+      const Packed<T> of_dout = chunk_of(dout, query, c);
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+      for (int j = 0; j < kVectorSize<T>; ++j) {
+        sum += of_out[j] * of_dout[j];
+      }
+    }
+    sum = sum_of_row(sum);
+    if (tile_lane() == 0 && query < out.count) {
+      inner[query] = sum;
+    }
   }
 }
 
 /// Writes the gradients of a tile of queries, and the inner products of the rows.
 template <class T, int kChunks>
 __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
-    query_gradients(Scoring scoring, BackwardInputs<T> inputs, TokenVectors<T> dq,
-                    float* inner_products_to) {
+    query_gradients(Scoring scoring, BackwardInputs<T> inputs, TokenVectors<T> dq, float* inner) {
   SharedTiles& shared = *dynamic_shared<SharedTiles>();
   const int s = scoring.length;
   const int tiles = (s + kTile - 1) / kTile;
@@ -69,30 +103,23 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
   const int first_query = (tiles - 1 - static_cast<int>(blockIdx.x) % tiles) * kTile;
   const HeadRows<const T> keys = head.key_rows(inputs.k);
   const HeadRows<const T> douts = head.rows(inputs.dout);
-  float inner[kTileRows];
-  float log_sum[kTileRows];
-  inner_of_rows(head.rows(inputs.out), douts, first_query, inner);
-  for (int r = 0; r < kTileRows; ++r) {
-    const int query = first_query + tile_row(r);
-    log_sum[r] = query < s ? inputs.log_sum[std::int64_t{head.place} * s + query] : 0.0F;
-    if (tile_lane() == 0 && query < s) {
-      inner_products_to[std::int64_t{head.place} * s + query] = inner[r];
-    }
-  }
+  const std::int64_t first_row = std::int64_t{head.place} * s;
+  // The block's threads read it after they have met in inner_products().
+  write_inner(head.rows(inputs.out), douts, first_query, inner + first_row);
   VectorSums<kChunks> sums{};
   for (int first_key = scoring.first_key(first_query); first_key <= first_query;
        first_key += kTile) {
-    Scores p = inner_products(head.rows(inputs.q), first_query, keys, first_key, shared);
-    Scores dp = inner_products(douts, first_query, head.key_rows(inputs.v), first_key, shared);
-    for_each_score([&](int r, int c) {
-      const PairOfTokens pair = {first_query + tile_row(r), first_key + score_column(c), log_sum[r],
-                                 inner[r]};
-      take_gradients(scoring, head, pair, p.values[r][c], dp.values[r][c]);
-    });
-    add_weighted(dp, keys, first_key, shared, sums);
+    share(inner_products(head.rows(inputs.q), first_query, keys, first_key, shared),
+          shared.weights);
+    share(inner_products(douts, first_query, head.key_rows(inputs.v), first_key, shared),
+          shared.rows);
+    take_gradients</*kRowsAreQueries=*/true>(scoring, head,
+                                             {inputs.log_sum + first_row, inner + first_row},
+                                             first_query, first_key, shared);
+    add_weighted(shared.rows, keys, first_key, shared.columns, sums);
   }
   const float factors[kTileRows] = {1.0F, 1.0F, 1.0F, 1.0F};
-  store_rows(sums, factors, first_query, head.rows(dq));
+  store_rows(sums, factors, first_query, head.rows(dq), shared.columns);
 }
 
 /// Writes the gradients of a tile of keys and values of one key head: sums over the queries of its
@@ -117,26 +144,23 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
   VectorSums<kChunks> dk{};
   VectorSums<kChunks> dv{};
   for (int of_group = 0; of_group < heads_each; ++of_group) {
-    const HeadPlace head(
-        shape, (sequence * static_cast<int>(shape.key_heads) + key_head) * heads_each + of_group);
+    const HeadPlace head(shape, key_place * heads_each + of_group);
     const HeadRows<const T> queries = head.rows(inputs.q);
     const HeadRows<const T> douts = head.rows(inputs.dout);
+    const std::int64_t first_row = std::int64_t{head.place} * s;
     for (int first_query = first_key; first_query < end_of_queries; first_query += kTile) {
-      Scores p = inner_products(keys, first_key, queries, first_query, shared);
-      Scores dp = inner_products(values, first_key, douts, first_query, shared);
-      for_each_score([&](int r, int c) {
-        const int query = first_query + score_column(c);
-        const std::int64_t row = std::int64_t{head.place} * s + (query < s ? query : 0);
-        const PairOfTokens pair = {query, first_key + tile_row(r), inputs.log_sum[row], inner[row]};
-        take_gradients(scoring, head, pair, p.values[r][c], dp.values[r][c]);
-      });
-      add_weighted(p, douts, first_query, shared, dv);
-      add_weighted(dp, queries, first_query, shared, dk);
+      share(inner_products(keys, first_key, queries, first_query, shared), shared.weights);
+      share(inner_products(values, first_key, douts, first_query, shared), shared.rows);
+      take_gradients</*kRowsAreQueries=*/false>(scoring, head,
+                                                {inputs.log_sum + first_row, inner + first_row},
+                                                first_query, first_key, shared);
+      add_weighted(shared.weights, douts, first_query, shared.columns, dv);
+      add_weighted(shared.rows, queries, first_query, shared.columns, dk);
     }
   }
   const float factors[kTileRows] = {1.0F, 1.0F, 1.0F, 1.0F};
-  store_rows(dk, factors, first_key, dk_to.of(shape, sequence, key_head));
-  store_rows(dv, factors, first_key, dv_to.of(shape, sequence, key_head));
+  store_rows(dk, factors, first_key, dk_to.of(shape, sequence, key_head), shared.columns);
+  store_rows(dv, factors, first_key, dv_to.of(shape, sequence, key_head), shared.columns);
 }
 
 /// Copies rows that follow each other to rows with a stride.
@@ -175,21 +199,21 @@ void attention_backward(const Queue& queue, const AttentionBackwardCall& call) {
   const Buffer apart{memory, call.out.size, call.out.type};
   visit_working_type(call.out.type, [&]<class T>(T) {
     const Scoring scoring(shape);
-    const BackwardInputs<T> inputs = {vectors_of<const T>(call.q),
-                                      vectors_of<const T>(call.k),
-                                      vectors_of<const T>(call.v),
+    const BackwardInputs<T> inputs = {vectors_of<const T>(call.q, shape),
+                                      vectors_of<const T>(call.k, shape),
+                                      vectors_of<const T>(call.v, shape),
                                       vectors_of<const T>(elements<T>(call.out), shape),
                                       vectors_of<const T>(elements<T>(call.dout), shape),
                                       elements<float>(call.log_sum)};
     const TokenVectors<T> dq =
-        dq_bytes > 0 ? vectors_of(elements<T>(apart), shape) : vectors_of<T>(call.dq);
+        dq_bytes > 0 ? vectors_of(elements<T>(apart), shape) : vectors_of<T>(call.dq, shape);
     auto* const inner = reinterpret_cast<float*>(memory + dq_bytes);
     const bool is_narrow = shape.head_size <= 2 * kTile;
     launch(queue.stream, grid_of_tiles(shape, shape.heads),
            is_narrow ? query_gradients<T, 2> : query_gradients<T, 4>, scoring, inputs, dq, inner);
     launch(queue.stream, grid_of_tiles(shape, shape.key_heads),
            is_narrow ? key_gradients<T, 2> : key_gradients<T, 4>, scoring, inputs, inner,
-           vectors_of<T>(call.dk), vectors_of<T>(call.dv));
+           vectors_of<T>(call.dk, shape), vectors_of<T>(call.dv, shape));
   });
   if (dq_bytes > 0) {
     copy_rows(queue.stream, apart, call.dq, tokens);

@@ -13,6 +13,7 @@
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/philox.h"
+#include "kernels/cuda/row_chunks.h"
 
 namespace ptdp::cuda {
 
@@ -75,6 +76,7 @@ struct HeadRows {
   std::int64_t stride;  ///< Elements from a position to the next.
   int count;            ///< Number of positions.
   int size;             ///< Elements of a vector.
+  bool has_chunks;      ///< Vectors consist of whole chunks, each at a multiple of 16 bytes.
 };
 
 /// Vectors of heads side by side in each row, one row for each token.
@@ -82,23 +84,31 @@ template <class T>
 struct TokenVectors {
   T* first;
   std::int64_t stride;  ///< Elements from a row to the next.
+  bool has_chunks;      ///< Vectors consist of whole chunks, each at a multiple of 16 bytes.
 
   /// Returns the vectors of a head of a sequence.
   [[nodiscard]] __device__ HeadRows<T> of(const Attention& shape, int sequence, int head) const {
     return {first + sequence * stride + head * shape.head_size, shape.batch * stride,
-            static_cast<int>(shape.seq_length), static_cast<int>(shape.head_size)};
+            static_cast<int>(shape.seq_length), static_cast<int>(shape.head_size), has_chunks};
   }
 };
 
-/// Returns where vectors of `T` lie.
+/// Returns where vectors of heads lie that begin at `first`.
 template <class T>
-[[nodiscard]] TokenVectors<T> vectors_of(const VectorRows& rows) {
-  return {elements<T>(rows.elements), rows.stride};
+[[nodiscard]] TokenVectors<T> vectors_of(T* first, std::int64_t stride, const Attention& shape) {
+  const bool has_chunks =
+      stride % kVectorSize<T> == 0 && has_aligned_rows<T>(shape.head_size, first);
+  return {first, stride, has_chunks};
+}
+/// Returns where vectors of heads of `T` lie.
+template <class T>
+[[nodiscard]] TokenVectors<T> vectors_of(const VectorRows& rows, const Attention& shape) {
+  return vectors_of(elements<T>(rows.elements), rows.stride, shape);
 }
 /// Returns where the vectors of all query heads lie, without gaps.
 template <class T>
 [[nodiscard]] TokenVectors<T> vectors_of(T* first, const Attention& shape) {
-  return {first, shape.heads * shape.head_size};
+  return vectors_of(first, shape.heads * shape.head_size, shape);
 }
 
 /// One query head of one sequence, number `place` among the query heads of all sequences.

@@ -8,6 +8,7 @@
 #include "kernels/cuda/attention_heads.h"
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/row_chunks.h"
 
 namespace ptdp::cuda {
 
@@ -83,17 +84,63 @@ __device__ inline float sum_of_row(float x) {
   return x;
 }
 
+/// Calls visit(row, column) for the first element of each chunk of a tile that this thread copies.
+/// Eight neighboring threads, which access shared memory at once, meet different banks.
+template <class T, class Visit>
+__device__ inline void visit_chunks_of_tile(const Visit& visit) {
+  constexpr int fours = kVectorSize<T> / 4;
+  constexpr int lanes = 8 / fours;
+  // One at a time, since unrolled loops keep the addresses of all chunks.
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
+  for (int step = 0; step < kTile * kTile / kVectorSize<T> / kThreads; ++step) {
+    const int i = step * kThreads + static_cast<int>(threadIdx.x);
+    visit(i / 16 * fours + i / lanes % fours, (i % lanes + i / 8 % 2 * lanes) * kVectorSize<T>);
+  }
+}
+
+/// Returns a chunk of the vector of a position, with 0 where there is none.
+template <class T>
+__device__ inline Packed<T> chunk_of(const HeadRows<const T>& from, int position, int column) {
+  if (position >= from.count || column >= from.size) {
+    return {};
+  }
+  const T* const vector = from.first + std::int64_t{position} * from.stride;
+  return from.has_chunks ? load_chunk</*kIsAligned=*/true>(vector, column, from.size)
+                         : load_chunk</*kIsAligned=*/false>(vector, column, from.size);
+}
+
 /// Copies 64 columns of 64 positions to a tile, and zeros where there are none.
 template <class T>
 __device__ inline void stage(const HeadRows<const T>& from, int first_row, int first_column,
                              Tile& to) {
-  const int column = static_cast<int>(threadIdx.x) % kTile;
-  for (int row = static_cast<int>(threadIdx.x) / kTile; row < kTile; row += kThreads / kTile) {
-    const bool is_there = first_row + row < from.count && first_column + column < from.size;
-    to.at(row, column) =
-        is_there ? widen(from.first[(first_row + row) * from.stride + first_column + column])
-                 : 0.0F;
-  }
+  visit_chunks_of_tile<T>([&](int row, int column) {
+    const Packed<T> chunk = chunk_of(from, first_row + row, first_column + column);
+    for (int j = 0; j < kVectorSize<T>; j += 4) {
+      to.values[row][(column + j) / 4] = {chunk[j], chunk[j + 1], chunk[j + 2], chunk[j + 3]};
+    }
+  });
+}
+
+/// Copies a tile to 64 columns of 64 positions, as far as there are some.
+template <class T>
+__device__ inline void unstage(const Tile& from, const HeadRows<T>& to, int first_row,
+                               int first_column) {
+  visit_chunks_of_tile<T>([&](int row, int column) {
+    if (first_row + row < to.count && first_column + column < to.size) {
+      Chunk<T> chunk;
+      for (int j = 0; j < kVectorSize<T>; ++j) {
+        chunk[j] = narrow<T>(from.values[row][(column + j) / 4][j % 4]);
+      }
+      T* const vector = to.first + std::int64_t{first_row + row} * to.stride;
+      if (to.has_chunks) {
+        store_chunk</*kIsAligned=*/true>(chunk, vector, first_column + column, to.size);
+      } else {
+        store_chunk</*kIsAligned=*/false>(chunk, vector, first_column + column, to.size);
+      }
+    }
+  });
 }
 
 /// Returns the inner products of row vectors from `first_row` on and column vectors from
@@ -126,28 +173,30 @@ __device__ inline Scores inner_products(const HeadRows<const T>& rows, int first
   return scores;
 }
 
-/// Adds to `sums` the product of `weights` and the vectors from `first` on. Every thread of the
-/// block calls it.
+/// Writes a thread's scores to their places in a tile.
+__device__ inline void share(const Scores& scores, Tile& to) {
+  for_each_score([&](int r, int c) { to.at(tile_row(r), score_column(c)) = scores.values[r][c]; });
+}
+
+/// Adds to `sums` the product of weights and the vectors from `first` on. Every thread of the block
+/// calls it, after it has written its weights, which may be any tile but `columns`.
 template <int kChunks, class T>
-__device__ inline void add_weighted(const Scores& weights, const HeadRows<const T>& vectors,
-                                    int first, SharedTiles& shared, VectorSums<kChunks>& sums) {
-  for_each_score([&](int r, int c) {
-    shared.weights.at(tile_row(r), score_column(c)) = weights.values[r][c];
-  });
+__device__ inline void add_weighted(const Tile& weights, const HeadRows<const T>& vectors,
+                                    int first, Tile& columns, VectorSums<kChunks>& sums) {
 #ifdef __CUDACC__
 #pragma unroll
 #endif
   for (int chunk = 0; chunk < kChunks; ++chunk) {
     if (chunk * kTile < vectors.size) {
-      stage(vectors, first, chunk * kTile, shared.columns);
+      stage(vectors, first, chunk * kTile, columns);
       __syncthreads();
       for (int k = 0; k < kTile / 4 && first + 4 * k < vectors.count; ++k) {
         Vector<float, 4> a[kTileRows];
         for (int r = 0; r < kTileRows; ++r) {
-          a[r] = shared.weights.values[tile_row(r)][k];
+          a[r] = weights.values[tile_row(r)][k];
         }
         for (int n = 0; n < 4; ++n) {
-          const Vector<float, 4> b = shared.columns.values[4 * k + n][tile_lane()];
+          const Vector<float, 4> b = columns.values[4 * k + n][tile_lane()];
           for (int r = 0; r < kTileRows; ++r) {
             for (int c = 0; c < kTileColumns; ++c) {
               sums.values[chunk][r][c] += a[r][n] * b[c];
@@ -160,22 +209,25 @@ __device__ inline void add_weighted(const Scores& weights, const HeadRows<const 
   }
 }
 
-/// Writes rows from `first` on, each times its factor.
+/// Writes rows from `first` on, each times its factor. Every thread of the block calls it.
 template <int kChunks, class T>
 __device__ inline void store_rows(const VectorSums<kChunks>& sums,
                                   const float (&factors)[kTileRows], int first,
-                                  const HeadRows<T>& to) {
+                                  const HeadRows<T>& to, Tile& columns) {
 #ifdef __CUDACC__
 #pragma unroll
 #endif
   for (int chunk = 0; chunk < kChunks; ++chunk) {
-    for_each_score([&](int r, int c) {
-      const int row = first + tile_row(r);
-      const int column = chunk * kTile + kTileColumns * tile_lane() + c;
-      if (row < to.count && column < to.size) {
-        to.first[row * to.stride + column] = narrow<T>(sums.values[chunk][r][c] * factors[r]);
+    if (chunk * kTile < to.size) {
+      for (int r = 0; r < kTileRows; ++r) {
+        const auto& row = sums.values[chunk][r];
+        columns.values[tile_row(r)][tile_lane()] = {row[0] * factors[r], row[1] * factors[r],
+                                                    row[2] * factors[r], row[3] * factors[r]};
       }
-    });
+      __syncthreads();
+      unstage(columns, to, first, chunk * kTile);
+      __syncthreads();
+    }
   }
 }
 

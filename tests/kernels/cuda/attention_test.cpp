@@ -95,6 +95,25 @@ TEST_F(GpuAttention, GivesTheSameBitsInAGraph) {
   }
 }
 
+// Own kernels read and write 16 bytes at once where vectors allow it. Rows end in a part of a tile.
+TEST_F(GpuAttention, GivesTheSameBitsWhereverItsVectorsBegin) {
+  const std::unique_ptr<Backend> own = make_cuda_backend({.uses_cudnn = false});
+  for (const DataType type : computed_types()) {
+    for (const std::int64_t head_size : {8, 72, 200}) {
+      const Attention shape = usual({.seq_length = 70,
+                                     .batch = 2,
+                                     .heads = 2,
+                                     .key_heads = 1,
+                                     .total_heads = 2,
+                                     .head_size = head_size});
+      const AttentionInputs inputs(shape, type);
+      EXPECT_EQ(both_passes(*own, shape, type, inputs, /*offset=*/1),
+                both_passes(*own, shape, type, inputs))
+          << name_of(type) << " d=" << head_size;
+    }
+  }
+}
+
 TEST_F(GpuAttention, RefusesHeadsThatItHasNoKernelsFor) {
   const Attention shape =
       usual({.seq_length = 1, .batch = 1, .heads = 1, .total_heads = 1, .head_size = 257});
