@@ -57,14 +57,22 @@ struct PositionBody {
   }
 };
 
-/// Adds `total` to the elements at `to`.
-template <int kSize>
+/// Number of f32 elements of `count` that are read and written at once, at most 16 bytes.
+constexpr int floats_at_once(int count) {
+  return count < 4 ? count : 4;
+}
+
+/// Adds `total` to the elements at `to`, or with kReplaces writes it there.
+template <bool kReplaces = false, int kSize>
 __device__ void add_to(float* to, const float (&total)[kSize]) {
-  Vector<float, kSize> sum = load<kSize>(to, 0);
-  for (int e = 0; e < kSize; ++e) {
-    sum[e] += total[e];
+  constexpr int kPart = floats_at_once(kSize);
+  for (int first = 0; first < kSize; first += kPart) {
+    Vector<float, kPart> sum = kReplaces ? Vector<float, kPart>{} : load<kPart>(to + first, 0);
+    for (int e = 0; e < kPart; ++e) {
+      sum[e] += total[first + e];
+    }
+    store(to + first, 0, sum);
   }
-  store(to, 0, sum);
 }
 
 /// Adds the elements at `from` to `total`.
@@ -110,8 +118,6 @@ struct PositionGradientBody {
 /// beginning on, and the sums of pieces are added in order. The order thus depends neither on the
 /// rest of the batch nor on how often an entry stands in it. Many blocks work at once.
 constexpr std::uint32_t kPiece = 32;
-/// Number of f32 elements of the gradient that are read and written at once, 16 bytes.
-constexpr int kGradientVector = 4;
 
 /// Rows sorted by their entries, fewer than 2^31, so that 32 bits hold an index kPiece beyond the
 /// last one.
@@ -209,11 +215,8 @@ __global__ void __launch_bounds__(kThreads)
       add_elements(dy + sorted.rows[i] * sorted.width + column, total);
     }
     if (sorted.is(piece.run + kPiece, entry)) {
-      Vector<float, kSize> sum;
-      for (int e = 0; e < kSize; ++e) {
-        sum[e] = total[e];
-      }
-      store(pieces + piece_number(piece.run, piece.first) * sorted.width + column, 0, sum);
+      add_to</*kReplaces=*/true>(
+          pieces + piece_number(piece.run, piece.first) * sorted.width + column, total);
     } else {
       add_to(gradient + entry * sorted.width + column, total);
     }
@@ -333,19 +336,17 @@ void embedding_gradient(const Queue& queue, Buffer ids, Buffer dy, std::int64_t 
   auto* const to = elements<float>(gradient);
   visit_working_type(dy.type, [&]<class T>(T) {
     const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
-      const std::int64_t columns_of_block = std::int64_t{kThreads} * kSize;
-      const Grid grid{
-          .blocks = dim3(static_cast<unsigned>(ScratchParts::num_ranges(ids.size)),
-                         static_cast<unsigned>((width + columns_of_block - 1) / columns_of_block))};
-      launch(queue.stream, grid, sum_pieces_kernel<T, kSize>, sorted, elements<T>(dy), to, pieces);
-      launch(queue.stream, grid, add_pieces_kernel<kSize>, sorted, pieces, to);
+      const auto grid = [&](std::int64_t columns_of_thread) -> Grid {
+        const std::int64_t columns = kThreads * columns_of_thread;
+        return {.blocks = dim3(static_cast<unsigned>(ScratchParts::num_ranges(ids.size)),
+                               static_cast<unsigned>((width + columns - 1) / columns))};
+      };
+      constexpr int kFloats = floats_at_once(kSize);
+      launch(queue.stream, grid(kSize), sum_pieces_kernel<T, kSize>, sorted, elements<T>(dy), to,
+             pieces);
+      launch(queue.stream, grid(kFloats), add_pieces_kernel<kFloats>, sorted, pieces, to);
     };
-    if (width % kGradientVector == 0 && are_aligned(16, to) &&
-        are_aligned(kGradientVector * sizeof(T), dy.data)) {
-      launch_with(std::integral_constant<int, kGradientVector>());
-    } else {
-      launch_with(std::integral_constant<int, 1>());
-    }
+    visit_vector_size<T>(width, are_aligned(16, to, dy.data), launch_with);
   });
 }
 
@@ -385,12 +386,7 @@ void position_gradient(const Queue& queue, Buffer dy, Buffer gradient, const Tok
                                                    range.batch, width / kSize},
                     num_positions, width / kSize);
     };
-    if (width % kGradientVector == 0 && are_aligned(16, to) &&
-        are_aligned(kGradientVector * sizeof(T), dy.data)) {
-      launch_with(std::integral_constant<int, kGradientVector>());
-    } else {
-      launch_with(std::integral_constant<int, 1>());
-    }
+    visit_vector_size<T>(width, are_aligned(16, to, dy.data), launch_with);
   });
 }
 
