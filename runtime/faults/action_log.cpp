@@ -79,7 +79,7 @@ std::string_view text_of(Phase phase) {
     case Phase::kStarting:
       return "its start";
     case Phase::kRestoring:
-      return "reading the checkpoint";
+      return "reading weights or a checkpoint";
     case Phase::kSaving:
       return "the checkpoint before step ";
     case Phase::kBetweenSteps:

@@ -260,7 +260,7 @@ TEST(ActionLog, NamesEveryPhase) {
     return place_of({.action = std::nullopt, .phase = phase, .step = 6});
   };
   EXPECT_EQ(named(Phase::kStarting), "its start");
-  EXPECT_EQ(named(Phase::kRestoring), "reading the checkpoint");
+  EXPECT_EQ(named(Phase::kRestoring), "reading weights or a checkpoint");
   EXPECT_EQ(named(Phase::kSaving), "the checkpoint before step 7");
   EXPECT_EQ(named(Phase::kBetweenSteps), "the time before step 7");
   EXPECT_EQ(named(Phase::kExporting), "the export");

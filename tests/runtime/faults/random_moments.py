@@ -31,7 +31,7 @@ KINDS = {"zb-h1": ["F", "I", "W", "NORM", "OPTIMIZER", "REDUCE_GRAD"], "zb-v": [
          "1f1b": ["F", "B", "NORM"]}
 # Where a rank was, in the words of ptdp-run.
 PLACE = re.compile(r"the (start|end): rank \d+|its start|the meeting|MPI_Init|its end|of step \d+|"
-                   r"before step \d+|reading the checkpoint")
+                   r"before step \d+|reading weights or a checkpoint")
 
 
 def descendants(process):
