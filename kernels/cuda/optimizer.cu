@@ -3,7 +3,6 @@
 #include <cassert>
 #include <cmath>
 #include <cstdint>
-#include <numbers>
 
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/operations.h"
@@ -205,11 +204,11 @@ __device__ double uniform_of(std::uint32_t high, std::uint32_t low) {
 }
 
 /// Returns a standard normal variate, equal to random_normal() of counter_random.h except for the
-/// last bits of log and cos.
+/// last bits of log and cos. cos() would keep an array in local memory for large angles.
 __device__ double normal_of(std::uint64_t key, std::uint64_t element) {
   const PhiloxWords x = philox_words(key, element);
   return sqrt(-2.0 * log(uniform_of(x.words[0], x.words[1]))) *
-         cos(2.0 * std::numbers::pi * uniform_of(x.words[2], x.words[3]));
+         cospi(2.0 * uniform_of(x.words[2], x.words[3]));
 }
 
 /// Fills a block of a matrix with normal variates.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <numbers>
 #include <tuple>
 #include <utility>
 
@@ -86,6 +87,9 @@ template <class T>
 T __shfl_down_sync(unsigned, T value, unsigned offset) {
   const unsigned lane = ptdp::emulated_gpu::lane_of_thread();
   return ptdp::emulated_gpu::shuffled(value, lane + offset < 32U ? lane + offset : lane);
+}
+inline double cospi(double x) {
+  return std::cos(std::numbers::pi * x);
 }
 inline float rsqrtf(float x) {
   return 1.0F / std::sqrt(x);
