@@ -157,6 +157,50 @@ struct NormBackwardCall {
   std::int64_t vectors = 1;  ///< Number of vectors side by side in a row.
 };
 
+/// Arguments of the products of two matrices row by row: sums[r] = Σ_c a[r,c]·b[r,c]·g[c], with g =
+/// weights + weights_offset, or 1 without weights.
+struct RowProductsCall {
+  VectorRows a;                 ///< First factors [rows, width].
+  VectorRows b;                 ///< Second factors [rows, width]; may be a.
+  Buffer weights = {};          ///< Weights of columns [width]; may be empty.
+  double weights_offset = 0.0;  ///< Number added to weights, where there are any.
+  Buffer sums;                  ///< Sum of each row, accumulator [rows].
+  std::int64_t width = 0;
+  std::int64_t rows = 0;
+};
+
+/// Arguments of an RMS norm of rows of `whole_width` elements, of which this rank has w columns, w
+/// the size of gamma:
+///
+///   y = x·rstd·g,  rstd = 1/√(squares/whole_width + ε),  g = gamma + gamma_offset
+struct SplitNormCall {
+  VectorRows x;               ///< Input [rows, w].
+  Buffer gamma;               ///< Scale of these columns [w].
+  double gamma_offset = 0.0;  ///< Number added to gamma: 1 where weights are stored minus 1.
+  double epsilon = 0.0;       ///< The ε of rstd.
+  Buffer squares;             ///< Sums of x² over whole rows, accumulator [rows].
+  std::int64_t whole_width = 0;
+  VectorRows y;  ///< Output [rows, w]; may be x.
+  Buffer rstd;   ///< The rstd of each row, accumulator [rows].
+  std::int64_t rows = 0;
+};
+
+/// Arguments of the gradients of an RMS norm of rows of which this rank has w columns:
+///
+///   dx = rstd·(dy·g − x·rstd²·products/whole_width),  dgamma += Σ over rows of dy·x·rstd
+struct SplitNormBackwardCall {
+  VectorRows dy;              ///< Gradient of the output [rows, w].
+  VectorRows x;               ///< Input of the forward pass [rows, w].
+  Buffer rstd;                ///< The rstd from the forward pass, accumulator [rows].
+  Buffer gamma;               ///< Scale of these columns [w].
+  double gamma_offset = 0.0;  ///< Number added to gamma.
+  Buffer products;            ///< Sums of dy·g·x over whole rows, accumulator [rows].
+  std::int64_t whole_width = 0;
+  VectorRows dx;  ///< Gradient of x, which replaces what is there [rows, w]; may be x or dy.
+  Buffer dgamma;  ///< Gradient of gamma, which is added to, accumulator [w].
+  std::int64_t rows = 0;
+};
+
 /// The activation a(x) of an MLP. Names and formulas are those of Hugging Face transformers
 /// (activations.py).
 enum class ActivationKind : std::uint8_t {
@@ -407,6 +451,12 @@ class Backend {
   virtual void norm(const NormCall& call) = 0;
   /// Computes the gradients of a norm. The arguments of `call` have the shapes.
   virtual void norm_backward(const NormBackwardCall& call) = 0;
+  /// Multiplies two matrices row by row. The arguments of `call` have the shapes.
+  virtual void row_products(const RowProductsCall& call) = 0;
+  /// Computes this rank's columns of an RMS norm whose rows are split over ranks.
+  virtual void split_norm(const SplitNormCall& call) = 0;
+  /// Computes the gradients of this rank's columns of such a norm.
+  virtual void split_norm_backward(const SplitNormBackwardCall& call) = 0;
   /// Turns heads by the angles of their positions. The arguments of `call` have the shapes.
   virtual void rotate(const RotaryCall& call) = 0;
   /// Computes causal self-attention. The arguments of `call` have the shapes.

@@ -14,6 +14,7 @@ KernelTable all_loops() {
   add_dropout_loops(loops);
   add_activation_loops(loops);
   add_norm_loops(loops);
+  add_split_norm_loops(loops);
   add_rotary_loops(loops);
   add_product_loops(loops);
   add_attention_loops(loops);

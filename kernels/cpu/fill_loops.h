@@ -24,6 +24,8 @@ void add_dropout_loops(KernelTable& loops);
 void add_activation_loops(KernelTable& loops);
 /// Enters the loops of norm.cpp.
 void add_norm_loops(KernelTable& loops);
+/// Enters the loops of split_norm.cpp.
+void add_split_norm_loops(KernelTable& loops);
 /// Enters the loop of rotary.cpp.
 void add_rotary_loops(KernelTable& loops);
 /// Enters the loops of portable_gemm.cpp.

@@ -135,12 +135,16 @@ void bias_gradient(const Queue& queue, Buffer dy, Buffer gradient, std::int64_t 
                  sums);
         });
   });
-  const Grid grid{.blocks = static_cast<unsigned>((width + kWarp - 1) / kWarp)};
-  launch(queue.stream, grid, add_chunk_sums_kernel, static_cast<const float*>(sums), chunks.count,
-         width, elements<float>(gradient));
+  add_chunk_sums(queue.stream, sums, chunks.count, width, elements<float>(gradient));
 }
 
 }  // namespace
+
+void add_chunk_sums(cudaStream_t stream, const float* sums, std::int64_t num_chunks,
+                    std::int64_t width, float* to) {
+  const Grid grid{.blocks = static_cast<unsigned>((width + kWarp - 1) / kWarp)};
+  launch(stream, grid, add_chunk_sums_kernel, sums, num_chunks, width, to);
+}
 
 void add_column_sum_kernels(Kernels& kernels) {
   kernel_of<&Backend::bias_gradient>(kernels) = bias_gradient;

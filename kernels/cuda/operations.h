@@ -54,6 +54,8 @@ void add_dropout_kernels(Kernels& kernels);
 void add_norm_kernels(Kernels& kernels);
 /// Adds the kernels of norm_backward.cu.
 void add_norm_backward_kernels(Kernels& kernels);
+/// Adds the kernels of split_norm.cu.
+void add_split_norm_kernels(Kernels& kernels);
 /// Adds the kernel of rotary.cu.
 void add_rotary_kernels(Kernels& kernels);
 /// Adds the kernel of attention.cu, which takes dropout and heads of at most kMostHeadSize
@@ -73,6 +75,10 @@ void add_optimizer_kernels(Kernels& kernels);
 /// Queues the copy of `rows` rows that follow each other to rows with a stride (in
 /// attention_backward.cu).
 void copy_rows(cudaStream_t stream, Buffer from, const VectorRows& to, std::int64_t rows);
+
+/// Queues the sum of chunks, to[width] += Σ over chunks of sums[chunk, width], in column_sums.cu.
+void add_chunk_sums(cudaStream_t stream, const float* sums, std::int64_t num_chunks,
+                    std::int64_t width, float* to);
 
 /// Largest size of a head that own attention kernels take.
 inline constexpr std::int64_t kMostHeadSize = 256;

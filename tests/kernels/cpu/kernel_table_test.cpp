@@ -171,6 +171,48 @@ std::vector<Values> strided_norm_results(Backend& backend, DataType type) {
   return {read_values(y), read_values(rstd), read_values(x), read_values(dgamma)};
 }
 
+/// An RMS norm of the second half of rows, by sums over all of them.
+std::vector<Values> split_norm_results(Backend& backend, DataType type) {
+  Buffers buffers(backend, type);
+  const Tensor x = buffers.matrix();
+  const Tensor y = buffers.matrix();
+  const Tensor gamma = buffers.of(type, 100);
+  const Tensor dgamma = buffers.sums(100);
+  const Tensor squares = buffers.sums_by_row();
+  const Tensor products = buffers.sums_by_row();
+  const Tensor rstd = buffers.sums_by_row();
+  const VectorRows part{x.buffer().slice(100, x.buffer().size - 100), kWidth};
+  backend.row_products(
+      {.a = {x, kWidth}, .b = {x, kWidth}, .sums = squares, .width = kWidth, .rows = kRows});
+  backend.split_norm({.x = part,
+                      .gamma = gamma,
+                      .gamma_offset = 1.0,
+                      .epsilon = 1e-5,
+                      .squares = squares,
+                      .whole_width = kWidth,
+                      .y = {y, kWidth},
+                      .rstd = rstd,
+                      .rows = kRows});
+  backend.row_products({.a = {y, kWidth},
+                        .b = part,
+                        .weights = gamma,
+                        .weights_offset = 1.0,
+                        .sums = products,
+                        .width = 100,
+                        .rows = kRows});
+  backend.split_norm_backward({.dy = {y, kWidth},
+                               .x = part,
+                               .rstd = rstd,
+                               .gamma = gamma,
+                               .products = products,
+                               .whole_width = kWidth,
+                               .dx = part,
+                               .dgamma = dgamma,
+                               .rows = kRows});
+  return {read_values(squares),  read_values(y), read_values(rstd),
+          read_values(products), read_values(x), read_values(dgamma)};
+}
+
 std::vector<Values> embedding_results(Backend& backend, DataType type) {
   Buffers buffers(backend, type);
   const Tensor x = buffers.matrix();
@@ -220,7 +262,7 @@ std::vector<Values> optimizer_results(Backend& backend, DataType type) {
 TEST(KernelTable, GiveTheSameBitsWithEveryInstructionSet) {
   for (const Operation operation :
        {elementwise_results, activation_results, rotary_results, norm_results, strided_norm_results,
-        embedding_results, cross_entropy_results, optimizer_results}) {
+        split_norm_results, embedding_results, cross_entropy_results, optimizer_results}) {
     for (const DataType type : kWorkingTypes) {
       CpuBackend baseline(*runnable_kernels().front());
       const std::vector<Values> expected = operation(baseline, type);
