@@ -24,7 +24,7 @@ constexpr std::size_t kMostPoints = 2000;
 // Least weight, as a share of the largest, with which a point still matters.
 constexpr double kLeastWeight = 1e-4;
 
-constexpr std::array<NamedValue<DeviceOperation>, 34> kNames = {
+constexpr std::array<NamedValue<DeviceOperation>, 35> kNames = {
     {{DeviceOperation::kForwardProduct, "forward-product"},
      {DeviceOperation::kInputGradientProduct, "input-gradient-product"},
      {DeviceOperation::kWeightGradientProduct, "weight-gradient-product"},
@@ -36,6 +36,7 @@ constexpr std::array<NamedValue<DeviceOperation>, 34> kNames = {
      {DeviceOperation::kLayerNormBackward, "layer-norm-backward"},
      {DeviceOperation::kRmsNorm, "rms-norm"},
      {DeviceOperation::kRmsNormBackward, "rms-norm-backward"},
+     {DeviceOperation::kRowProducts, "row-products"},
      {DeviceOperation::kBias, "bias"},
      {DeviceOperation::kBiasGradient, "bias-gradient"},
      {DeviceOperation::kBiasGelu, "bias-gelu"},
@@ -223,6 +224,7 @@ std::vector<std::string> size_names(DeviceOperation operation) {
     case DeviceOperation::kLayerNormBackward:
     case DeviceOperation::kRmsNorm:
     case DeviceOperation::kRmsNormBackward:
+    case DeviceOperation::kRowProducts:
     case DeviceOperation::kBias:
     case DeviceOperation::kBiasGradient:
     case DeviceOperation::kBiasGelu:

@@ -31,6 +31,8 @@ enum class DeviceOperation : std::uint8_t {
   kLayerNormBackward,
   kRmsNorm,          ///< Norm by the root mean square, of rows or of heads.
   kRmsNormBackward,  ///< Gradient of such a norm.
+  /// Sums the products of two matrices row by row, or the squares of one.
+  kRowProducts,
   kBias,
   kBiasGradient,
   kBiasGelu,                 ///< Adds a bias, if there is one, and applies any activation.

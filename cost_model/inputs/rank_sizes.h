@@ -29,6 +29,12 @@ namespace ptdp {
   return !has_latent_attention(model) && model.num_query_groups < tp;
 }
 
+/// Returns whether norms of queries and keys reach over the heads of several tensor-parallel ranks.
+[[nodiscard]] constexpr bool splits_norms(const TransformerConfig& model, int tp) {
+  return tp > 1 && model.qk_layernorm && model.qk_layernorm_width == QkNormWidth::kAllHeads &&
+         !has_latent_attention(model);
+}
+
 /// Returns the vocabulary V rounded up to a multiple of 128·t, as Megatron-LM pads it.
 [[nodiscard]] std::int64_t padded_vocab_size(const TransformerConfig& model, int tp);
 

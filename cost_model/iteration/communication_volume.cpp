@@ -8,6 +8,7 @@
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/layer/split_key_heads.h"
+#include "cost_model/layer/split_norms.h"
 #include "cost_model/pipeline_rank/aligned_ranges.h"
 #include "cost_model/pipeline_rank/rank_costs.h"
 #include "cost_model/pipeline_rank/rank_parameters.h"
@@ -98,6 +99,7 @@ class RankOperations {
         gathered_heads_(tokens_ * element_ *
                         std::llround(gathered_head_width(model_, config_.tp,
                                                          job.stack().can_run.split_key_heads))),
+        norm_sums_(tokens_ * accumulator_ * norm_sums_of_token(model_, config_.tp, job.stack())),
         is_scattered_(job.config().sequence_parallel || job.stack().scatter_gather),
         passes_(job.microbatches() * job.config().dp / num_copies(job.config())) {}
 
@@ -138,6 +140,7 @@ class RankOperations {
       tensor(Kind::kAllGather, gathered_heads_, layers * (1 + again / 2) * passes_);
       tensor(Kind::kReduceScatter, gathered_heads_, layers * passes_);
     }
+    tensor(Kind::kAllReduce, norm_sums_, layers * (2 + again / 2) * passes_);
     const bool is_last = virtual_stage == last_virtual_stage();
     if (virtual_stage == 0) {
       exchange(1, 1, 1);
@@ -153,7 +156,7 @@ class RankOperations {
       const std::int64_t of_layer = layer_parameters(model_, /*has_experts=*/false).replicated;
       tensor(Kind::kAllReduce, accumulator_ * (layers * of_layer + (is_last ? norm : 0)),
              shards_gradients(config_) ? 1 : config_.dp);
-    } else if (model_.qk_layernorm) {
+    } else if (model_.qk_layernorm && !splits_norms(model_, config_.tp)) {
       // A rank's gradients of the norms of heads are sums over its heads.
       tensor(Kind::kAllReduce, accumulator_ * layers * qk_norm_parameters(model_),
              shards_gradients(config_) ? 1 : config_.dp);
@@ -251,6 +254,7 @@ class RankOperations {
   std::int64_t accumulator_;
   std::int64_t tokens_;          ///< Tokens of a microbatch.
   std::int64_t gathered_heads_;  ///< Bytes of heads that are gathered for a microbatch, or 0.
+  std::int64_t norm_sums_;       ///< Bytes that norms over ranks sum in a pass, or 0.
   bool is_scattered_;
   std::int64_t passes_;  ///< Passes of microbatches through a virtual stage, in all replicas.
 };

@@ -64,6 +64,8 @@ inline constexpr std::array kVolumeGroups = {
 ///   layer          4 all-reduces of N·e, 6 with full recomputation; with sequence parallelism 6
 ///                  all-gathers (the inputs of the two column-parallel weight gradients again) and
 ///                  4 reduce-scatters, 2 more of each with full recomputation
+///   norms of       where norms of queries and keys reach over ranks, 2 all-reduces of 2·s·b
+///   heads          accumulators in each layer, 3 with full recomputation
 ///   embedding      an all-reduce of N·e; with sequence parallelism a reduce-scatter forward and an
 ///                  all-gather backward
 ///   logits         an all-reduce of N·e; with sequence parallelism an all-gather forward and a

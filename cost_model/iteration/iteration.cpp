@@ -12,6 +12,7 @@
 #include "cost_model/layer/expert_layer.h"
 #include "cost_model/layer/fp8_casts.h"
 #include "cost_model/layer/split_key_heads.h"
+#include "cost_model/layer/split_norms.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/operations/core_contention.h"
 #include "cost_model/operations/memory_bound.h"
@@ -282,9 +283,12 @@ Traffic iteration_traffic(const PlannedJob& job, Seconds time) {
     for (std::size_t kind = 0; kind < layers.size(); ++kind) {
       const LayerKind of = kLayerKinds[kind];
       const auto elements_of = [&](const ParallelConfig& as) {
+        // An all-reduce of accumulators, in elements of which each is sent once.
+        const double sums = 2.0 * norm_sums_of_token(model, as.tp, job.stack()) *
+                            accumulator_bytes(job.stack().precision) / bytes;
         return tensor_parallel_elements(
             model, as, of, gathered, job.stack().keeps_gathered_inputs ? 0.0 : 1.0,
-            gathered_head_width(model, as.tp, job.stack().can_run.split_key_heads));
+            gathered_head_width(model, as.tp, job.stack().can_run.split_key_heads) + sums);
       };
       elements +=
           share * (recomputed[kind] * (elements_of(job.config()) -

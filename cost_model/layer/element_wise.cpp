@@ -25,6 +25,7 @@ double passes(DeviceOperation operation) {
       return 1.0;
     case DeviceOperation::kLayerNorm:
     case DeviceOperation::kRmsNorm:
+    case DeviceOperation::kRowProducts:
     case DeviceOperation::kRotary:
     case DeviceOperation::kScale:
     case DeviceOperation::kSoftCap:

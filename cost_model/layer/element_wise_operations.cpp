@@ -115,6 +115,13 @@ class Operations {
       norm(rows_, heads * width);
     }
   }
+  /// Adds a norm of this rank's part of queries or keys, `width` wide. Sums over whole rows come
+  /// before it, in each pass.
+  void split_norm(double width) {
+    on_all_rows(OperationPass::kForward, DeviceOperation::kRowProducts, width);
+    on_all_rows(OperationPass::kInputGradient, DeviceOperation::kRowProducts, width);
+    norm(rows_, width);
+  }
   /// Adds what is between the products for QKV and attention.
   void prepare_attention() {
     const double queries = share(model_.num_attention_heads);
@@ -127,14 +134,17 @@ class Operations {
     if (splits_key_heads(model_, tp_)) {
       share_key_heads();
     }
-    if (model_.qk_layernorm) {
+    if (splits_norms(model_, tp_)) {
+      split_norm(share(static_cast<double>(query_width(model_))));
+      split_norm(share(static_cast<double>(key_width(model_))));
+    } else if (model_.qk_layernorm) {
       norm_of_heads(queries);
       norm_of_heads(keys);
     }
     if (const int width = rotary_width(model_); width > 0) {
       for (const OperationPass pass : {OperationPass::kForward, OperationPass::kInputGradient}) {
-        // Shared keys lie apart from queries, except behind norms.
-        if (splits_key_heads(model_, tp_) && !model_.qk_layernorm) {
+        // Shared keys lie apart from queries, except behind norms of what is shared.
+        if (splits_key_heads(model_, tp_) && (!model_.qk_layernorm || splits_norms(model_, tp_))) {
           add(pass, DeviceOperation::kRotary, rows_ * queries, width);
           add(pass, DeviceOperation::kRotary, rows_ * keys, width);
         } else {
@@ -151,7 +161,8 @@ class Operations {
     on_all_rows(OperationPass::kInputGradient, DeviceOperation::kFill,
                 2.0 * static_cast<double>(key_width(model_)));
     for (const OperationPass pass : {OperationPass::kForward, OperationPass::kInputGradient}) {
-      on_all_rows(pass, DeviceOperation::kCopy, 2.0 * part);
+      // Keys that are normed before they are gathered need no copy of their own.
+      on_all_rows(pass, DeviceOperation::kCopy, (splits_norms(model_, tp_) ? 1.0 : 2.0) * part);
       for (int copy = 0; copy < 2 * sharers; ++copy) {
         on_all_rows(pass, DeviceOperation::kCopy, part);
       }

@@ -38,12 +38,13 @@ struct LinearLayers {
 struct ForwardCollectives {
   Seconds into_attention;    ///< Gathering the inputs of attention.
   Seconds of_heads;          ///< Gathering heads, where ranks share a key head.
+  Seconds of_norms;          ///< Summing over rows for norms that reach over ranks.
   Seconds out_of_attention;  ///< Reducing what attention's projection puts out.
   Seconds into_mlp;          ///< Gathering the inputs of the MLP.
   Seconds out_of_mlp;        ///< Reducing what the MLP puts out.
 
   [[nodiscard]] Seconds total() const {
-    return (into_attention + of_heads + out_of_attention) + (into_mlp + out_of_mlp);
+    return (into_attention + of_heads + of_norms + out_of_attention) + (into_mlp + out_of_mlp);
   }
 };
 

@@ -68,7 +68,19 @@ RuntimeBuffers runtime_buffers(const Scenario& scenario, const ParallelConfig& c
   const double of_vector = model.normalization == Normalization::kLayerNorm ? 2.0 : 1.0;
   buffers.statistics = Bytes(of_vector * r * accumulator);
   set_branches(model, buffers);
-  if (model.qk_layernorm) {
+  if (splits_norms(model, config.tp)) {
+    const double sums = 2.0 * n * accumulator;
+    buffers.qk_normed = buffers.attention + Bytes(sums);  // with an rstd for each sum
+    if (shares_keys) {  // which are normed before they are gathered
+      buffers.qk_normed_behind = buffers.qk_normed;
+    } else {
+      buffers.qk_normed += Bytes(n * keys_of_rank * element);
+    }
+    buffers.norm_sums = Bytes(sums + n * accumulator);
+    buffers.summing_norms =
+        Bytes(sums) +
+        reduction_scratch(static_cast<std::int64_t>(sums), config.tp, accumulator_bytes(precision));
+  } else if (model.qk_layernorm) {
     const bool is_of_heads = model.qk_layernorm_width == QkNormWidth::kHead;
     const double vectors =
         is_of_heads ? model.num_attention_heads / t + key_heads_of_rank(model, config.tp) : 2.0;

@@ -16,9 +16,16 @@ struct RuntimeBuffers {
   Bytes keys;           ///< Keys and values of a head that ranks share; 0 where none do.
   Bytes gathered_keys;  ///< Keys and values of all heads, while they are gathered or summed; or 0.
   Bytes qk_normed;  ///< Queries and keys behind their norms, with statistics; 0 without such norms.
-  Bytes attention;  ///< Result of attention.
-  Bytes log_sums;   ///< Logarithms of the sums in attention's softmax, one per token and head.
-  Bytes statistics;  ///< Statistics of a norm's rows: deviations, and means of a layer norm.
+  /// What `qk_normed` has left while gradients of gathered_keys are summed: all of it with norms
+  /// that reach over ranks, which come after the sum; else 0.
+  Bytes qk_normed_behind;
+  /// Sums over whole rows, where norms of queries and keys reach over ranks, and the statistics
+  /// that are there while keys are gathered; else 0.
+  Bytes norm_sums;
+  Bytes summing_norms;  ///< The sums, with scratch memory of their sum over the group; else 0.
+  Bytes attention;      ///< Result of attention.
+  Bytes log_sums;       ///< Logarithms of the sums in attention's softmax, one per token and head.
+  Bytes statistics;     ///< Statistics of a norm's rows: deviations, and means of a layer norm.
   // The ends of a layer's branches, which depend on where norms are.
   Bytes entered1;  ///< Input of attention: x and its norm with statistics, or x alone.
   Bytes entered2;  ///< Input of the MLP: as for attention, without x where attention's is the same.

@@ -15,6 +15,7 @@
 #include "cost_model/layer/product_overlap.h"
 #include "cost_model/layer/selective_recompute.h"
 #include "cost_model/layer/split_key_heads.h"
+#include "cost_model/layer/split_norms.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/operations/attention.h"
 #include "cost_model/operations/core_contention.h"
@@ -89,12 +90,15 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
                                       .out_of_attention = reduce(h),
                                       .into_mlp = gather(to_mlp),
                                       .out_of_mlp = reduce(to_mlp)}};
-  Seconds heads_reduced;
+  if (const Bytes sums = norm_sums(model, config, scenario.stack); sums.value() > 0.0) {
+    time.forward.of_norms = all_reduce_time(sums, group, cluster);
+  }
+  Seconds for_heads = time.forward.of_norms;
   if (const double heads =
           gathered_head_width(model, config.tp, scenario.stack.can_run.split_key_heads);
       heads > 0.0) {
     time.forward.of_heads = all_gather_time(bytes_of(heads), group, cluster);
-    heads_reduced = reduce_scatter_time(bytes_of(heads), group, cluster);
+    for_heads += reduce_scatter_time(bytes_of(heads), group, cluster);
   }
   Seconds row_gathers = gather(h) + gather(to_mlp);
   if (runs_within_products(scenario.stack, config, group)) {
@@ -113,6 +117,7 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
     time.forward = {
         .into_attention = with_gather(to_attention, &LinearTime::forward, &LinearLayers::qkv),
         .of_heads = time.forward.of_heads,
+        .of_norms = time.forward.of_norms,
         .out_of_attention = with_scatter(h, &LinearLayers::projection),
         .into_mlp = with_gather(to_mlp, &LinearTime::forward, &LinearLayers::up),
         .out_of_mlp = with_scatter(to_mlp, &LinearLayers::down)};
@@ -124,13 +129,13 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
   };
   if (!hides_collectives(scenario.stack, config)) {
     time.backward = (gather(h) + reduce(to_attention) + gather_again(to_attention)) +
-                    (gather(to_mlp) + reduce(to_mlp) + gather_again(to_mlp)) + heads_reduced;
+                    (gather(to_mlp) + reduce(to_mlp) + gather_again(to_mlp)) + for_heads;
     return time;
   }
   const auto behind = [&](Seconds communication, Seconds compute) {
     return exposed_behind(communication, compute, scenario.stack.overlap_slowdown);
   };
-  time.backward = row_gathers + heads_reduced;
+  time.backward = row_gathers + for_heads;
   const auto add_behind = [&](const LinearTime& products, Seconds reduced, Seconds gathered) {
     time.backward += behind(reduced, products.weight_gradient);
     time.backward += behind(gathered, products.input_gradient);
@@ -162,8 +167,10 @@ ElementWiseTime element_wise_work(const Scenario& scenario, const ParallelConfig
       layer_traffic(model, config.micro_batch_size, config.tp, config.sequence_parallel,
                     stack.fused_element_wise, element_bytes(stack.precision));
   const SplitHeadTraffic heads = split_head_traffic(scenario.job.model, config, stack);
-  return {.forward = memory_bound_time(traffic.forward + heads.forward, scenario.cluster.gpu),
-          .backward = memory_bound_time(traffic.backward + heads.backward, scenario.cluster.gpu)};
+  const SplitNormTraffic norms = split_norm_traffic(scenario.job.model, config, stack);
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  return {.forward = memory_bound_time(traffic.forward + heads.forward + norms.forward, gpu),
+          .backward = memory_bound_time(traffic.backward + heads.backward + norms.backward, gpu)};
 }
 
 /// Returns the time to add a layer's weight gradients to those of earlier microbatches; 0 where the

@@ -32,8 +32,9 @@ struct LayerCosts {
 /// microbatch. For GPT they are those of collectives.h's formula for its bsh, else they follow the
 /// widths that are gathered and reduced. Sequence parallelism's all-gathers count `gathered` times,
 /// less than 1 where they are of fewer bytes. Those of inputs run `times_again` for weight
-/// gradients. `gathered_heads` are the elements of a token that split key heads have the group
-/// gather (split_key_heads.h). Full recomputation repeats the forward pass to its end.
+/// gradients. `gathered_heads` are the elements of a token that the group gathers besides
+/// in each pass (split_key_heads.h), where those of an all-reduce count twice (split_norms.h). Full
+/// recomputation repeats the forward pass to its end.
 [[nodiscard]] double tensor_parallel_elements(const TransformerConfig& model,
                                               const ParallelConfig& config, LayerKind kind,
                                               double gathered = 1.0, double times_again = 1.0,
@@ -66,6 +67,8 @@ struct LayerCosts {
 ///     what is compressed is gathered, and nothing for experts;
 ///   - where tp exceeds the key heads, an all-gather of heads forward and a reduce-scatter of their
 ///     gradients backward (split_key_heads.h), which nothing hides;
+///   - where norms of queries and keys reach over ranks, an all-reduce of a number for each row in
+///     each pass (split_norms.h), which nothing hides;
 ///   - overlap of these collectives, in a stack that has it. The backward ones of each
 ///     column-parallel layer run behind its weight gradient, the repeated all-gather behind its
 ///     input gradient. That costs `overlap_slowdown` of their time. The two column-parallel layers

@@ -46,7 +46,7 @@ class LayerPasses {
                 mlp() - b_.left + gradient + b_.all_rows + std::max(b_.fc2.input, b_.fc2.weight),
                 up + both_gradients(b_.fc1), leaving(attention() + b_.left),
                 core + b_.all_rows + std::max(b_.projection.input, b_.projection.weight),
-                core + b_.attending.backward, summing_keys(keys),
+                core + b_.attending.backward, summing_keys(keys + b_.qk_normed_behind),
                 keys - b_.keys + both_gradients(b_.qkv_products)});
   }
   /// Returns the memory of the layers before the last one, and of what that one leaves once its
@@ -67,7 +67,7 @@ class LayerPasses {
          at_mlp + b_.all_rows + std::max(b_.summing, b_.fc1.input),
          leaving(of_first + b_.all_rows + b_.left),
          at_attention + b_.attention + std::max(b_.attending.backward, b_.projection.input),
-         summing_keys(keys),
+         summing_keys(keys + b_.qk_normed_behind),
          keys - b_.keys + b_.all_rows + std::max(b_.summing, b_.qkv_products.input)});
     return after + (layers_ - 1.0) * std::max(layer_.kept, layer_.deferred) + at_work;
   }
@@ -90,7 +90,8 @@ class LayerPasses {
       return Bytes(0.0);
     }
     // The shared ones are released before the sum takes its scratch memory.
-    return others + b_.gathered_keys + std::max(Bytes(0.0), b_.summing_keys - b_.keys);
+    return others + b_.gathered_keys +
+           std::max(Bytes(0.0), std::max(b_.summing_keys, b_.summing_norms) - b_.keys);
   }
   /// Returns the memory while the gradient passes a norm behind a branch, of which `all` is left; 0
   /// without such norms.
@@ -111,7 +112,7 @@ class LayerPasses {
   [[nodiscard]] Bytes computing() const {
     // Parallel branches hold attention's sum meanwhile.
     const Bytes at_mlp = mlp() - b_.left + (b_.is_parallel ? b_.rows : Bytes(0.0));
-    return std::max({b_.entered1 + b_.qkv + b_.keys + b_.gathered_keys,
+    return std::max({b_.entered1 + b_.qkv + b_.keys + b_.gathered_keys + b_.norm_sums,
                      at_mlp - b_.activated + gathered() + b_.fc1.forward,
                      at_mlp + summed_rows(b_.fc2), mlp() + b_.branch,
                      attention() + b_.attending.forward, attention() + summed_rows(b_.projection),

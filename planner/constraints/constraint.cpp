@@ -46,11 +46,12 @@ bool recomputes(const PlannedJob& job) {
           contains(can_run.recompute_methods, job.config().recompute_method));
 }
 
-/// Returns whether the stack norms the queries and keys of the model. This project's runtime norms
-/// those of all heads on one tensor-parallel rank alone.
+/// Returns whether the stack norms the queries and keys of the model. This project's runtime has
+/// RMS norms over the heads of several tensor-parallel ranks, and no layer norms.
 bool norms_heads(const PlannedJob& job) {
-  return job.stack().memory_model != MemoryModel::kPtdp || job.config().tp == 1 ||
-         !job.model().qk_layernorm || job.model().qk_layernorm_width == QkNormWidth::kHead;
+  return job.stack().memory_model != MemoryModel::kPtdp ||
+         job.model().normalization == Normalization::kRmsNorm ||
+         !splits_norms(job.model(), job.config().tp);
 }
 
 bool is_run_by(const PlannedJob& job) {

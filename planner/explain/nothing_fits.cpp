@@ -200,8 +200,9 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
                   ? ", with fp8-delayed neither moe_act nor layernorm"
                   : "") +
              (scenario.stack.memory_model == MemoryModel::kPtdp && model.qk_layernorm &&
-                      model.qk_layernorm_width == QkNormWidth::kAllHeads
-                  ? ", norms over all heads with tp 1"
+                      model.qk_layernorm_width == QkNormWidth::kAllHeads &&
+                      model.normalization == Normalization::kLayerNorm
+                  ? ", layer norms over all heads with tp 1"
                   : "");
     case Constraint::kNotExportable:
       return "";

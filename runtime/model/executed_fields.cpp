@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cost_model/inputs/config_fields.h"
+#include "cost_model/inputs/rank_sizes.h"
 
 namespace ptdp {
 namespace {
@@ -157,9 +158,9 @@ std::string find_unexecuted(const ParallelConfig& config) {
 }
 
 std::string find_unexecuted(const TransformerConfig& model, const ParallelConfig& config) {
-  if (config.tp > 1 && model.qk_layernorm && model.qk_layernorm_width == QkNormWidth::kAllHeads) {
-    return "config.tp: ptdp-run executes 1 where norms of queries and keys reach over all heads, "
-           "got " +
+  if (splits_norms(model, config.tp) && model.normalization == Normalization::kLayerNorm) {
+    return "config.tp: ptdp-run executes 1 where layer norms of queries and keys reach over all "
+           "heads, got " +
            number(config.tp);
   }
   return find_unexecuted(config);

@@ -31,7 +31,7 @@ struct ExecutedField {
 [[nodiscard]] std::string find_unexecuted(const ParallelConfig& config);
 
 /// Returns what find_unexecuted(config) does, and a configuration's field that is not executed for
-/// this model alone: tp where norms of queries and keys reach over all heads.
+/// this model alone: tp where layer norms of queries and keys reach over all heads.
 [[nodiscard]] std::string find_unexecuted(const TransformerConfig& model,
                                           const ParallelConfig& config);
 

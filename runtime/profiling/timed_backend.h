@@ -159,6 +159,22 @@ using OperationName = std::optional<NamedOperation>;
        norm_sizes(call.rows * call.vectors, call.gamma)}};
 }
 
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::row_products>,
+                                                  const RowProductsCall& call) {
+  return {{DeviceOperation::kRowProducts,
+           {static_cast<double>(call.rows), static_cast<double>(call.width), 1.0}}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::split_norm>,
+                                                  const SplitNormCall& call) {
+  return {{DeviceOperation::kRmsNorm, norm_sizes(call.rows, call.gamma)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::split_norm_backward>,
+                                                  const SplitNormBackwardCall& call) {
+  return {{DeviceOperation::kRmsNormBackward, norm_sizes(call.rows, call.gamma)}};
+}
+
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::rotate>,
                                                   const RotaryCall& call) {
   return {{DeviceOperation::kRotary,

@@ -43,7 +43,7 @@ TransformerConfig shrunk(const TransformerConfig& model, const ParallelConfig& c
                              .add_mlp_bias = model.add_mlp_bias,
                              .norm_placement = model.norm_placement,
                              .qk_layernorm = model.qk_layernorm};
-  if (config.tp == 1) {
+  if (config.tp == 1 || model.normalization == Normalization::kRmsNorm) {
     small.qk_layernorm_width = model.qk_layernorm_width;
   }
   if (model.window_size > 0) {
@@ -72,6 +72,9 @@ std::string left_out(const TransformerConfig& model, const ParallelConfig& confi
     if (!field.is_executed && std::find(parts.begin(), parts.end(), part) == parts.end()) {
       parts.push_back(part);
     }
+  }
+  if (shrunk(model, config).qk_layernorm_width != model.qk_layernorm_width) {
+    parts.emplace_back("the model has layer norms of queries and keys over all heads");
   }
   const std::vector<ExecutedField> small = executed_fields(shrunk(config));
   const std::vector<ExecutedField> fields = executed_fields(config);

@@ -8,12 +8,11 @@
 
 namespace ptdp::testing {
 
-/// Names of the types that as_type() knows. All of them but olmo2, whose norms of queries reach
-/// over all heads, run under tensor parallelism. Ranks share the key heads of few_keys and of
-/// multi_query from 4 and from 2 ranks on.
+/// Names of the types that as_type() knows. Ranks share the key heads of few_keys, of
+/// olmo2_few_keys and of multi_query from 4, from 4 and from 2 ranks on.
 [[nodiscard]] inline std::vector<std::string> model_types() {
-  return {"llama",    "qwen2", "qwen3",   "gemma2",   "gpt_neox",
-          "nemotron", "olmo2", "granite", "few_keys", "multi_query"};
+  return {"llama", "qwen2",   "qwen3",    "gemma2",      "gpt_neox",      "nemotron",
+          "olmo2", "granite", "few_keys", "multi_query", "olmo2_few_keys"};
 }
 
 /// Returns a model with the sizes of `shape` but eight heads of six channels, and with the parts
@@ -79,6 +78,11 @@ namespace ptdp::testing {
     model.logits_multiplier = 0.5;
     model.scale_attn_by_inverse_layer_idx = true;
   } else if (type == "olmo2") {
+    model.norm_placement = NormPlacement::kBehind;
+    model.qk_layernorm = true;
+    model.qk_layernorm_width = QkNormWidth::kAllHeads;
+  } else if (type == "olmo2_few_keys") {
+    model.num_query_groups = 2;
     model.norm_placement = NormPlacement::kBehind;
     model.qk_layernorm = true;
     model.qk_layernorm_width = QkNormWidth::kAllHeads;

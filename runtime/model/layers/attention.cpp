@@ -22,7 +22,9 @@ SelfAttention::SelfAttention(const LayerContext& context, int layer, const std::
   if (splits_key_heads(context.model(), context.tp())) {
     shared_.emplace(context);
   }
-  if (context.model().qk_layernorm) {
+  if (splits_norms(context.model(), context.tp())) {
+    split_norms_.emplace(context, name);
+  } else if (context.model().qk_layernorm) {
     query_norm_.emplace(context, name + ".query_norm", heads_);
     key_norm_.emplace(context, name + ".key_norm", key_heads_);
   }
@@ -60,6 +62,14 @@ VectorRows SelfAttention::projected_keys(Buffer qkv) const {
   return {qkv.slice(queries, qkv.size - queries), queries + 2 * keys};
 }
 
+SelfAttention::Vectors SelfAttention::projected_vectors(Buffer qkv) const {
+  const VectorRows keys = projected_keys(qkv);
+  const std::int64_t width = key_width(context_.model()) / context_.tp();
+  return {{qkv, keys.stride},
+          keys,
+          {keys.elements.slice(width, keys.elements.size - width), keys.stride}};
+}
+
 SelfAttention::Vectors SelfAttention::raw_vectors(const AttentionActivations& activations) const {
   const VectorRows projected = projected_keys(activations.qkv);
   const std::int64_t d = context_.model().kv_channels;
@@ -72,12 +82,14 @@ SelfAttention::Vectors SelfAttention::raw_vectors(const AttentionActivations& ac
 
 SelfAttention::Vectors SelfAttention::core_vectors(const AttentionActivations& activations) const {
   Vectors vectors = raw_vectors(activations);
-  if (query_norm_) {
+  if (query_norm_ || split_norms_) {
     const std::int64_t d = context_.model().kv_channels;
     const Buffer qk = activations.normed_qk;
-    const std::int64_t stride = (heads_ + key_heads_) * d;
+    const std::int64_t stride = (heads_ + (keys_lie_apart() ? 0 : key_heads_)) * d;
     vectors.queries = {qk, stride};
-    vectors.keys = {qk.slice(heads_ * d, qk.size - heads_ * d), stride};
+    if (!keys_lie_apart()) {
+      vectors.keys = {qk.slice(heads_ * d, qk.size - heads_ * d), stride};
+    }
   }
   return vectors;
 }
@@ -100,8 +112,7 @@ void SelfAttention::rotate(const Microbatch& microbatch, const Vectors& vectors,
   if (rotary_width(context_.model()) == 0) {
     return;
   }
-  // Queries and keys lie side by side, except where keys were gathered into a place of their own.
-  if (shared_ && !query_norm_) {
+  if (keys_lie_apart()) {
     rotate(microbatch, vectors.queries, heads_, turns_back);
     rotate(microbatch, vectors.keys, key_heads_, turns_back);
   } else {
@@ -109,9 +120,50 @@ void SelfAttention::rotate(const Microbatch& microbatch, const Vectors& vectors,
   }
 }
 
-void SelfAttention::prepare(const Microbatch& microbatch, AttentionActivations& activations) const {
+void SelfAttention::norm_split(AttentionActivations& activations) const {
+  const std::int64_t rows = context_.rows();
+  const Vectors raw = projected_vectors(activations.qkv);
+  const Tensor squares = split_norms_->squares({raw.queries, raw.keys});
   if (shared_) {
-    activations.shared = shared_->gather(projected_keys(activations.qkv));
+    const Tensor parts = shared_->parts();
+    const SharedKeyHead::OwnPart own = shared_->own_part(parts);
+    activations.key_statistics.rstd = split_norms_->norm_keys(raw.keys, squares, own.keys);
+    context_.backend().copy_columns(raw.values, own.values, shared_->width(), rows);
+    activations.shared = shared_->gather(parts);
+  }
+  const std::int64_t heads = heads_ + (shared_ ? 0 : key_heads_);
+  activations.normed_qk = context_.tensor(rows * heads * context_.model().kv_channels);
+  const Vectors normed = core_vectors(activations);
+  activations.query_statistics.rstd =
+      split_norms_->norm_queries(raw.queries, squares, normed.queries);
+  if (!shared_) {
+    activations.key_statistics.rstd = split_norms_->norm_keys(raw.keys, squares, normed.keys);
+  }
+}
+
+void SelfAttention::norm_split_backward(const Vectors& gradients,
+                                        AttentionActivations& activations) const {
+  const Vectors raw = projected_vectors(activations.qkv);
+  const SplitNorms::Statistics rstd = {activations.query_statistics.rstd,
+                                       activations.key_statistics.rstd};
+  if (!shared_) {
+    split_norms_->backward({gradients.queries, gradients.keys}, {raw.queries, raw.keys}, rstd);
+    return;
+  }
+  const Tensor parts = shared_->reduce(std::move(activations.shared));
+  const SharedKeyHead::OwnPart own = shared_->own_part(parts);
+  split_norms_->backward({gradients.queries, own.keys}, {raw.queries, raw.keys}, rstd);
+  context_.backend().copy_columns(own.values, raw.values, shared_->width(), context_.rows());
+}
+
+void SelfAttention::prepare(const Microbatch& microbatch, AttentionActivations& activations) const {
+  if (split_norms_) {
+    norm_split(activations);
+  } else if (shared_) {
+    const Tensor parts = shared_->parts();
+    context_.backend().copy_columns(projected_keys(activations.qkv), shared_->own_part(parts).keys,
+                                    2 * shared_->width(), context_.rows());
+    activations.shared = shared_->gather(parts);
   }
   if (query_norm_) {
     const Vectors raw = raw_vectors(activations);
@@ -128,18 +180,22 @@ void SelfAttention::prepare_backward(const Microbatch& microbatch,
                                      AttentionActivations& activations) const {
   const Vectors gradients = core_vectors(activations);
   rotate(microbatch, gradients, /*turns_back=*/true);
-  if (query_norm_) {
+  if (split_norms_) {
+    norm_split_backward(gradients, activations);
+  } else if (query_norm_) {
     const Vectors raw = raw_vectors(activations);
     query_norm_->backward(gradients.queries, raw.queries, activations.query_statistics, raw.queries,
                           /*adds_to_dx=*/false);
     key_norm_->backward(gradients.keys, raw.keys, activations.key_statistics, raw.keys,
                         /*adds_to_dx=*/false);
-    activations.normed_qk.reset();
-    activations.query_statistics = {};
-    activations.key_statistics = {};
   }
-  if (shared_) {
-    shared_->reduce(std::move(activations.shared), projected_keys(activations.qkv));
+  activations.normed_qk.reset();
+  activations.query_statistics = {};
+  activations.key_statistics = {};
+  if (shared_ && !split_norms_) {
+    const Tensor parts = shared_->reduce(std::move(activations.shared));
+    context_.backend().copy_columns(shared_->own_part(parts).keys, projected_keys(activations.qkv),
+                                    2 * shared_->width(), context_.rows());
   }
 }
 
@@ -199,9 +255,11 @@ Tensor SelfAttention::backward(const Microbatch& microbatch, Buffer dy, WeightGr
   });
   core_gradient.reset();
   activations.log_sum.reset();
-  prepare_backward(microbatch, activations);
   if (when == WeightGradients::kAtOnce) {
     activations.output.reset();
+  }
+  prepare_backward(microbatch, activations);
+  if (when == WeightGradients::kAtOnce) {
     return qkv_.gradients(std::move(activations.normed), std::move(activations.qkv));
   }
   return qkv_.input_gradient(activations.qkv);

@@ -7,6 +7,7 @@
 #include "runtime/model/layers/norm.h"
 #include "runtime/model/layers/row_parallel_linear.h"
 #include "runtime/model/layers/shared_key_head.h"
+#include "runtime/model/layers/split_norms.h"
 
 namespace ptdp {
 
@@ -15,8 +16,11 @@ namespace ptdp {
 struct AttentionActivations {
   Tensor normed;  ///< Input of the branch: this rank's rows, [r, h].
   Tensor qkv;     ///< Queries, keys and values, [n, (a + 2k)·d]; after backward, their gradient.
-  Tensor shared;  ///< Keys and values of a head that ranks share, [n, 2d]; empty where none do.
-  /// Queries and keys behind their norms, [n, (a + k)·d]; empty where the model has none.
+  /// Keys and values of a head that ranks share, [n, 2d], behind norms over all ranks' heads; empty
+  /// where none do.
+  Tensor shared;
+  /// Queries and keys behind their norms, [n, (a + k)·d], without keys that are normed in `shared`;
+  /// empty where the model has none.
   Tensor normed_qk;
   NormStatistics query_statistics;  ///< Statistics of the queries' norms.
   NormStatistics key_statistics;    ///< Statistics of the keys' norms.
@@ -59,11 +63,19 @@ class SelfAttention {
   [[nodiscard]] double scale() const;
   /// Returns the rows of keys and values, side by side, that this rank has projected.
   [[nodiscard]] VectorRows projected_keys(Buffer qkv) const;
+  /// Returns queries, keys and values that this rank has projected.
+  [[nodiscard]] Vectors projected_vectors(Buffer qkv) const;
   /// Returns queries as they were projected, and keys and values as they were or as ranks share
   /// them.
   [[nodiscard]] Vectors raw_vectors(const AttentionActivations& activations) const;
   /// Returns the vectors of the core: those behind norms where there are any.
   [[nodiscard]] Vectors core_vectors(const AttentionActivations& activations) const;
+  /// Returns whether the core's keys lie with values, which ranks share, and not with queries.
+  [[nodiscard]] bool keys_lie_apart() const { return shared_ && !query_norm_; }
+  /// Norms queries and keys over the heads of all ranks, before ranks share keys.
+  void norm_split(AttentionActivations& activations) const;
+  /// Turns the gradients of queries and keys behind such norms into those of qkv.
+  void norm_split_backward(const Vectors& gradients, AttentionActivations& activations) const;
   /// Norms queries and keys, where the model does, and turns them by their positions.
   void prepare(const Microbatch& microbatch, AttentionActivations& activations) const;
   /// Turns the gradients of prepared queries and keys into those of qkv.
@@ -83,6 +95,7 @@ class SelfAttention {
   RowParallelLinear projection_;
   std::optional<Norm> query_norm_;
   std::optional<Norm> key_norm_;
+  std::optional<SplitNorms> split_norms_;  ///< In place of both, over the heads of several ranks.
 };
 
 }  // namespace ptdp

@@ -20,21 +20,22 @@ SharedKeyHead::SharedKeyHead(const LayerContext& context)
   width_ = head_size_ / sharers_;
 }
 
-Tensor SharedKeyHead::gathered() const {
+Tensor SharedKeyHead::parts() const {
   return context_.tensor(context_.rows() * 2 * width_ * context_.tp());
 }
 
-VectorRows SharedKeyHead::own_part(Buffer gathered) const {
-  const Part part = part_of(gathered.size, context_.tp(), context_.tensor_rank());
-  return {gathered.slice(part.first, part.count), 2 * width_};
+SharedKeyHead::OwnPart SharedKeyHead::own_part(Buffer parts) const {
+  const Part part = part_of(parts.size, context_.tp(), context_.tensor_rank());
+  const Buffer own = parts.slice(part.first, part.count);
+  return {{own, 2 * width_}, columns_from(own, width_, 2 * width_)};
 }
 
 template <class Visit>
-void SharedKeyHead::for_each_part(Buffer gathered, Buffer head, const Visit& visit) const {
+void SharedKeyHead::for_each_part(Buffer parts, Buffer head, const Visit& visit) const {
   const int first_rank = context_.tensor_rank() / sharers_ * sharers_;
   for (int sharer = 0; sharer < sharers_; ++sharer) {
-    const Part part = part_of(gathered.size, context_.tp(), first_rank + sharer);
-    const Buffer of_rank = gathered.slice(part.first, part.count);
+    const Part part = part_of(parts.size, context_.tp(), first_rank + sharer);
+    const Buffer of_rank = parts.slice(part.first, part.count);
     for (const int kind : {0, 1}) {  // keys, values
       visit(columns_from(of_rank, kind * width_, 2 * width_),
             columns_from(head, kind * head_size_ + sharer * width_, 2 * head_size_));
@@ -42,26 +43,24 @@ void SharedKeyHead::for_each_part(Buffer gathered, Buffer head, const Visit& vis
   }
 }
 
-Tensor SharedKeyHead::gather(const VectorRows& parts) const {
-  const Tensor all = gathered();
-  context_.backend().copy_columns(parts, own_part(all), 2 * width_, context_.rows());
-  context_.tensor_group().all_gather(all);
+Tensor SharedKeyHead::gather(Buffer parts) const {
+  context_.tensor_group().all_gather(parts);
   Tensor head = context_.tensor(context_.rows() * 2 * head_size_);
-  for_each_part(all, head, [&](const VectorRows& part, const VectorRows& of_head) {
+  for_each_part(parts, head, [&](const VectorRows& part, const VectorRows& of_head) {
     context_.backend().copy_columns(part, of_head, width_, context_.rows());
   });
   return head;
 }
 
-void SharedKeyHead::reduce(Tensor gradient, const VectorRows& parts) const {
-  const Tensor all = gathered();
+Tensor SharedKeyHead::reduce(Tensor gradient) const {
+  Tensor all = parts();
   context_.backend().fill(all, 0.0);
   for_each_part(all, gradient, [&](const VectorRows& part, const VectorRows& of_head) {
     context_.backend().copy_columns(of_head, part, width_, context_.rows());
   });
   gradient.reset();
   context_.tensor_group().reduce_scatter(all);
-  context_.backend().copy_columns(own_part(all), parts, 2 * width_, context_.rows());
+  return all;
 }
 
 }  // namespace ptdp

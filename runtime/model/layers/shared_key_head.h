@@ -14,22 +14,31 @@ class SharedKeyHead {
   /// share a head.
   explicit SharedKeyHead(const LayerContext& context);
 
-  /// Returns the head's keys and values, [n, 2d], from the parts that all ranks have projected.
-  /// `parts` are this rank's, [n, 2d/ranks]. 1 all-gather of n·2·(key heads)·d elements.
-  [[nodiscard]] Tensor gather(const VectorRows& parts) const;
-  /// Replaces `parts` by the sums over ranks of their gradients, from this rank's gradient of the
-  /// head's keys and values, [n, 2d], which it releases. 1 reduce-scatter of as many elements.
-  void reduce(Tensor gradient, const VectorRows& parts) const;
+  /// Keys and values of a rank's part of the head, side by side in rows, [n, width()] each.
+  struct OwnPart {
+    VectorRows keys;
+    VectorRows values;
+  };
+
+  /// Returns the number of elements of the head that a rank projects.
+  [[nodiscard]] std::int64_t width() const { return width_; }
+  /// Allocates memory for the parts of all ranks, of n·2·(key heads)·d elements.
+  [[nodiscard]] Tensor parts() const;
+  /// Returns this rank's part of them.
+  [[nodiscard]] OwnPart own_part(Buffer parts) const;
+  /// Returns the head's keys and values, [n, 2d], from `parts`, of which each rank has written its
+  /// own. 1 all-gather of `parts`.
+  [[nodiscard]] Tensor gather(Buffer parts) const;
+  /// Returns `parts` of which this rank's own are the sums over ranks of their gradients. These
+  /// follow from each rank's gradient of the head's keys and values, [n, 2d], which is released. 1
+  /// reduce-scatter of `parts`.
+  [[nodiscard]] Tensor reduce(Tensor gradient) const;
 
  private:
   /// Calls visit(part, of_head) for keys and for values of each rank that shares the head: their
-  /// place in `gathered` and in `head`.
+  /// place in `parts` and in `head`.
   template <class Visit>
-  void for_each_part(Buffer gathered, Buffer head, const Visit& visit) const;
-  /// Returns the elements that all ranks have projected.
-  [[nodiscard]] Tensor gathered() const;
-  /// Returns this rank's part of them, [n, 2d/ranks].
-  [[nodiscard]] VectorRows own_part(Buffer gathered) const;
+  void for_each_part(Buffer parts, Buffer head, const Visit& visit) const;
 
   const LayerContext& context_;
   std::int64_t head_size_;  ///< Size of a head, d.

@@ -243,6 +243,7 @@ TEST(ElementWiseTime, IsWhatWasMeasuredOfAsManyElements) {
                                                 DeviceOperation::kLayerNormBackward,
                                                 DeviceOperation::kRmsNorm,
                                                 DeviceOperation::kRmsNormBackward,
+                                                DeviceOperation::kRowProducts,
                                                 DeviceOperation::kRotary,
                                                 DeviceOperation::kGatedActivation,
                                                 DeviceOperation::kGatedActivationBackward,

@@ -276,14 +276,17 @@ TEST(FindTpViolation, WantsHeadsMlpAndGroupsDividedInThisOrder) {
   EXPECT_EQ(of(3), Constraint::kFfnByTp);  // before the groups
 }
 
-// Norms over all heads would need sums over ranks, which this project's runtime does not form.
-TEST(FindShapeViolation, KeepsNormsOverAllHeadsOnOneRankOfTheOwnRuntime) {
+// Layer norms over all heads would need means over ranks, which this project's runtime does not
+// form.
+TEST(FindShapeViolation, KeepsLayerNormsOverAllHeadsOnOneRankOfTheOwnRuntime) {
   Scenario scenario{.job = {.model = find_model("qwen3-8b").config, .global_batch_size = 8},
                     .cluster = find_cluster("dgx-h100"),
                     .stack = find_stack("ptdp-cuda")};
   const auto of = [&](int tp) { return find_shape_violation({scenario, {.tp = tp}}); };
   EXPECT_EQ(of(2), std::nullopt);
   scenario.job.model.qk_layernorm_width = QkNormWidth::kAllHeads;
+  EXPECT_EQ(of(2), std::nullopt);
+  scenario.job.model.normalization = Normalization::kLayerNorm;
   EXPECT_EQ(of(2), Constraint::kNotRunByStack);
   EXPECT_EQ(of(1), std::nullopt);
   scenario.stack = find_stack("megatron-core-2025");

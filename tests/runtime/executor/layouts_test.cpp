@@ -52,7 +52,7 @@ TEST_P(LayoutsOfTodaysModels, GiveTheSameInACoveringSet) {
 
 INSTANTIATE_TEST_SUITE_P(Types, LayoutsOfTodaysModels,
                          ::testing::Values("llama", "qwen3", "gemma2", "gpt_neox", "granite",
-                                           "multi_query"));
+                                           "multi_query", "olmo2", "olmo2_few_keys"));
 
 /// A third of the covering set at a time, because the whole takes minutes under the thread
 /// sanitizer.

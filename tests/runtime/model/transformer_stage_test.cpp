@@ -109,9 +109,6 @@ TEST(TransformerStage, ComputesTheSameForTodaysModels) {
     const Task task = task_of(type);
     const Outcome expected = run_step(task, {});
     for (Layout layout : tensor_layouts()) {
-      if (layout.tp > 1 && task.model.qk_layernorm_width == QkNormWidth::kAllHeads) {
-        continue;
-      }
       for (const Recompute recompute :
            {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
         layout.recompute = recompute;

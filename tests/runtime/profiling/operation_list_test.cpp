@@ -94,7 +94,7 @@ TEST(OperationList, IsWhatStagesOfTodaysModelsRun) {
     Task task = small_task();
     task.model = testing::as_type(type, task.model);
     task.dropout = 0.0;
-    expect_calls(task, type == "olmo2" ? 1 : 2);
+    expect_calls(task, 2);
   }
 }
 
