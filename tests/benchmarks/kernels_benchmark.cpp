@@ -177,6 +177,54 @@ void norm(benchmark::State& state, DataType type, bool is_centered, std::int64_t
   count_bytes(state, (is_backward ? 4 : 2) * x.buffer().bytes());
 }
 
+/// Times the sums and the norm of rows of which a rank has kWidth of twice as many columns.
+void split_norm(benchmark::State& state, DataType type, bool is_backward) {
+  CpuBackend backend;
+  const DataType sum = accumulator_of(type);
+  const Tensor x = random_tensor(backend, type, kRows * kWidth);
+  const Tensor y = random_tensor(backend, type, kRows * kWidth);
+  const Tensor dx = random_tensor(backend, type, kRows * kWidth);
+  const Tensor gamma = random_tensor(backend, type, kWidth);
+  const Tensor dgamma = random_tensor(backend, sum, kWidth);
+  const Tensor sums(backend, sum, kRows);
+  const Tensor rstd(backend, sum, kRows);
+  const VectorRows rows{x, kWidth};
+  const auto run = [&] {
+    if (is_backward) {
+      backend.row_products({.a = {y, kWidth},
+                            .b = rows,
+                            .weights = gamma,
+                            .sums = sums,
+                            .width = kWidth,
+                            .rows = kRows});
+      backend.split_norm_backward({.dy = {y, kWidth},
+                                   .x = rows,
+                                   .rstd = rstd,
+                                   .gamma = gamma,
+                                   .products = sums,
+                                   .whole_width = 2 * kWidth,
+                                   .dx = {dx, kWidth},
+                                   .dgamma = dgamma,
+                                   .rows = kRows});
+    } else {
+      backend.row_products({.a = rows, .b = rows, .sums = sums, .width = kWidth, .rows = kRows});
+      backend.split_norm({.x = rows,
+                          .gamma = gamma,
+                          .epsilon = 1e-5,
+                          .squares = sums,
+                          .whole_width = 2 * kWidth,
+                          .y = {y, kWidth},
+                          .rstd = rstd,
+                          .rows = kRows});
+    }
+  };
+  backend.fill(rstd, 1.0);
+  while (state.KeepRunning()) {
+    run();
+  }
+  count_bytes(state, (is_backward ? 5 : 3) * x.buffer().bytes());
+}
+
 /// Times an activation behind a bias, or of gates and values without one.
 void activation(benchmark::State& state, DataType type, ActivationKind kind, bool is_gated,
                 bool is_backward) {
@@ -335,6 +383,7 @@ void register_loops() {
       add("layer_norm" + pass, norm, type, true, 1, is_backward);
       add("rms_norm" + pass, norm, type, false, 1, is_backward);
       add("rms_norm_of_heads" + pass, norm, type, false, kWidth / 128, is_backward);
+      add("split_norm" + pass, split_norm, type, is_backward);
       add("gelu" + pass, activation, type, ActivationKind::kTanhGelu, false, is_backward);
       add("swiglu" + pass, activation, type, ActivationKind::kSilu, true, is_backward);
     }

@@ -63,6 +63,31 @@ TEST(JobVolumes, OfFullRecomputationHaveTwoMoreAllReducesPerLayer) {
             before + 12 * 8 * 2 * (2 * 3 * kActivations * 4));
 }
 
+// By hand: each layer sums two f32 of each of 2·16 tokens forward and backward, and once more where
+// it is computed again. Weights of such norms are split, so that no gradient of theirs is summed.
+// Norms of single heads sum nothing for tokens, but the gradients of two norms of 2 elements in 8
+// layers.
+TEST(JobVolumes, OfNormsOverTheHeadsOfAllRanksSumTwoNumbersOfAToken) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    Scenario scenario = small(precision);
+    scenario.stack.memory_model = MemoryModel::kPtdp;
+    scenario.job.model.normalization = Normalization::kRmsNorm;
+    ParallelConfig config{.tp = 4, .micro_batch_size = 2};
+    const auto sent = [&] { return job_volumes({scenario, config}).tensor.all_reduce; };
+    const std::int64_t without = sent();
+    scenario.job.model.qk_layernorm = true;
+    EXPECT_EQ(sent() - without, 2 * 3 * (8 * 2 * 2) * 4);
+    scenario.job.model.qk_layernorm_width = QkNormWidth::kAllHeads;
+    const std::int64_t pass = 12 * 8 * (2 * 3 * 2 * (2 * 16) * 4);
+    EXPECT_EQ(sent() - without, 2 * pass);
+    const std::int64_t again = 12 * 8 * 2 * (2 * 3 * kActivations * element_bytes(precision));
+    config.recompute = Recompute::kFull;
+    EXPECT_EQ(sent() - without, 3 * pass + again);
+    scenario.stack.memory_model = MemoryModel::kMegatron;
+    EXPECT_EQ(sent() - without, again);
+  }
+}
+
 // By hand: a layer gathers twice forward, twice backward and twice for weight gradients, and
 // scatters twice each way; the embedding scatters forward and gathers backward, the logits the
 // reverse. Norms and two biases of 8 layers are 6·8 values each, the final norm 16, summed once.

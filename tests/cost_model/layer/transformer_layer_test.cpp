@@ -334,6 +334,39 @@ TEST(LayerCosts, OfSplitKeyHeadsHaveTheirCollectives) {
               1.0, 1e-9);
 }
 
+// Over four ranks of this project's runtime a layer waits for the sums of two f32 of each token in
+// both passes, and reads its part of 32 query and 32 key heads of 128 once more, backward with
+// their gradients. Other stacks are taken to do as with norms of single heads.
+TEST(LayerCosts, OfNormsOverTheHeadsOfAllRanksHaveTheirSums) {
+  Scenario scenario{.job = {.model = find_model("llama-2-7b").config, .global_batch_size = 512},
+                    .cluster = find_cluster("dgx-h100"),
+                    .stack = find_stack("ptdp-cuda")};
+  TransformerConfig& model = scenario.job.model;
+  model.qk_layernorm = true;
+  ASSERT_EQ(model.num_query_groups * model.kv_channels, 32 * 128);
+  const ParallelConfig config{.tp = 4, .dp = 64, .micro_batch_size = 1};
+  const LayerCosts of_heads = layer_costs(scenario, config);
+  model.qk_layernorm_width = QkNormWidth::kAllHeads;
+  const LayerCosts of_all = layer_costs(scenario, config);
+  const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, scenario.cluster);
+  const Seconds sums =
+      all_reduce_time(Bytes(2.0 * 4.0 * model.seq_length), group, scenario.cluster);
+  EXPECT_GT(sums, Seconds(0.0));
+  EXPECT_NEAR((of_all.forward.tensor_parallel - of_heads.forward.tensor_parallel) / sums, 1.0,
+              0.02);
+  EXPECT_NEAR((of_all.backward.tensor_parallel - of_heads.backward.tensor_parallel) / sums, 1.0,
+              0.02);
+  const Bytes heads(2.0 * model.seq_length * 2.0 * 32 * 128 / 4);
+  const Seconds pass = memory_bound_time(heads, scenario.cluster.gpu);
+  EXPECT_NEAR((of_all.forward.memory_bound - of_heads.forward.memory_bound) / pass, 1.0, 1e-9);
+  EXPECT_NEAR((of_all.backward.memory_bound - of_heads.backward.memory_bound) / pass, 2.0, 1e-9);
+  scenario.stack = find_stack("megatron-core-2025");
+  const LayerCosts other = layer_costs(scenario, config);
+  model.qk_layernorm_width = QkNormWidth::kHead;
+  EXPECT_EQ(other.forward.total(), layer_costs(scenario, config).forward.total());
+  EXPECT_EQ(other.backward.total(), layer_costs(scenario, config).backward.total());
+}
+
 // Compressed are 48 of queries and 32 + 8 of keys and values: these are gathered in place of 64.
 TEST(TensorParallelElements, OfLatentAttentionAreThoseOfWhatIsCompressed) {
   const TransformerConfig model = resolved(small_latent_model(), "model");

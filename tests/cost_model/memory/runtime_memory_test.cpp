@@ -88,6 +88,26 @@ TEST(LayerMemory, IsSplitOverTensorRanks) {
   EXPECT_EQ(layer_memory(scenario, config).deferred, Bytes(kRows + 2 * kRows + 12 * kRows / 2));
 }
 
+// Behind norms over all heads a rank of two keeps half of queries and keys, and two statistics of
+// each token. A rank of four that shares one of two key heads of 2 has a quarter of the queries;
+// its keys are normed before they are shared.
+TEST(LayerMemory, HasNormedPartsOfAllHeads) {
+  Scenario scenario = small(4);
+  TransformerConfig& model = scenario.job.model;
+  model.normalization = Normalization::kRmsNorm;
+  ParallelConfig config{.tp = 2, .micro_batch_size = kMicroBatch};
+  const auto most = [&](bool has_norms) {
+    model.qk_layernorm = has_norms;
+    model.qk_layernorm_width = has_norms ? QkNormWidth::kAllHeads : QkNormWidth::kHead;
+    return layer_memory(scenario, config).most;
+  };
+  const double statistics = kRows / 4;
+  EXPECT_EQ(most(true) - most(false), Bytes(kRows / 2 + kRows / 2 + statistics));
+  config.tp = 4;
+  model.num_query_groups = 2;
+  EXPECT_EQ(most(true) - most(false), Bytes(kRows / 4 + statistics));
+}
+
 TEST(LayerMemory, HasTwoByteElementsAndFourByteSumsInBf16) {
   Scenario scenario = small(4);
   scenario.stack.precision = Precision::kBf16;

@@ -243,6 +243,12 @@ TEST(WhyNothingFits, SaysAllThatAStackRuns) {
   EXPECT_THAT(of(with_fp8(find_stack("megatron-core-2025"), "fp8-delayed")),
               testing::EndsWith(
                   ", reshard_after_forward on, with fp8-delayed neither moe_act nor layernorm"));
+  Scenario normed = shipped_scenario("qwen3-8b", "dgx-h100", "ptdp-cuda", 64);
+  normed.job.model.qk_layernorm_width = QkNormWidth::kAllHeads;
+  const auto of_norms = [&] { return advice(Constraint::kNotRunByStack, normed); };
+  EXPECT_THAT(of_norms(), testing::Not(testing::HasSubstr("norms")));
+  normed.job.model.normalization = Normalization::kLayerNorm;
+  EXPECT_THAT(of_norms(), testing::EndsWith(", layer norms over all heads with tp 1"));
   StackSpec other = find_stack("torchtitan-2024");
   other.can_run.kept_weights = true;
   other.can_run.schedules.clear();

@@ -1,5 +1,6 @@
 // Tests that a GPU trains as a host does.
 #include "tests/runtime/cuda/training_on_gpu.h"
+#include "tests/runtime/model_types.h"
 
 namespace ptdp::testing {
 namespace {
@@ -69,6 +70,22 @@ TEST_F(OnGpuTraining, ComputesTheSameInEveryLayout) {
         Layout{.pp = 2, .dp = 2, .messages = MessageMode::kOverlapped},
         Layout{.pp = 2, .schedule = "zb-h1", .recompute = Recompute::kFull}}) {
     expect_trains_alike(train_on_gpu(layout, job), alone, 1e-5, to_string(layout));
+  }
+}
+
+// Four ranks share two key heads, whose parts are normed before they are gathered.
+TEST_F(OnGpuTraining, NormsOverTheHeadsOfAllRanks) {
+  for (const char* type : {"olmo2", "olmo2_few_keys"}) {
+    Job job = tiny_job(DataType::kFloat32);
+    job.model = as_type(type, job.model);
+    job.dropout = 0.0;
+    job.steps = 2;
+    const Trained alone = train({}, job);
+    for (const Layout& layout :
+         {Layout{}, Layout{.tp = 2, .recompute = Recompute::kFull},
+          Layout{.tp = 4, .sequence_parallel = true, .overlaps_tensor = true}}) {
+      expect_trains_alike(train_on_gpu(layout, job), alone, 1e-5, type + to_string(layout));
+    }
   }
 }
 

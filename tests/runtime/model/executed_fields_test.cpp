@@ -72,6 +72,19 @@ TEST(ExecutedFields, SayWhatOfAModelIsNotExecuted) {
   }
 }
 
+TEST(ExecutedFields, SayWhichNormsReachOverNoOtherRank) {
+  TransformerConfig model = testing::as_type("olmo2", small_task().model);
+  EXPECT_EQ(find_unexecuted(model, {.tp = 2}), "");
+  EXPECT_EQ(find_unexecuted(model, {.tp = 2, .cp = 2}), "config.cp: ptdp-run executes 1, got 2");
+  model.normalization = Normalization::kLayerNorm;
+  EXPECT_EQ(find_unexecuted(model, {.tp = 2}),
+            "config.tp: ptdp-run executes 1 where layer norms of queries and keys reach over all "
+            "heads, got 2");
+  EXPECT_EQ(find_unexecuted(model, {}), "");
+  model.qk_layernorm_width = QkNormWidth::kHead;
+  EXPECT_EQ(find_unexecuted(model, {.tp = 2}), "");
+}
+
 /// Returns the keys of a document that the project writes.
 template <class T>
 std::vector<std::string> keys_of(const T& value) {

@@ -408,6 +408,27 @@ TEST(Shrink, KeepsHowManyRanksShareAKeyHead) {
   EXPECT_EQ(small.kv_channels % 4, 0);
 }
 
+// Norms over all heads send messages of their own. Layer norms over the heads of several ranks do
+// not run, so that a small model has them of each head.
+TEST(Shrink, KeepsNormsOverAllHeadsThatRun) {
+  TransformerConfig model = resolved({.num_layers = 4,
+                                      .hidden_size = 1024,
+                                      .num_attention_heads = 16,
+                                      .vocab_size = 51200,
+                                      .seq_length = 2048,
+                                      .normalization = Normalization::kRmsNorm,
+                                      .qk_layernorm = true,
+                                      .qk_layernorm_width = QkNormWidth::kAllHeads},
+                                     "norms");
+  EXPECT_EQ(shrunk(model, {.tp = 8}).qk_layernorm_width, QkNormWidth::kAllHeads);
+  EXPECT_EQ(left_out(model, {.tp = 8}), "");
+  model.normalization = Normalization::kLayerNorm;
+  EXPECT_EQ(shrunk(model, {}).qk_layernorm_width, QkNormWidth::kAllHeads);
+  EXPECT_EQ(shrunk(model, {.tp = 8}).qk_layernorm_width, QkNormWidth::kHead);
+  EXPECT_EQ(left_out(model, {.tp = 8}),
+            "the model has layer norms of queries and keys over all heads");
+}
+
 TEST(Shrink, LeavesOutOfAnyModelWhatOrdersDoNotDependOn) {
   const TransformerConfig model = resolved({.num_layers = 32,
                                             .hidden_size = 4096,
