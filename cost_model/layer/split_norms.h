@@ -10,9 +10,9 @@
 namespace ptdp {
 
 /// Returns the accumulators of each token that a tensor-parallel group of `tp` sums in each pass of
-/// a layer. There is one of queries and one of keys. Returns 0 where no norm reaches over ranks, and
-/// for other stacks. Megatron-Core has no such norms. Hugging Face transformers gathers the heads
-/// (base_model_tp_plan of olmo2), which is not modeled.
+/// a layer. There is one of queries and one of keys. Returns 0 where no norm reaches over ranks,
+/// and for other stacks. Megatron-Core has no such norms. Hugging Face transformers gathers the
+/// heads (base_model_tp_plan of olmo2), which is not modeled.
 [[nodiscard]] int norm_sums_of_token(const TransformerConfig& model, int tp,
                                      const StackSpec& stack);
 
