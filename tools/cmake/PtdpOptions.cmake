@@ -13,6 +13,12 @@ target_compile_options(ptdp_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-
 if(PTDP_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(ptdp_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
+# g++ collects its garbage from 128 MiB on: a tenth of its time. From 1 GiB on, large files take up to
+# 1.6 GB in place of 1.2, more than many cores of a small machine have.
+if(PTDP_PRECOMPILED_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(ptdp_options INTERFACE
+                         $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1048576>)
+endif()
 # With CMAKE_UNITY_BUILD, as in all presets, several files of a target are compiled as one, three
 # times as fast in all: names in their anonymous namespaces must differ, those of overloads too.
 # Files one by one: clang-tidy, and -DCMAKE_UNITY_BUILD=OFF.
