@@ -84,6 +84,7 @@ namespace ptdp::testing {
   } else if (type == "olmo2_few_keys") {
     model.num_query_groups = 2;
     model.norm_placement = NormPlacement::kBehind;
+    model.layernorm_zero_centered_gamma = true;
     model.qk_layernorm = true;
     model.qk_layernorm_width = QkNormWidth::kAllHeads;
   } else if (type == "granite") {
