@@ -16,8 +16,8 @@ struct RuntimeBuffers {
   Bytes keys;           ///< Keys and values of a head that ranks share; 0 where none do.
   Bytes gathered_keys;  ///< Keys and values of all heads, while they are gathered or summed; or 0.
   Bytes qk_normed;  ///< Queries and keys behind their norms, with statistics; 0 without such norms.
-  /// What `qk_normed` has left while gradients of gathered_keys are summed: all of it with norms
-  /// that reach over ranks, which come after the sum; else 0.
+  /// The part of `qk_normed` that is there while gradients of gathered_keys are summed: all of it
+  /// where norms reach over ranks, else 0.
   Bytes qk_normed_behind;
   /// Sums over whole rows, where norms of queries and keys reach over ranks, and the statistics
   /// that are there while keys are gathered; else 0.

@@ -32,8 +32,8 @@ struct LayerCosts {
 /// microbatch. For GPT they are those of collectives.h's formula for its bsh, else they follow the
 /// widths that are gathered and reduced. Sequence parallelism's all-gathers count `gathered` times,
 /// less than 1 where they are of fewer bytes. Those of inputs run `times_again` for weight
-/// gradients. `gathered_heads` are the elements of a token that the group gathers besides
-/// in each pass (split_key_heads.h), where those of an all-reduce count twice (split_norms.h). Full
+/// gradients. `gathered_heads` are the elements of a token that the group gathers besides in each
+/// pass (split_key_heads.h). Those of an all-reduce count twice there (split_norms.h). Full
 /// recomputation repeats the forward pass to its end.
 [[nodiscard]] double tensor_parallel_elements(const TransformerConfig& model,
                                               const ParallelConfig& config, LayerKind kind,

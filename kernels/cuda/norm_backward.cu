@@ -278,7 +278,7 @@ void compute_norm_gradients(const Queue& queue, const NormBackwardCall& call) {
   assert(call.dgamma.size == shape.width);
   assert(call.dbeta.empty() || call.dbeta.size == shape.width);
   assert(call.mean.empty() || call.mean.size == shape.count);
-  assert(call.rstd.size == shape.count && shape.count < (std::int64_t{1} << 32U));
+  assert(call.rstd.size == shape.count && shape.count < (std::int64_t{1} << 31U));
   if (shape.count * shape.width == 0) {
     return;
   }

@@ -14,7 +14,7 @@ inline constexpr int kMostNormThreads = 1024;
 
 /// The vectors of a norm, `vectors` of them side by side in each row.
 struct NormShape {
-  std::int64_t count;     ///< Number of all vectors, below 2^32.
+  std::int64_t count;     ///< Number of all vectors, below 2^31.
   std::int64_t width;     ///< Elements of a vector.
   std::uint32_t vectors;  ///< Vectors of a row.
 };

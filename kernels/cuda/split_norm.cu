@@ -221,7 +221,8 @@ std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t width) {
   constexpr std::int64_t columns_of_block = kWarp * kVectorSize<BFloat16>;
   constexpr std::int64_t least_rows = 32;
   const std::int64_t column_blocks = (width + columns_of_block - 1) / columns_of_block;
-  const std::int64_t least = std::max(rows * column_blocks / blocks_wanted, least_rows);
+  const std::int64_t least =
+      std::max((rows * column_blocks + blocks_wanted - 1) / blocks_wanted, least_rows);
   return (least + kWarpsOfBlock - 1) / kWarpsOfBlock * kWarpsOfBlock;
 }
 

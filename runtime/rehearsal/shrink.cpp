@@ -73,7 +73,7 @@ std::string left_out(const TransformerConfig& model, const ParallelConfig& confi
       parts.push_back(part);
     }
   }
-  if (shrunk(model, config).qk_layernorm_width != model.qk_layernorm_width) {
+  if (model.qk_layernorm && shrunk(model, config).qk_layernorm_width != model.qk_layernorm_width) {
     parts.emplace_back("the model has layer norms of queries and keys over all heads");
   }
   const std::vector<ExecutedField> small = executed_fields(shrunk(config));

@@ -31,8 +31,8 @@ std::ostream& operator<<(std::ostream& out, const SplitKind& kind) {
              << " offset " << kind.gamma_offset;
 }
 
-/// Returns rows that are read by 16 bytes in every type, in f32 only, and in none; of one vector,
-/// of several for each lane of a warp, and of more rows than a block and a grid take at once.
+/// Returns rows that are read by 16 bytes in every type, in f32 only, and in none. They have from
+/// one element to several vectors for each lane of a warp.
 std::vector<SplitKind> split_kinds() {
   std::vector<SplitKind> kinds;
   for (const std::int64_t width : {1, 8, 12, 33, 64, 264, 520}) {

@@ -16,8 +16,8 @@ namespace ptdp {
 struct AttentionActivations {
   Tensor normed;  ///< Input of the branch: this rank's rows, [r, h].
   Tensor qkv;     ///< Queries, keys and values, [n, (a + 2k)·d]; after backward, their gradient.
-  /// Keys and values of a head that ranks share, [n, 2d], behind norms over all ranks' heads; empty
-  /// where none do.
+  /// Keys and values of a head that ranks share, [n, 2d]; empty where none do. Norms over the heads
+  /// of all ranks have normed these keys.
   Tensor shared;
   /// Queries and keys behind their norms, [n, (a + k)·d], without keys that are normed in `shared`;
   /// empty where the model has none.

@@ -29,9 +29,9 @@ class SharedKeyHead {
   /// Returns the head's keys and values, [n, 2d], from `parts`, of which each rank has written its
   /// own. 1 all-gather of `parts`.
   [[nodiscard]] Tensor gather(Buffer parts) const;
-  /// Returns `parts` of which this rank's own are the sums over ranks of their gradients. These
-  /// follow from each rank's gradient of the head's keys and values, [n, 2d], which is released. 1
-  /// reduce-scatter of `parts`.
+  /// Returns `parts` of which this rank's own are sums over ranks of gradients. Releases
+  /// `gradient`, this rank's gradient of the head's keys and values, [n, 2d]. 1 reduce-scatter of
+  /// `parts`.
   [[nodiscard]] Tensor reduce(Tensor gradient) const;
 
  private:
