@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "kernels/cuda/column_sums.h"
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/operations.h"
@@ -9,39 +10,6 @@
 
 namespace ptdp::cuda {
 namespace {
-
-/// Number of rows that a block takes at once, one with each warp.
-constexpr int kRowLanes = kThreads / kWarp;
-
-/// How rows are cut into chunks. The cut and the order in which rows are added depend on the shape
-/// alone, not on how columns are read.
-struct RowChunks {
-  std::int64_t rows_each = 0;  ///< Rows of a chunk.
-  std::int64_t count = 0;      ///< Number of chunks.
-};
-/// Returns how a matrix of `rows` rows and `width` columns is cut.
-RowChunks row_chunks(std::int64_t rows, std::int64_t width) {
-  // Enough chunks to keep every GPU busy, but far fewer chunks than rows.
-  constexpr std::int64_t blocks_wanted = 2048;
-  constexpr std::int64_t columns_of_block = kWarp * kVectorSize<BFloat16>;
-  constexpr std::int64_t least_rows = 64;
-  const std::int64_t column_blocks = (width + columns_of_block - 1) / columns_of_block;
-  const std::int64_t wanted =
-      std::max<std::int64_t>((blocks_wanted + column_blocks - 1) / column_blocks, 1);
-  const std::int64_t least = std::max((rows + wanted - 1) / wanted, least_rows);
-  const std::int64_t rows_each = (least + kRowLanes - 1) / kRowLanes * kRowLanes;
-  return {rows_each, (rows + rows_each - 1) / rows_each};
-}
-
-/// Returns the sum over the block's warps of their sums for a column.
-template <int kSize>
-__device__ float sum_over_lanes(const float (&sums)[kRowLanes][kWarp * kSize], int column) {
-  float total = sums[0][column];
-  for (int lane = 1; lane < kRowLanes; ++lane) {
-    total += sums[lane][column];
-  }
-  return total;
-}
 
 /// Adds rows first, first + kRowLanes, ... before `end` to `total`, one by one. `x` points to a
 /// vector of columns in row 0.
@@ -71,26 +39,16 @@ template <class T, int kSize>
 __global__ void __launch_bounds__(kThreads)
     chunk_sums_kernel(const T* x, std::int64_t rows, std::int64_t width, std::int64_t rows_each,
                       float* sums) {
-  __shared__ float of_lanes[kRowLanes][kWarp * kSize];
   const int lane = static_cast<int>(threadIdx.x) / kWarp;
   const int in_warp = static_cast<int>(threadIdx.x) % kWarp;
-  const std::int64_t first_column = std::int64_t{blockIdx.x} * (kWarp * kSize);
-  const std::int64_t column = first_column + in_warp * kSize;
+  const std::int64_t column = (std::int64_t{blockIdx.x} * kWarp + in_warp) * kSize;
   const std::int64_t first_row = std::int64_t{blockIdx.y} * rows_each;
   const std::int64_t end = first_row + rows_each < rows ? first_row + rows_each : rows;
   float total[kSize] = {};
   if (column < width) {
     add_rows<T, kSize>(x + column, first_row + lane, end, width, total);
   }
-  for (int e = 0; e < kSize; ++e) {
-    of_lanes[lane][in_warp * kSize + e] = total[e];
-  }
-  __syncthreads();
-  const int of_thread = static_cast<int>(threadIdx.x);
-  if (of_thread < kWarp * kSize && first_column + of_thread < width) {
-    sums[blockIdx.y * width + first_column + of_thread] =
-        sum_over_lanes<kSize>(of_lanes, of_thread);
-  }
+  write_chunk_sums<kSize>(total, width, sums);
 }
 
 /// Adds the sums of chunks: to[width] += Σ over chunks of sums[chunk, width].
@@ -120,30 +78,39 @@ void bias_gradient(const Queue& queue, Buffer dy, Buffer gradient, std::int64_t 
   if (dy.empty()) {
     return;
   }
-  const RowChunks chunks = row_chunks(rows, width);
+  const SumChunks chunks = sum_chunks(rows, width);
   const Tensor scratch(queue.memory, gradient.type, chunks.count * width);
   auto* const sums = elements<float>(scratch);
   visit_working_type(dy.type, [&]<class T>(T) {
     const T* const x = elements<T>(dy);
     visit_vector_size<T>(
         width, are_aligned(16, x), [&]<int kSize>(std::integral_constant<int, kSize>) {
-          constexpr std::int64_t columns_of_block = kWarp * kSize;
-          const std::int64_t column_blocks = (width + columns_of_block - 1) / columns_of_block;
-          const Grid grid{.blocks = dim3(static_cast<unsigned>(column_blocks),
-                                         static_cast<unsigned>(chunks.count))};
-          launch(queue.stream, grid, chunk_sums_kernel<T, kSize>, x, rows, width, chunks.rows_each,
-                 sums);
+          launch(queue.stream, grid_of_chunks<kSize>(chunks, width), chunk_sums_kernel<T, kSize>, x,
+                 rows, width, chunks.rows_each, sums);
         });
   });
-  add_chunk_sums(queue.stream, sums, chunks.count, width, elements<float>(gradient));
+  add_chunk_sums(queue.stream, sums, chunks, width, elements<float>(gradient));
 }
 
 }  // namespace
 
-void add_chunk_sums(cudaStream_t stream, const float* sums, std::int64_t num_chunks,
+SumChunks sum_chunks(std::int64_t rows, std::int64_t width) {
+  // Enough chunks to keep every GPU busy, but far fewer chunks than rows.
+  constexpr std::int64_t blocks_wanted = 2048;
+  constexpr std::int64_t columns_of_block = kWarp * kVectorSize<BFloat16>;
+  constexpr std::int64_t least_rows = 64;
+  const std::int64_t column_blocks = (width + columns_of_block - 1) / columns_of_block;
+  const std::int64_t wanted =
+      std::max<std::int64_t>((blocks_wanted + column_blocks - 1) / column_blocks, 1);
+  const std::int64_t least = std::max((rows + wanted - 1) / wanted, least_rows);
+  const std::int64_t rows_each = (least + kRowLanes - 1) / kRowLanes * kRowLanes;
+  return {rows_each, (rows + rows_each - 1) / rows_each};
+}
+
+void add_chunk_sums(cudaStream_t stream, const float* sums, const SumChunks& chunks,
                     std::int64_t width, float* to) {
   const Grid grid{.blocks = static_cast<unsigned>((width + kWarp - 1) / kWarp)};
-  launch(stream, grid, add_chunk_sums_kernel, sums, num_chunks, width, to);
+  launch(stream, grid, add_chunk_sums_kernel, sums, chunks.count, width, to);
 }
 
 void add_column_sum_kernels(Kernels& kernels) {

@@ -76,10 +76,6 @@ void add_optimizer_kernels(Kernels& kernels);
 /// attention_backward.cu).
 void copy_rows(cudaStream_t stream, Buffer from, const VectorRows& to, std::int64_t rows);
 
-/// Queues the sum of chunks, to[width] += Σ over chunks of sums[chunk, width], in column_sums.cu.
-void add_chunk_sums(cudaStream_t stream, const float* sums, std::int64_t num_chunks,
-                    std::int64_t width, float* to);
-
 /// Largest size of a head that own attention kernels take.
 inline constexpr std::int64_t kMostHeadSize = 256;
 

@@ -6,15 +6,13 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cuda/column_sums.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/row_chunks.h"
 #include "kernels/cuda/vectors.h"
 
 namespace ptdp::cuda {
 namespace {
-
-/// Number of rows that a block takes at once, one with each warp.
-constexpr int kWarpsOfBlock = kThreads / kWarp;
 
 /// Rows of this rank's columns.
 template <class T>
@@ -51,9 +49,9 @@ __global__ void __launch_bounds__(kThreads)
     multiply_rows(RowFactors<T> factors, std::int64_t rows, std::int64_t width, float* sums) {
   constexpr int kSize = kVectorSize<T>;
   const unsigned lane = threadIdx.x % kWarp;
-  const std::int64_t step = std::int64_t{gridDim.x} * kWarpsOfBlock;
-  for (std::int64_t row = std::int64_t{blockIdx.x} * kWarpsOfBlock + threadIdx.x / kWarp;
-       row < rows; row += step) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kRowLanes;
+  for (std::int64_t row = std::int64_t{blockIdx.x} * kRowLanes + threadIdx.x / kWarp; row < rows;
+       row += step) {
     const T* const a = factors.a.row(row);
     const T* const b = factors.b.row(row);
     float sum = 0.0F;
@@ -81,7 +79,7 @@ void multiply_rows(const Queue& queue, const RowProductsCall& call) {
   if (call.rows == 0) {
     return;
   }
-  const std::int64_t blocks = (call.rows + kWarpsOfBlock - 1) / kWarpsOfBlock;
+  const std::int64_t blocks = (call.rows + kRowLanes - 1) / kRowLanes;
   const Grid grid{.blocks = static_cast<unsigned>(std::min(blocks, kMostBlocks))};
   visit_working_type(call.a.elements.type, [&]<class T>(T) {
     const bool is_weighted = !call.weights.empty();
@@ -171,17 +169,15 @@ template <class T, int kSize>
 __global__ void __launch_bounds__(kThreads)
     split_norm_gradients(SplitNormGradient<T> norm, std::int64_t rows, std::int64_t width,
                          std::int64_t rows_each, float* sums) {
-  __shared__ float of_warps[kWarpsOfBlock][kWarp * kSize];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const std::int64_t first_column = std::int64_t{blockIdx.x} * (kWarp * kSize);
-  const std::int64_t column = first_column + lane * kSize;
+  const std::int64_t column = (std::int64_t{blockIdx.x} * kWarp + lane) * kSize;
   const std::int64_t first_row = std::int64_t{blockIdx.y} * rows_each;
   const std::int64_t end = first_row + rows_each < rows ? first_row + rows_each : rows;
   float total[kSize] = {};
   if (column < width) {
     const Vector<float, kSize> gammas = widened(load<kSize>(norm.gamma + column, 0));
-    for (std::int64_t row = first_row + warp; row < end; row += kWarpsOfBlock) {
+    for (std::int64_t row = first_row + warp; row < end; row += kRowLanes) {
       const Vector<float, kSize> dys = widened(load<kSize>(norm.dy.row(row) + column, 0));
       const Vector<float, kSize> xs = widened(load<kSize>(norm.x.row(row) + column, 0));
       const float rstd = norm.rstd[row];
@@ -200,30 +196,7 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
   }
-  for (int e = 0; e < kSize; ++e) {
-    of_warps[warp][lane * kSize + e] = total[e];
-  }
-  __syncthreads();
-  const int of_thread = static_cast<int>(threadIdx.x);
-  if (of_thread < kWarp * kSize && first_column + of_thread < width) {
-    float sum = of_warps[0][of_thread];
-    for (int other = 1; other < kWarpsOfBlock; ++other) {
-      sum += of_warps[other][of_thread];
-    }
-    sums[blockIdx.y * width + first_column + of_thread] = sum;
-  }
-}
-
-/// Returns the rows of a chunk, which depend on the shape alone: enough chunks to keep every GPU
-/// busy, but far fewer chunks than rows.
-std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t width) {
-  constexpr std::int64_t blocks_wanted = 2048;
-  constexpr std::int64_t columns_of_block = kWarp * kVectorSize<BFloat16>;
-  constexpr std::int64_t least_rows = 32;
-  const std::int64_t column_blocks = (width + columns_of_block - 1) / columns_of_block;
-  const std::int64_t least =
-      std::max((rows * column_blocks + blocks_wanted - 1) / blocks_wanted, least_rows);
-  return (least + kWarpsOfBlock - 1) / kWarpsOfBlock * kWarpsOfBlock;
+  write_chunk_sums<kSize>(total, width, sums);
 }
 
 void split_norm_backward(const Queue& queue, const SplitNormBackwardCall& call) {
@@ -233,9 +206,8 @@ void split_norm_backward(const Queue& queue, const SplitNormBackwardCall& call) 
   if (call.rows * width == 0) {
     return;
   }
-  const std::int64_t rows_each = rows_of_chunk(call.rows, width);
-  const std::int64_t chunks = (call.rows + rows_each - 1) / rows_each;
-  const Tensor scratch(queue.memory, call.dgamma.type, chunks * width);
+  const SumChunks chunks = sum_chunks(call.rows, width);
+  const Tensor scratch(queue.memory, call.dgamma.type, chunks.count * width);
   auto* const sums = elements<float>(scratch.buffer());
   visit_working_type(call.gamma.type, [&]<class T>(T) {
     const SplitNormGradient<T> norm{Rows<const T>(call.dy),
@@ -248,12 +220,8 @@ void split_norm_backward(const Queue& queue, const SplitNormBackwardCall& call) 
                                     static_cast<float>(call.gamma_offset)};
     const bool is_aligned = has_whole_vectors<T>(width, call.gamma, call.dy, call.x, call.dx);
     visit_vector_size<T>(width, is_aligned, [&]<int kSize>(std::integral_constant<int, kSize>) {
-      constexpr std::int64_t columns_of_block = kWarp * kSize;
-      const std::int64_t column_blocks = (width + columns_of_block - 1) / columns_of_block;
-      const Grid grid{
-          .blocks = dim3(static_cast<unsigned>(column_blocks), static_cast<unsigned>(chunks))};
-      launch(queue.stream, grid, split_norm_gradients<T, kSize>, norm, call.rows, width, rows_each,
-             sums);
+      launch(queue.stream, grid_of_chunks<kSize>(chunks, width), split_norm_gradients<T, kSize>,
+             norm, call.rows, width, chunks.rows_each, sums);
     });
   });
   add_chunk_sums(queue.stream, sums, chunks, width, elements<float>(call.dgamma));
