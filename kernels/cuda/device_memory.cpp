@@ -25,14 +25,14 @@ std::int64_t round_up(std::int64_t bytes, std::int64_t multiple) {
 const char kAllowing = 0;
 const char kForbidding = 0;
 void allow_access(cudaStream_t stream, std::byte* memory, std::int64_t bytes) {
-  PTDP_CUDA_CHECK(emulated_gpu::queue(stream, &kAllowing, [=] {
+  emulated_gpu::queue_unseen(stream, &kAllowing, [=] {
     ASAN_UNPOISON_MEMORY_REGION(memory, static_cast<std::size_t>(bytes));
-  }));
+  });
 }
 void forbid_access(cudaStream_t stream, std::byte* memory, std::int64_t bytes) {
-  PTDP_CUDA_CHECK(emulated_gpu::queue(stream, &kForbidding, [=] {
+  emulated_gpu::queue_unseen(stream, &kForbidding, [=] {
     ASAN_POISON_MEMORY_REGION(memory, static_cast<std::size_t>(bytes));
-  }));
+  });
 }
 void return_access(std::byte* memory, std::int64_t bytes) {
   ASAN_UNPOISON_MEMORY_REGION(memory, static_cast<std::size_t>(bytes));

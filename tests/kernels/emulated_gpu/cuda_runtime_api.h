@@ -20,6 +20,7 @@ enum cudaError_t {
   cudaErrorNoDevice = 100,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
+  cudaErrorLaunchTimeout = 702,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
   cudaErrorStreamCaptureIsolation = 905,
@@ -113,6 +114,8 @@ namespace ptdp::emulated_gpu {
 /// Queues work of a library: `work` runs when the stream's turn comes. `kind` must not change when
 /// a graph is updated.
 cudaError_t queue(cudaStream_t stream, const void* kind, std::function<void()> work);
+/// Queues work that no GPU would have to do, and that therefore takes no room.
+void queue_unseen(cudaStream_t stream, const void* kind, std::function<void()> work);
 
 /// An operation that several streams do together, also those of several devices. Its functions are
 /// called under the lock of the emulation.
@@ -130,14 +133,45 @@ class Rendezvous {
   [[nodiscard]] virtual bool is_over() = 0;
   /// Returns the streams that have yet to come to the meeting, as far as they were asked to.
   [[nodiscard]] virtual std::vector<cudaStream_t> awaited() = 0;
+  /// Returns the multiprocessors that the meeting's kernel takes from its start to its end.
+  [[nodiscard]] virtual int multiprocessors() const { return 1; }
 };
 cudaError_t queue(cudaStream_t stream, std::shared_ptr<Rendezvous> meeting);
 /// Runs one operation without which the stream cannot go on. Returns false if there is none.
 bool advance(cudaStream_t stream);
+/// Waits until the stream's process may queue one more operation. Call it without the lock of the
+/// emulation. Returns cudaErrorLaunchTimeout when that never happens.
+cudaError_t make_room(cudaStream_t stream);
+/// Loads a kernel of a library, which waits for the calling thread's device where loading does.
+cudaError_t load_library_kernel();
 /// The lock of the emulation: of all devices and of what is built upon them.
 [[nodiscard]] std::recursive_mutex& mutex();
 /// Wakes threads that wait for a stream, because a meeting may be over.
 void notify();
+
+/// What real GPUs do to programs that rely on luck. Each is meaner than CUDA promises to be, and
+/// off at first. When every thread waits for another one, calls return cudaErrorLaunchTimeout.
+struct Hardships {
+  /// Whether the first launch of a kernel waits until its device is idle, as lazy loading does.
+  /// With CUDA_MODULE_LOADING=EAGER in the environment only kernels of libraries do so.
+  bool loads_lazily = false;
+  /// Operations that a process may have queued on all its streams; 0 for any number. A call that
+  /// finds no room waits, and holds up all communication of its process meanwhile.
+  int most_queued = 0;
+  /// Multiprocessors of a device, which running kernels of communication take and every other
+  /// kernel needs one of; 0 for any number. Kernels of communication start as soon as they can.
+  int multiprocessors = 0;
+  /// Whether cudaMalloc waits until the other devices of its process are idle.
+  bool allocates_alone = false;
+  /// Whether all devices belong to one process. Otherwise each has a process of its own.
+  bool is_one_process = false;
+  /// Seed of what streams do by themselves whenever something is queued; 0 for nothing.
+  std::uint64_t seed = 0;
+  /// Time without any progress after which threads wait for each other [s].
+  double patience = 10.0;
+};
+/// Sets the hardships from the call on. No kernel is loaded then.
+void set_hardships(const Hardships& hardships);
 
 /// Sets the number of devices from the call on; it is 1 at first.
 void set_devices(int count);

@@ -4,9 +4,12 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "kernels/cpu/element.h"
+#include "kernels/cuda/check.h"
 
 namespace ptdp::cuda {
 namespace {
@@ -37,14 +40,21 @@ void multiply_elements(const ProductCall& call) {
 
 }  // namespace
 
-struct Products::State {};
+struct Products::State {
+  /// Shapes and types whose kernel is loaded.
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, DataType>> loaded;
+};
 
-Products::Products(Backend&, bool) {}
+Products::Products(Backend&, bool) : state_(std::make_unique<State>()) {}
 Products::~Products() = default;
 
 void Products::multiply(cudaStream_t stream, const ProductCall& call) {
   static const char kind = 0;
-  static_cast<void>(emulated_gpu::queue(stream, &kind, [call] {
+  const auto [m, n, k, transposes_a, transposes_b, accumulates] = call.product;
+  if (state_->loaded.emplace(m, n, k, transposes_a, transposes_b, call.a.type).second) {
+    PTDP_CUDA_CHECK(emulated_gpu::load_library_kernel());
+  }
+  PTDP_CUDA_CHECK(emulated_gpu::queue(stream, &kind, [call] {
     baseline::visit_element_type(call.a.type, [&]<class A>(A) {
       if (call.c.type == call.a.type) {
         multiply_elements<A, A>(call);

@@ -11,6 +11,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
+#include <set>
+#include <string_view>
 #include <vector>
 
 using ptdp::emulated_gpu::Rendezvous;
@@ -31,6 +34,9 @@ struct Operation {
   std::function<void()> work = {};
   std::shared_ptr<Record> waits_for = {};
   std::shared_ptr<Rendezvous> meeting = {};
+  bool is_kernel = false;  ///< Whether it needs a multiprocessor.
+  bool takes_room = true;  ///< Whether a real GPU has it in its queue.
+  int taken = 0;           ///< Multiprocessors that its meeting has taken so far.
 };
 
 }  // namespace
@@ -81,6 +87,88 @@ const char kRecordKind = 0;
 const char kWaitKind = 0;
 const char kMeetingKind = 0;
 
+// What makes a program wait, by Hardships.
+ptdp::emulated_gpu::Hardships hardships;
+bool loads_eagerly = false;
+std::set<std::pair<int, const void*>> loaded;  ///< Kernels by process.
+std::map<int, int> num_queued;                 ///< Operations in the streams of a process.
+std::map<int, int> num_blocked;                ///< Threads of a process that wait for room.
+std::map<int, int> num_taken;                  ///< Multiprocessors of a device that meetings hold.
+std::mt19937_64 random_numbers;
+std::uint64_t progress = 0;  ///< Counts whatever may let a thread go on.
+
+int process_of(int device) {
+  return hardships.is_one_process ? 0 : device;
+}
+
+void tell_of_progress() {
+  ++progress;
+  device_changed.notify_all();
+}
+
+/// Takes the first operation off a stream, whose multiprocessors are then free.
+Operation pop(EmulatedStream& stream) {
+  Operation operation = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  num_queued[process_of(stream.device)] -= operation.takes_room ? 1 : 0;
+  num_taken[stream.device] -= operation.taken;
+  tell_of_progress();
+  return operation;
+}
+
+/// Whether the stream is at a meeting that its process lets go on.
+bool is_at_meeting(const EmulatedStream& stream) {
+  return !stream.queue.empty() && stream.queue.front().meeting != nullptr &&
+         num_blocked[process_of(stream.device)] == 0;
+}
+
+/// Starts the blocks of the meeting that a stream is at for which there is room on its device.
+/// Returns whether all of them run.
+bool start_meeting(EmulatedStream& stream) {
+  Operation& next = stream.queue.front();
+  const int all = next.meeting->multiprocessors();
+  const int room = hardships.multiprocessors - num_taken[stream.device];
+  const int more =
+      hardships.multiprocessors == 0 ? all - next.taken : std::min(all - next.taken, room);
+  next.taken += more;
+  num_taken[stream.device] += more;
+  return next.taken == all;
+}
+
+/// Starts all meetings that may start on a device, and ends those that are over.
+void start_meetings(int device) {
+  for (auto& [key, stream] : streams) {
+    if (stream->device != device || !is_at_meeting(*stream)) {
+      continue;
+    }
+    if (start_meeting(*stream) && stream->queue.front().meeting->is_over()) {
+      static_cast<void>(pop(*stream));
+    }
+  }
+}
+
+bool advance(EmulatedStream& stream);
+
+/// Brings the meeting of a running kernel on. Returns whether anything was run.
+bool advance_meeting(Rendezvous& meeting) {
+  const std::vector<EmulatedStream*> others = meeting.awaited();
+  // A rank that was aborted has left the meeting, with its stream.
+  // NOLINTNEXTLINE(misc-no-recursion)
+  return std::any_of(others.begin(), others.end(), [](EmulatedStream* other) {
+    return streams.contains(other) && advance(*other);
+  });
+}
+
+/// Brings any meeting on that holds multiprocessors of a device. Returns whether anything was run.
+bool advance_meetings_of(int device) {
+  // NOLINTNEXTLINE(misc-no-recursion)
+  return std::any_of(streams.begin(), streams.end(), [=](const auto& entry) {
+    EmulatedStream& stream = *entry.second;
+    return stream.device == device && !stream.queue.empty() && stream.queue.front().taken > 0 &&
+           advance(stream);
+  });
+}
+
 /// Runs one operation without which the stream cannot go on. Returns false if the stream waits for
 /// what nobody has asked for yet.
 // The recursion is as deep as streams wait for one another: each is visited once.
@@ -88,73 +176,104 @@ bool advance(EmulatedStream& stream) {
   if (stream.queue.empty() || stream.is_visited) {
     return false;
   }
-  const Operation& next = stream.queue.front();
   stream.is_visited = true;
   const std::unique_ptr<EmulatedStream, void (*)(EmulatedStream*)> visit(
       &stream, [](EmulatedStream* visited) { visited->is_visited = false; });
+  const Operation& next = stream.queue.front();
   if (next.waits_for != nullptr && !next.waits_for->is_reached) {
     return advance(*next.waits_for->stream);
   }
-  if (next.meeting != nullptr && !next.meeting->is_over()) {
-    const std::vector<EmulatedStream*> others = next.meeting->awaited();
-    // A rank that was aborted has left the meeting, with its stream.
-    // NOLINTNEXTLINE(misc-no-recursion)
-    return std::any_of(others.begin(), others.end(), [](EmulatedStream* other) {
-      return streams.contains(other) && advance(*other);
-    });
+  if (next.meeting != nullptr) {
+    if (!is_at_meeting(stream)) {
+      return false;
+    }
+    if (!start_meeting(stream)) {
+      return advance_meetings_of(stream.device);
+    }
+    if (!next.meeting->is_over()) {
+      return advance_meeting(*next.meeting);
+    }
   }
-  const Operation operation = std::move(stream.queue.front());
-  stream.queue.pop_front();
+  if (next.is_kernel && hardships.multiprocessors > 0) {
+    start_meetings(stream.device);
+    if (num_taken[stream.device] >= hardships.multiprocessors) {
+      return advance_meetings_of(stream.device);
+    }
+  }
+  const Operation operation = pop(stream);
   if (operation.work) {
     operation.work();
   }
-  device_changed.notify_all();
   return true;
 }
 
 using Lock = std::unique_lock<std::recursive_mutex>;
 
-/// Waits until a thread asks for something. Ends the program if no thread can.
-void wait_for_threads(Lock& lock) {
+/// Waits until a thread asks for something. Returns false when none does: threads wait for each
+/// other. Ends the program if no thread can.
+bool wait_for_threads(Lock& lock) {
   if (!has_meetings) {
     static_cast<void>(std::fprintf(stderr, "emulated GPU: streams wait for each other\n"));
     std::abort();
   }
-  device_changed.wait(lock);
+  const std::uint64_t before = progress;
+  return device_changed.wait_for(lock, std::chrono::duration<double>(hardships.patience),
+                                 [=] { return progress != before; });
 }
 
-void run_all(Lock& lock, EmulatedStream& stream) {
+cudaError_t run_all(Lock& lock, EmulatedStream& stream) {
   while (!stream.queue.empty()) {
-    if (!advance(stream)) {
-      wait_for_threads(lock);
+    if (!advance(stream) && !wait_for_threads(lock)) {
+      return cudaErrorLaunchTimeout;
     }
   }
+  return cudaSuccess;
 }
 
-void run_until(Lock& lock, const std::shared_ptr<Record>& record) {
+cudaError_t run_until(Lock& lock, const std::shared_ptr<Record>& record) {
   while (!record->is_reached) {
-    if (!advance(*record->stream)) {
-      wait_for_threads(lock);
+    if (!advance(*record->stream) && !wait_for_threads(lock)) {
+      return cudaErrorLaunchTimeout;
     }
   }
+  return cudaSuccess;
 }
 
-void run_device(Lock& lock, int device) {
+/// Runs all streams of the devices for which `is_meant` holds.
+template <class IsMeant>
+cudaError_t run_devices(Lock& lock, const IsMeant& is_meant) {
   while (true) {
     bool is_done = true;
     bool has_advanced = false;
     for (auto& [key, stream] : streams) {
-      while (stream->device == device && !stream->queue.empty() && advance(*stream)) {
+      if (!is_meant(stream->device)) {
+        continue;
+      }
+      while (!stream->queue.empty() && advance(*stream)) {
         has_advanced = true;
       }
-      is_done = is_done && (stream->device != device || stream->queue.empty());
+      is_done = is_done && stream->queue.empty();
     }
     if (is_done) {
-      return;
+      return cudaSuccess;
     }
-    if (!has_advanced) {
-      wait_for_threads(lock);
+    if (!has_advanced && !wait_for_threads(lock)) {
+      return cudaErrorLaunchTimeout;
     }
+  }
+}
+
+cudaError_t run_device(Lock& lock, int device) {
+  return run_devices(lock, [=](int other) { return other == device; });
+}
+
+/// Runs a few operations of streams that chance picks.
+void run_by_chance() {
+  constexpr std::uint64_t most = 3;
+  for (std::uint64_t left = random_numbers() % (most + 1); left > 0; --left) {
+    const auto number = static_cast<std::ptrdiff_t>(random_numbers() % streams.size());
+    EmulatedStream& stream = *std::next(streams.begin(), number)->second;
+    static_cast<void>(advance(stream));
   }
 }
 
@@ -166,13 +285,21 @@ cudaError_t push(EmulatedStream* stream, Operation operation) {
   if (stream->capturing != nullptr) {
     stream->capturing->operations.push_back(std::move(operation));
   } else {
+    num_queued[process_of(stream->device)] += operation.takes_room ? 1 : 0;
     stream->queue.push_back(std::move(operation));
-    device_changed.notify_all();
+    tell_of_progress();
+    if (hardships.seed != 0) {
+      run_by_chance();
+    }
   }
   return cudaSuccess;
 }
 
+/// Queues what is no kernel, once there is room.
 cudaError_t push(EmulatedStream* stream, const void* kind, std::function<void()> work) {
+  if (const cudaError_t error = ptdp::emulated_gpu::make_room(stream); error != cudaSuccess) {
+    return error;
+  }
   return push(stream, {.kind = kind, .work = std::move(work)});
 }
 
@@ -185,12 +312,51 @@ void reach(Record& record) {
 
 namespace ptdp::emulated_gpu {
 
-cudaError_t queue(cudaStream_t stream, const void* kind, std::function<void()> work) {
-  const std::lock_guard lock(device_mutex);
-  if (!streams.contains(stream) || stream->device != current_device) {
+cudaError_t make_room(cudaStream_t stream) {
+  Lock lock(device_mutex);
+  if (!streams.contains(stream)) {
     return cudaErrorInvalidResourceHandle;
   }
-  return push(stream, kind, std::move(work));
+  const int process = process_of(stream->device);
+  while (hardships.most_queued > 0 && stream->capturing == nullptr &&
+         num_queued[process] >= hardships.most_queued) {
+    ++num_blocked[process];
+    const bool has_advanced = std::any_of(streams.begin(), streams.end(), [=](const auto& entry) {
+      return process_of(entry.second->device) == process && ::advance(*entry.second);
+    });
+    const bool goes_on = has_advanced || wait_for_threads(lock);
+    --num_blocked[process];
+    if (!goes_on) {
+      return cudaErrorLaunchTimeout;
+    }
+  }
+  return cudaSuccess;
+}
+
+cudaError_t load_library_kernel() {
+  Lock lock(device_mutex);
+  return hardships.loads_lazily ? run_device(lock, current_device) : cudaSuccess;
+}
+
+cudaError_t queue(cudaStream_t stream, const void* kind, std::function<void()> work) {
+  if (const cudaError_t error = make_room(stream); error != cudaSuccess) {
+    return error;
+  }
+  Lock lock(device_mutex);
+  if (stream->device != current_device) {
+    return cudaErrorInvalidResourceHandle;
+  }
+  if (hardships.loads_lazily && !loads_eagerly &&
+      loaded.emplace(process_of(current_device), kind).second) {
+    if (const cudaError_t error = run_device(lock, current_device); error != cudaSuccess) {
+      return error;
+    }
+  }
+  return push(stream, {.kind = kind, .work = std::move(work), .is_kernel = true});
+}
+
+void queue_unseen(cudaStream_t stream, const void* kind, std::function<void()> work) {
+  static_cast<void>(push(stream, {.kind = kind, .work = std::move(work), .takes_room = false}));
 }
 
 cudaError_t queue(cudaStream_t stream, std::shared_ptr<Rendezvous> meeting) {
@@ -212,7 +378,17 @@ std::recursive_mutex& mutex() {
 }
 
 void notify() {
-  device_changed.notify_all();
+  const std::lock_guard lock(device_mutex);
+  tell_of_progress();
+}
+
+void set_hardships(const Hardships& chosen) {
+  const std::lock_guard lock(device_mutex);
+  const char* const loading = std::getenv("CUDA_MODULE_LOADING");
+  hardships = chosen;
+  loads_eagerly = loading != nullptr && std::string_view(loading) == "EAGER";
+  loaded.clear();
+  random_numbers.seed(chosen.seed);
 }
 
 void set_devices(int count) {
@@ -233,10 +409,14 @@ std::size_t memory_in_use() {
 }  // namespace ptdp::emulated_gpu
 
 const char* cudaGetErrorName(cudaError_t error) {
-  return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorOfEmulation";
+  return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation"
+         : error == cudaErrorLaunchTimeout  ? "cudaErrorLaunchTimeout"
+                                            : "cudaErrorOfEmulation";
 }
 const char* cudaGetErrorString(cudaError_t error) {
-  return error == cudaErrorMemoryAllocation ? "out of memory" : "emulated";
+  return error == cudaErrorMemoryAllocation ? "out of memory"
+         : error == cudaErrorLaunchTimeout  ? "threads wait for each other"
+                                            : "emulated";
 }
 cudaError_t cudaGetLastError() {
   return cudaSuccess;
@@ -263,7 +443,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "emulated GPU");
   properties->totalGlobalMem = memory_size;
-  properties->multiProcessorCount = 4;
+  properties->multiProcessorCount = hardships.multiprocessors > 0 ? hardships.multiprocessors : 4;
   properties->major = 9;
   return cudaSuccess;
 }
@@ -281,8 +461,7 @@ cudaError_t cudaDeviceGetPCIBusId(char* address, int length, int device) {
 }
 cudaError_t cudaDeviceSynchronize() {
   Lock lock(device_mutex);
-  run_device(lock, current_device);
-  return cudaSuccess;
+  return run_device(lock, current_device);
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const std::lock_guard lock(device_mutex);
@@ -292,7 +471,15 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
-  const std::lock_guard lock(device_mutex);
+  Lock lock(device_mutex);
+  if (hardships.allocates_alone) {
+    const cudaError_t error = run_devices(lock, [](int device) {
+      return device != current_device && process_of(device) == process_of(current_device);
+    });
+    if (error != cudaSuccess) {
+      return error;
+    }
+  }
   constexpr std::size_t alignment = 256;
   const std::size_t size = (bytes + alignment - 1) / alignment * alignment;
   if (memory_used + size > memory_size) {
@@ -316,7 +503,9 @@ cudaError_t cudaFree(void* memory) {
     return cudaErrorInvalidValue;
   }
   const Allocation allocation = found->second;
-  run_device(lock, allocation.device);
+  if (const cudaError_t error = run_device(lock, allocation.device); error != cudaSuccess) {
+    return error;
+  }
   memory_used -= allocation.bytes;
   allocations.erase(memory);
   std::free(memory);
@@ -351,9 +540,12 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   Lock lock(device_mutex);
-  run_all(lock, *stream);
+  const cudaError_t error = run_all(lock, *stream);
+  while (!stream->queue.empty()) {
+    static_cast<void>(pop(*stream));
+  }
   streams.erase(stream);
-  return cudaSuccess;
+  return error;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   Lock lock(device_mutex);
@@ -361,10 +553,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     stream->is_invalid = true;
     return cudaErrorStreamCaptureUnsupported;
   }
-  run_all(lock, *stream);
-  return cudaSuccess;
+  return run_all(lock, *stream);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  if (const cudaError_t error = ptdp::emulated_gpu::make_room(stream); error != cudaSuccess) {
+    return error;
+  }
   const std::lock_guard lock(device_mutex);
   if (stream->capturing != nullptr && flags != cudaEventWaitExternal) {
     stream->is_invalid = true;
@@ -390,6 +584,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  if (const cudaError_t error = ptdp::emulated_gpu::make_room(stream); error != cudaSuccess) {
+    return error;
+  }
   const std::lock_guard lock(device_mutex);
   if (stream->capturing != nullptr) {
     if (flags != cudaEventRecordExternal) {
@@ -397,13 +594,13 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
       return cudaErrorStreamCaptureUnsupported;
     }
     stream->capturing->records.push_back(event);
-    return push(stream, &kRecordKind, [=] {
-      reach(*event->in_graphs.front());
-      event->in_graphs.pop_front();
-    });
+    return push(stream, {.kind = &kRecordKind, .work = [=] {
+                           reach(*event->in_graphs.front());
+                           event->in_graphs.pop_front();
+                         }});
   }
   event->last = std::make_shared<Record>(Record{stream});
-  return push(stream, &kRecordKind, [record = event->last] { reach(*record); });
+  return push(stream, {.kind = &kRecordKind, .work = [record = event->last] { reach(*record); }});
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(device_mutex);
@@ -411,10 +608,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   Lock lock(device_mutex);
-  if (event->last != nullptr) {
-    run_until(lock, event->last);
-  }
-  return cudaSuccess;
+  return event->last != nullptr ? run_until(lock, event->last) : cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t second) {
   const std::lock_guard lock(device_mutex);
@@ -464,6 +658,9 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  if (const cudaError_t error = ptdp::emulated_gpu::make_room(stream); error != cudaSuccess) {
+    return error;
+  }
   const std::lock_guard lock(device_mutex);
   for (EmulatedEvent* const event : exec->graph.records) {
     event->last = std::make_shared<Record>(Record{stream});

@@ -39,6 +39,12 @@ std::shared_ptr<ncclComm> make_end(const std::shared_ptr<Clique>& clique, int ra
   return end;
 }
 
+/// Returns the most blocks of a kernel: 32 unless the configuration says fewer, as NCCL's own.
+int most_blocks(const ncclConfig_t& config) {
+  const bool has_limit = config.maxCTAs != INT_MIN && !current_plan.ignores_most_blocks;
+  return has_limit ? config.maxCTAs : 32;
+}
+
 /// Makes the parts of a split communicator, once all ranks have asked for theirs.
 void make_parts(std::vector<Clique::Part> parts) {
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
@@ -53,6 +59,7 @@ void make_parts(std::vector<Clique::Part> parts) {
         if (part->result != nullptr) {  // else it was aborted
           const auto rank = static_cast<int>(part - first);
           const auto end = make_end(clique, rank, part->blocks, part->device);
+          end->blocks_of_kernels = part->most_blocks;
           clique->ends[static_cast<std::size_t>(rank)] = end;
           *part->result = end.get();
         }
@@ -189,6 +196,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUni
     }
   }
   const auto end = make_end(clique, rank, config->blocking == 1, device);
+  end->blocks_of_kernels = most_blocks(*config);
   clique->ends[static_cast<std::size_t>(rank)] = end;
   ++clique->arrived;
   *communicator = end.get();
@@ -214,6 +222,7 @@ ncclResult_t ncclCommSplit(ncclComm_t communicator, int colour, int key, ncclCom
                    .rank = communicator->rank,
                    .result = part,
                    .blocks = config->blocking == 1,
+                   .most_blocks = most_blocks(*config),
                    .device = communicator->device});
   if (static_cast<int>(parts.size()) == clique->size) {
     make_parts(parts);

@@ -25,6 +25,8 @@ struct Plan {
   bool reports_aborts = false;  ///< Whether ranks hear of another rank's abort, as over a network.
   /// Whether sums are ((x0 + x1) + x2) + ..., instead of in the order of a ring.
   bool sums_in_order = false;
+  /// Whether kernels have as many blocks as NCCL may take, whatever communicators ask for.
+  bool ignores_most_blocks = false;
 };
 void reset(const Plan& plan = {});
 void change(const std::function<void(Plan& plan)>& how);
@@ -82,6 +84,7 @@ struct Clique {
     int rank = 0;
     ncclComm_t* result = nullptr;
     bool blocks = false;
+    int most_blocks = 32;
     int device = 0;
   };
   std::map<std::int64_t, std::vector<Part>> splits = {};  ///< Splits under way, by their number.
@@ -95,6 +98,8 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
   int rank = 0;
   int device = 0;
   bool blocks = false;
+  /// Blocks of a kernel, each of which takes a multiprocessor; at first as many as NCCL may take.
+  int blocks_of_kernels = 32;
   bool is_aborted = false;
   bool is_finalized = false;
   bool has_failed = false;

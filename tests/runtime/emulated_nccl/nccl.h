@@ -38,10 +38,11 @@ enum ncclDataType_t {
 struct ncclConfig_t {
   unsigned magic;
   int blocking;
+  int maxCTAs;
   int splitShare;
 };
 #define NCCL_CONFIG_INITIALIZER \
-  { 0xcafebeef, INT_MIN, INT_MIN }
+  { 0xcafebeef, INT_MIN, INT_MIN, INT_MIN }
 struct ncclSimInfo_t {
   unsigned magic;
   float estimatedTime;

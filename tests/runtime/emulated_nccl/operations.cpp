@@ -92,6 +92,8 @@ class Kernel final : public emulated_gpu::Rendezvous {
     return streams;
   }
 
+  [[nodiscard]] int multiprocessors() const override { return end_->blocks_of_kernels; }
+
   [[nodiscard]] cudaStream_t stream() const { return asked_.front().call->stream; }
   [[nodiscard]] bool was_over() const { return is_over_ || end_->is_aborted; }
 
@@ -197,6 +199,9 @@ ncclResult_t launch(const std::vector<std::pair<ncclComm_t, Call>>& calls) {
 }
 
 ncclResult_t ask(ncclComm_t communicator, const char* name, const Call& call) {
+  if (emulated_gpu::make_room(call.stream) != cudaSuccess) {
+    return of_group(ncclUnhandledCudaError);
+  }
   const std::lock_guard lock(emulated_gpu::mutex());
   if (const ncclResult_t result = enter(communicator, name); result != ncclSuccess) {
     return of_group(result);
