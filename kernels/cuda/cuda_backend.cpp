@@ -13,6 +13,7 @@
 #include "kernels/cuda/graphs.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/products.h"
+#include "kernels/cuda/run_ahead.h"
 
 namespace ptdp {
 namespace {
@@ -78,6 +79,7 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
   explicit CudaBackend(const CudaOptions& options)
       : options_(options),
         events_(std::make_shared<cuda::EventPool>()),
+        run_ahead_(options.most_operations_ahead, events_),
         memory_(lanes_.all(), events_),
         products_(*this, options.is_deterministic),
         fused_attention_(*this, options.is_deterministic) {
@@ -112,6 +114,7 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
   }
 
   [[nodiscard]] Event record() override {
+    count_call();
     Event event{.nanoseconds = steady_nanoseconds(), .device = events_->take()};
     cuda::record_on(stream(), event.device);
     return event;
@@ -119,6 +122,7 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
 
   void wait(const Event& event) override {
     if (event.device != nullptr) {
+      count_call();
       cuda::wait_on(stream(), event.device);
     }
   }
@@ -154,7 +158,11 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
     memory_.join(lane);
   }
 
-  [[nodiscard]] void* native_lane() override { return stream(); }
+  [[nodiscard]] void* native_lane() override {
+    constexpr int calls_of_library = 4;  // Events before and behind, and its own call.
+    run_ahead_.count(calls_of_library);
+    return stream();
+  }
 
   // --- transfers ---
 
@@ -176,10 +184,12 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
   // --- what libraries do ---
 
   void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) override {
+    count_call();
     products_.multiply(stream(), {product, a, b, c});
   }
   void attention(const AttentionCall& call) override {
     if (is_fused(call)) {
+      count_call();
       fused_attention_.forward(stream(), call);
     } else {
       ForwardingBackend::attention(call);
@@ -187,6 +197,7 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
   }
   void attention_backward(const AttentionBackwardCall& call) override {
     if (is_fused(call)) {
+      count_call();
       fused_attention_.backward(stream(), call);
     } else {
       ForwardingBackend::attention_backward(call);
@@ -219,11 +230,21 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
   friend class ForwardingBackend<CudaBackend>;
   template <auto kOperation, class... Arguments>
   void run(const Arguments&... arguments) {
+    count_call();
     static_cast<const cuda::Kernel<kOperation>&>(kernels_).function({stream(), *this},
                                                                     arguments...);
   }
 
   [[nodiscard]] cudaStream_t stream() const { return lanes_[lane_in_use]; }
+
+  /// Counts a call that queues something, and waits if the host is too far ahead. Other threads
+  /// than that of compute must not wait for compute, which may wait for them.
+  void count_call() {
+    run_ahead_.count(1);
+    if (lane_in_use == 0) {
+      run_ahead_.wait(stream());
+    }
+  }
 
   /// Returns whether cuDNN computes a pass of attention. Says once why it does not.
   template <class Call>
@@ -240,6 +261,7 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
 
   void copy_bytes(const void* from, void* to, std::int64_t bytes, cudaMemcpyKind kind) {
     if (bytes > 0) {  // Either pointer may be null when there are no bytes.
+      count_call();
       PTDP_CUDA_CHECK(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, stream()));
     }
   }
@@ -264,6 +286,7 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
   const cuda::Kernels kernels_ = all_kernels();
   Selected selected_{options_.device};
   std::shared_ptr<cuda::EventPool> events_;
+  cuda::RunAhead run_ahead_;
   Lanes lanes_;
   cuda::DeviceMemory memory_;
   cuda::Products products_;

@@ -36,6 +36,10 @@ struct CudaOptions {
   bool is_deterministic = false;
   bool uses_cudnn = true;    ///< Whether cuDNN computes attention that it supports.
   bool uses_graphs = false;  ///< Whether run_as_graph() makes graphs.
+  /// Operations of this backend by which the host may be ahead of compute on its GPU, each of which
+  /// queues one to four things. A process may have 1024 queued; a launch beyond them would hold up
+  /// all else that the process asks of CUDA.
+  int most_operations_ahead = 256;
   /// Called once for each reason why own kernels compute attention, although uses_cudnn is set; may
   /// be empty. The thread that asks for the attention calls it.
   std::function<void(const std::string&)> on_note = {};

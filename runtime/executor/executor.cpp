@@ -37,13 +37,16 @@ bool holds_first_copy(const Schedule& schedule, int stage, int rank) {
   return rank_of(schedule, stage, 0) == rank;
 }
 
-/// Wraps the communicator of a group to time its calls. Returns the wrapper, owned by `group`; null
-/// without a group.
-TimedCommunicator* make_timed(Backend& backend, std::unique_ptr<Communicator>& group) {
+/// Wraps the communicator of a group to time its calls and to leave them out. Returns the outer
+/// wrapper, owned by `group`, and adds the inner one to `silenced`. Returns null without a group.
+TimedCommunicator* make_timed(Backend& backend, std::unique_ptr<Communicator>& group,
+                              std::vector<SilentCommunicator*>& silenced) {
   if (group == nullptr) {
     return nullptr;
   }
-  auto timed = std::make_unique<TimedCommunicator>(backend, std::move(group));
+  auto silent = std::make_unique<SilentCommunicator>(std::move(group));
+  silenced.push_back(silent.get());
+  auto timed = std::make_unique<TimedCommunicator>(backend, std::move(silent));
   TimedCommunicator* const result = timed.get();
   group = std::move(timed);
   return result;
@@ -67,8 +70,8 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
       hooks_(std::move(hooks)),
       clock_(backend),
       groups_(make_process_groups(world, settings.config, settings.schedule)),
-      tensor_(make_timed(backend, groups_.tensor)),
-      shards_(make_timed(backend, groups_.shards)),
+      tensor_(make_timed(backend, groups_.tensor, silenced_)),
+      shards_(make_timed(backend, groups_.shards, silenced_)),
       order_(settings.schedule.orders[static_cast<std::size_t>(groups_.pipeline_rank)]),
       reductions_(buckets_of(order_, ActionKind::kReduceGradients)),
       gathers_(buckets_of(order_, ActionKind::kGatherParameters)),

@@ -18,6 +18,7 @@
 #include "runtime/data/training_data.h"
 #include "runtime/executor/lane_thread.h"
 #include "runtime/executor/process_groups.h"
+#include "runtime/executor/silent_communicator.h"
 #include "runtime/executor/step_record.h"
 #include "runtime/executor/timed_communicator.h"
 #include "runtime/executor/training_settings.h"
@@ -54,6 +55,12 @@ class Executor {
   Executor(Executor&&) = delete;
   Executor& operator=(Executor&&) = delete;
   ~Executor() = default;
+
+  /// Runs both passes of every stage once, without exchanging anything, where ranks wait for each
+  /// other on their devices. Libraries then choose and load their kernels, and memory is taken from
+  /// the driver, before any rank waits for another. Weights and the training's state stay as they
+  /// are. Call it before the first step.
+  void warm_up();
 
   /// Runs one iteration over the next global batch and returns its measurements. When it throws,
   /// the world has been aborted, so that the lanes of all ranks end.
@@ -172,6 +179,8 @@ class Executor {
   void gather_bucket(int stage, int bucket);
   Posted post(std::size_t index, std::function<void()> work);
   [[noreturn]] void fail(std::exception_ptr failure);
+  void warm_up(int number, TransformerStage& stage);
+  void set_silent(bool is_silent);
   void reduce_tied(const Action& action);
   void reduce_norm();
   void step_optimizer(const Action& action);
@@ -194,6 +203,7 @@ class Executor {
   ActionHooks hooks_;
   OperationClock clock_;
   ProcessGroups groups_;
+  std::vector<SilentCommunicator*> silenced_;  ///< Communicators of calls within passes.
   TimedCommunicator* tensor_ = nullptr;
   /// Communicator for calls within passes of sharded units; null when no unit is sharded.
   TimedCommunicator* shards_ = nullptr;

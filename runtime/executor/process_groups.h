@@ -8,21 +8,9 @@
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/schedule/schedule.h"
 #include "runtime/transport/communicator.h"
+#include "runtime/transport/group_tag.h"
 
 namespace ptdp {
-
-/// Tags by which make_process_groups() tells groups with the same members apart. The replicas of
-/// virtual stage s have tag kStageDataTag + s.
-enum GroupTag : int {
-  kTensorTag,
-  kForwardTag,
-  kBackwardTag,
-  kModelTag,
-  kWorldTag,
-  kTiedTag,
-  kShardTag,
-  kStageDataTag
-};
 
 /// The groups of the world that a rank belongs to. RankGrid lays ranks out: tp fastest, then dp,
 /// then pp.

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "runtime/executor/process_groups.h"
+#include "runtime/transport/group_tag.h"
 #include "runtime/transport/solo_communicator.h"
 
 namespace ptdp {
@@ -65,7 +65,7 @@ void RehearsalCommunicator::wait(Request request) {
 
 void RehearsalCommunicator::all_gather(Buffer whole) {
   ForwardingCommunicator::all_gather(whole);
-  if (tag_ != kTensorTag && tag_ != kShardTag) {
+  if (!is_within_passes(tag_)) {
     return;
   }
   const Part own = part_of(whole.size, size(), rank());

@@ -29,7 +29,7 @@ class RehearsalCommunicator final : public ForwardingCommunicator {
   /// waited for. Both must outlive this object.
   RehearsalCommunicator(Backend& backend, CacheEvictor& others, int rank, int size);
 
-  /// Makes a group. `tag` is a GroupTag of process_groups.h, which says what the group is for.
+  /// Makes a group. `tag` is a GroupTag of group_tag.h, which says what the group is for.
   [[nodiscard]] std::unique_ptr<Communicator> group(std::span<const int> ranks, int tag) override;
   [[nodiscard]] Request receive(Buffer buffer, int from) override;
   void wait(Request request) override;

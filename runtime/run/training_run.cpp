@@ -351,6 +351,8 @@ void train(RunState& run, Communicator& world, Backend& backend, const HostSide&
     run.kept[static_cast<std::size_t>(rank - run.log.first_rank())] = kept_by(executor.optimizer());
   }
   begin_weights(run, host, backend, executor);
+  run.log.enter(rank, Phase::kStarting, run.first_step);
+  executor.warm_up();
   const bool is_reporter = run.options.on_step && reports(run.settings, executor);
   double step_before = 0.0;
   std::vector<CallEstimate> estimates;  // equal in all steps

@@ -104,7 +104,8 @@ class Communicator {
   [[nodiscard]] virtual int size() const = 0;
   /// Returns this rank's end of a group of the given ranks of this communicator, in the order
   /// given. `ranks` must contain this rank. All members call it with the same arguments; groups
-  /// with equal members but different tags do not mix their messages.
+  /// with equal members but different tags do not mix their messages. When calls are queued
+  /// (is_queued), all ranks make the calls of groups with equal members in one order.
   [[nodiscard]] virtual std::unique_ptr<Communicator> group(std::span<const int> ranks,
                                                             int tag) = 0;
   /// Returns a group as group() does, but one that only sends messages along `links`, whose ends

@@ -74,6 +74,14 @@ void collect(Executor& executor, Backend& backend, Buffer OwnedSlice::*which, Te
   }
 }
 
+/// Warms a rank up, as ptdp-run does, and waits for the others.
+void warm_up(Executor& executor, Communicator& world, bool warms_up) {
+  if (warms_up) {
+    executor.warm_up();
+  }
+  world.barrier();
+}
+
 double norm(const std::vector<double>& values) {
   return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
 }
@@ -158,11 +166,11 @@ Trained train(const Layout& layout, const Job& job) {
 }
 
 Trained train(const Layout& layout, const Job& job, const BackendMaker& make_backend) {
-  return train(settings_of(layout, job), job.steps, make_backend, job.uses_nccl);
+  return train(settings_of(layout, job), job.steps, make_backend, job.uses_nccl, job.warms_up);
 }
 
 Trained train(const TrainingSettings& settings, std::int64_t steps,
-              const BackendMaker& make_backend, bool uses_nccl) {
+              const BackendMaker& make_backend, bool uses_nccl, bool warms_up) {
   TrainingSettings of_gradients = settings;
   of_gradients.schedule = without_optimizer(settings.schedule);
   const TransformerConfig& model = settings.model;
@@ -181,12 +189,14 @@ Trained train(const TrainingSettings& settings, std::int64_t steps,
             [&](Communicator& world, Backend& backend) {
               {
                 Executor executor(backend, world, of_gradients, data);
+                warm_up(executor, world, warms_up);
                 static_cast<void>(executor.run_step());
                 const std::lock_guard lock(mutex);
                 collect(executor, backend, &OwnedSlice::gradient, result.gradients);
               }
               world.barrier();
               Executor executor(backend, world, settings, data);
+              warm_up(executor, world, warms_up);
               RankRecord& record = result.ranks[static_cast<std::size_t>(world.rank())];
               for (std::int64_t step = 0; step < steps; ++step) {
                 record.steps.push_back(executor.run_step());

@@ -42,6 +42,7 @@ struct Job {
   bool is_reproducible = false;
   bool uses_graphs = false;
   bool uses_nccl = false;  ///< Whether ranks are on GPUs of their own.
+  bool warms_up = true;    ///< Whether ranks warm up before they exchange anything.
   std::int64_t steps = 1;
 };
 /// Returns a job with eight layers of four heads of six channels, and sequences of eight. Its 150
@@ -73,7 +74,8 @@ struct Trained {
 
 /// Runs settings as they are, each rank a thread, on backends that `make_backend` makes.
 [[nodiscard]] Trained train(const TrainingSettings& settings, std::int64_t steps,
-                            const BackendMaker& make_backend, bool uses_nccl = false);
+                            const BackendMaker& make_backend, bool uses_nccl = false,
+                            bool warms_up = true);
 
 /// Returns the elements of a buffer of floating-point numbers.
 [[nodiscard]] std::vector<double> values_of(const Buffer& buffer, Backend& backend);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cost_model/error.h"
+#include "runtime/transport/group_tag.h"
 
 namespace ptdp {
 namespace {
@@ -103,16 +104,22 @@ std::vector<std::vector<MessageLink>> rounds_of(std::span<const MessageLink> lin
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclWorldState> world, Place place,
-                                   const std::shared_ptr<NcclEnd>& end, Backend& backend,
-                                   Communicator& host)
-    : world_(std::move(world)), place_(std::move(place)), backend_(backend), host_(&host) {
-  all_.emplace(*world_, end, backend_);
+                                   const NcclBlocks& blocks, const std::shared_ptr<NcclEnd>& end,
+                                   Backend& backend, Communicator& host)
+    : world_(std::move(world)),
+      place_(std::move(place)),
+      blocks_(blocks),
+      backend_(backend),
+      host_(&host) {
+  all_ = std::make_shared<NcclChannel>(*world_, end, backend_);
+  shared_[place_.members] = all_;
 }
 
 NcclCommunicator::NcclCommunicator(const NcclCommunicator& world, Place place,
                                    std::unique_ptr<Communicator> host_group)
     : world_(world.world_),
       place_(std::move(place)),
+      blocks_(world.blocks_),
       backend_(world.backend_),
       host_group_(std::move(host_group)),
       host_(host_group_.get()) {}
@@ -139,23 +146,21 @@ NcclChannel& NcclCommunicator::require_all() {
 }
 
 std::shared_ptr<NcclEnd> NcclCommunicator::split(int colour, int key, const std::string& name,
-                                                 bool is_blocking) {
+                                                 const SplitOptions& options) {
   std::shared_ptr<NcclEnd> part = world_->add(world_rank(), name);
-  require_all().end().split(colour, key, is_blocking, *part);
+  require_all().end().split(colour, key, options, *part);
   return part;
 }
 
 std::unique_ptr<Communicator> NcclCommunicator::group(std::span<const int> ranks, int tag) {
   check();
   Place place = place_among(ranks);
-  const int key = place.rank;
-  const std::string name = "group " + std::to_string(tag) + " of " + name_of(place.members);
   std::unique_ptr<NcclCommunicator> group(
       new NcclCommunicator(*this, std::move(place), host_->group(ranks, tag)));
   if (ranks.size() > 1 || size() == 1) {
     if (all_) {
       const int colour = *std::min_element(ranks.begin(), ranks.end());
-      group->all_.emplace(*world_, split(colour, key, name), backend_);
+      group->all_ = channel_of(group->place_, tag, colour);
     }
   } else {  // A group of one rank needs no communicator, nor the memory of one.
     skip_group();
@@ -163,10 +168,24 @@ std::unique_ptr<Communicator> NcclCommunicator::group(std::span<const int> ranks
   return group;
 }
 
+std::shared_ptr<NcclChannel> NcclCommunicator::channel_of(const Place& place, int tag, int colour) {
+  std::weak_ptr<NcclChannel> unshared;
+  std::weak_ptr<NcclChannel>& kept = is_within_passes(tag) ? unshared : shared_[place.members];
+  if (std::shared_ptr<NcclChannel> channel = kept.lock()) {
+    skip_group();  // Other ranks may make a new one at this point.
+    return channel;
+  }
+  const std::string name = "group " + std::to_string(tag) + " of " + name_of(place.members);
+  auto channel = std::make_shared<NcclChannel>(
+      *world_, split(colour, place.rank, name, {.most_blocks = blocks_.collective}), backend_);
+  kept = channel;
+  return channel;
+}
+
 void NcclCommunicator::skip_group() {
   // NCCL writes to `none` when the split is done, which may be after this call threw.
   const std::shared_ptr<NcclEnd> none = world_->add(world_rank(), "no group");
-  require_all().end().split(NCCL_SPLIT_NOCOLOR, 0, /*is_blocking=*/false, *none);
+  require_all().end().split(NCCL_SPLIT_NOCOLOR, 0, SplitOptions{}, *none);
 }
 
 std::unique_ptr<Communicator> NcclCommunicator::message_group(std::span<const int> ranks, int tag,
@@ -189,8 +208,8 @@ std::unique_ptr<Communicator> NcclCommunicator::message_group(std::span<const in
     };
     const std::string name = "messages " + std::to_string(tag) + " from rank " +
                              member(link->from) + " to rank " + member(link->to);
-    group->connect(
-        *link, split(ranks[static_cast<std::size_t>(link->from)], link->from == own ? 0 : 1, name));
+    group->connect(*link, split(ranks[static_cast<std::size_t>(link->from)],
+                                link->from == own ? 0 : 1, name, {.most_blocks = blocks_.link}));
   }
   return group;
 }
@@ -421,7 +440,8 @@ std::optional<double> NcclCommunicator::estimate(CollectiveKind kind, Buffer who
     return std::nullopt;
   }
   const std::shared_ptr<NcclEnd> estimator =
-      split(0, place_.rank, "estimates for " + name_of(place_.members), /*is_blocking=*/true);
+      split(0, place_.rank, "estimates for " + name_of(place_.members),
+            {.is_blocking = true, .most_blocks = blocks_.collective});
   ncclSimInfo_t information = NCCL_SIM_INFO_INITIALIZER;
   estimator->call("ncclGroupSimulateEnd", [&](ncclComm_t communicator) {
     const NcclLibrary& nccl = nccl_library();

@@ -32,9 +32,10 @@ class NcclCommunicator final : public Communicator {
     std::vector<int> members;  ///< Ranks of the world, in the order of the group.
     int rank = 0;              ///< Index of this rank in `members`.
   };
-  /// Makes the world's end. `end` has a communicator. `host` is the rank's end of the same ranks
-  /// over host memory. `host` and `backend` must outlive this end.
-  NcclCommunicator(std::shared_ptr<NcclWorldState> world, Place place,
+  /// Makes the world's end. `end` has a communicator; `blocks` limit the kernels of its parts.
+  /// `host` is the rank's end of the same ranks over host memory. `host` and `backend` must outlive
+  /// this end.
+  NcclCommunicator(std::shared_ptr<NcclWorldState> world, Place place, const NcclBlocks& blocks,
                    const std::shared_ptr<NcclEnd>& end, Backend& backend, Communicator& host);
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -92,7 +93,9 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] Place place_among(std::span<const int> ranks) const;
   /// Splits the channel of all ranks and returns this rank's end of its part.
   [[nodiscard]] std::shared_ptr<NcclEnd> split(int colour, int key, const std::string& name,
-                                               bool is_blocking = false);
+                                               const SplitOptions& options = {});
+  /// Returns the channel of a group of these world ranks. Groups outside of passes share one.
+  [[nodiscard]] std::shared_ptr<NcclChannel> channel_of(const Place& place, int tag, int colour);
   /// Makes the channel of a link, and has NCCL connect its two ranks by a first message.
   void connect(const MessageLink& link, const std::shared_ptr<NcclEnd>& end);
   /// Begins to send to rank `to` of the channel.
@@ -117,13 +120,16 @@ class NcclCommunicator final : public Communicator {
 
   std::shared_ptr<NcclWorldState> world_;
   Place place_;
+  NcclBlocks blocks_;
   Backend& backend_;
   /// The host side of a group; null in the world's end.
   std::unique_ptr<Communicator> host_group_;
   Communicator* host_;
   /// The channel of all ranks. There is none in groups of one rank of a larger world, and in
   /// message groups.
-  std::optional<NcclChannel> all_;
+  std::shared_ptr<NcclChannel> all_;
+  /// Channels that groups with these members share, whose collectives follow one another.
+  std::map<std::vector<int>, std::weak_ptr<NcclChannel>> shared_;
   Channels to_;    ///< Channels of links from this rank, by receiver.
   Channels from_;  ///< Channels of links to this rank, by sender.
   std::uint64_t last_request_ = 0;

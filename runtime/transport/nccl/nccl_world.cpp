@@ -42,6 +42,15 @@ std::string bus_address() {
   return address.data();
 }
 
+/// Returns the limits of NCCL's kernels on the calling thread's GPU.
+NcclBlocks blocks_of_gpu() {
+  int device = 0;
+  cudaDeviceProp properties{};
+  PTDP_CUDA_CHECK(cudaGetDevice(&device));
+  PTDP_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+  return blocks_beside_compute(properties.multiProcessorCount);
+}
+
 /// What ranks must have in common (the version) or not (the GPU) before NCCL starts.
 struct Seat {
   std::string gpu;      ///< "GPU 0000:1b:00.0 of node7".
@@ -98,6 +107,7 @@ std::string nccl_version() {
 void prepare_nccl_environment() {
   constexpr int keeps_what_is_set = 0;
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", keeps_what_is_set);
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", keeps_what_is_set);
   ::setenv("NCCL_RUNTIME_CONNECT", "0", keeps_what_is_set);
   ::unsetenv("NCCL_COMM_BLOCKING");  // A blocking call could not be aborted.
 }
@@ -128,11 +138,13 @@ std::unique_ptr<Communicator> NcclWorld::communicator(int rank, Backend& backend
   }
   compare_seats(host);
   const std::shared_ptr<NcclEnd> end = state_->add(rank, "the world");
-  end->join(state_->id(), state_->size(), rank);
+  const NcclBlocks blocks = blocks_of_gpu();
+  end->join(state_->id(), state_->size(), rank, blocks.collective);
   NcclCommunicator::Place place{
       .members = std::vector<int>(static_cast<std::size_t>(state_->size())), .rank = rank};
   std::iota(place.members.begin(), place.members.end(), 0);
-  return std::make_unique<NcclCommunicator>(state_, std::move(place), end, backend, host.world);
+  return std::make_unique<NcclCommunicator>(state_, std::move(place), blocks, end, backend,
+                                            host.world);
 }
 
 void NcclWorld::abort() noexcept {

@@ -18,9 +18,10 @@ namespace ptdp {
 [[nodiscard]] std::string nccl_version();
 /// Sets environment variables that CUDA and NCCL read when they start, unless the user set them.
 /// CUDA_DEVICE_MAX_CONNECTIONS becomes the number of hardware queues, since streams that share one
-/// wait for each other's messages. NCCL_RUNTIME_CONNECT is set so that connections are made with a
-/// group, not in its first call. It also removes NCCL_COMM_BLOCKING. Call it while there is one
-/// thread, before any call of CUDA.
+/// wait for each other's messages. CUDA_MODULE_LOADING is set so that no kernel is loaded at its
+/// first launch, which would wait for all that the GPU has queued. NCCL_RUNTIME_CONNECT is set so
+/// that connections are made with a group, not in its first call. It also removes
+/// NCCL_COMM_BLOCKING. Call it while there is one thread, before any call of CUDA.
 void prepare_nccl_environment();
 
 /// The id by which ranks find each other. One rank makes it, and all ranks are given it.

@@ -24,9 +24,10 @@ constexpr std::chrono::microseconds kLongestPause(1000);
 /// thread of its own, within tens of microseconds; a sleep would take longer.
 constexpr std::chrono::microseconds kYielding(200);
 
-ncclConfig_t config_of(bool is_blocking) {
+ncclConfig_t config_of(bool is_blocking, int most_blocks) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = is_blocking ? 1 : 0;
+  config.maxCTAs = most_blocks;
   // Resources are not shared, because ranks use several communicators at once.
   config.splitShare = 0;
   return config;
@@ -41,6 +42,12 @@ ncclResult_t state_of(ncclComm_t communicator) {
 
 }  // namespace
 
+NcclBlocks blocks_beside_compute(int multiprocessors) {
+  const NcclBlocks most;
+  return {.collective = std::clamp(multiprocessors / 8, 1, most.collective),
+          .link = std::clamp(multiprocessors / 32, 1, most.link)};
+}
+
 void NcclEnd::throw_if_ended() const {
   world_.throw_if_ended(rank_);
 }
@@ -49,18 +56,18 @@ std::string NcclEnd::described(std::string_view call, const std::string& what) c
   return "NCCL, " + name_ + ": " + std::string(call) + ": " + what;
 }
 
-void NcclEnd::join(const NcclId& id, int size, int place) {
+void NcclEnd::join(const NcclId& id, int size, int place, int most_blocks) {
   call("ncclCommInitRankConfig", [&](ncclComm_t& communicator) {
     ncclUniqueId unique = {};
     static_assert(sizeof(unique) == sizeof(id.bytes));
     std::memcpy(&unique, id.bytes.data(), sizeof(unique));
-    ncclConfig_t config = config_of(/*is_blocking=*/false);
+    ncclConfig_t config = config_of(/*is_blocking=*/false, most_blocks);
     return nccl_library().comm_init_rank_config(&communicator, size, unique, place, &config);
   });
 }
 
-void NcclEnd::split(int colour, int key, bool is_blocking, NcclEnd& part) {
-  ncclConfig_t config = config_of(is_blocking);
+void NcclEnd::split(int colour, int key, const SplitOptions& options, NcclEnd& part) {
+  ncclConfig_t config = config_of(options.is_blocking, options.most_blocks);
   call("ncclCommSplit", [&](ncclComm_t communicator) {
     const ncclResult_t begun =
         nccl_library().comm_split(communicator, colour, key, &part.communicator_, &config);

@@ -18,6 +18,23 @@
 
 namespace ptdp {
 
+/// Most blocks (CTAs) of a kernel of NCCL, each of which occupies a multiprocessor. At once a rank
+/// runs a collective on each of its lanes of compute and data and one of its tensor group, and a
+/// message on each link, of which DualPipe has eight. That is at most 5/8 of the multiprocessors,
+/// so that kernels of compute always find room beside it and no rank waits for ever.
+struct NcclBlocks {
+  int collective = 16;  ///< Most blocks of a collective.
+  int link = 4;         ///< Most blocks of a message between two pipeline ranks.
+};
+/// Returns the limits for a GPU: 16 and 4, or fewer if it has less than 128 multiprocessors.
+[[nodiscard]] NcclBlocks blocks_beside_compute(int multiprocessors);
+
+/// How a part of a communicator is made.
+struct SplitOptions {
+  bool is_blocking = false;  ///< Whether calls return when NCCL has queued their work.
+  int most_blocks = NcclBlocks{}.collective;  ///< Most blocks of its kernels.
+};
+
 /// One rank's end of an NCCL communicator. One thread makes its calls, and another may abort it at
 /// any time, so every call is made under a lock. Calls do not block (config.blocking = 0). A call
 /// that is unfinished when it returns is polled without the lock.
@@ -27,12 +44,13 @@ class NcclEnd {
   NcclEnd(NcclWorldState& world, int rank, std::string name)
       : world_(world), rank_(rank), name_(std::move(name)) {}
 
-  /// Joins the ranks that have `id`, as rank `place` of `size`. Throws as call() does.
-  void join(const NcclId& id, int size, int place);
+  /// Joins the ranks that have `id`, as rank `place` of `size`. Kernels have at most `most_blocks`
+  /// blocks. Throws as call() does.
+  void join(const NcclId& id, int size, int place, int most_blocks);
   /// Makes `part` this rank's end of a communicator of the ranks that give the same color, in the
   /// order of their keys. With color NCCL_SPLIT_NOCOLOR `part` stays empty. All ranks call it.
   /// Throws as call() does.
-  void split(int colour, int key, bool is_blocking, NcclEnd& part);
+  void split(int colour, int key, const SplitOptions& options, NcclEnd& part);
   /// Makes an NCCL call, `make(communicator)`, and waits until NCCL has queued its work. Throws
   /// Error(kRuntimeFault), with NCCL's text, when the call fails or exceeds the deadline. Throws
   /// what ended the world, if anything did.

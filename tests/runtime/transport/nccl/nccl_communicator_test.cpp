@@ -7,10 +7,12 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "runtime/transport/group_tag.h"
 #include "tests/runtime/emulated_nccl/emulation.h"
 #include "tests/runtime/emulated_nccl/nccl_ranks.h"
 #include "tests/runtime/transport/device_values.h"
@@ -241,8 +243,8 @@ TEST_F(OverNccl, GroupsOfOneHaveNoCommunicatorOfNccls) {
 
 TEST_F(OverNccl, AWorldOfOneIsNccls) {
   on_gpus({.size = 1}, [](const GpuRank& rank) {
-    const auto group = rank.all.group(std::array{0}, 3);
-    EXPECT_EQ(emulated_nccl::communicators(), 2);
+    const auto group = rank.all.group(std::array{0}, kModelTag);
+    EXPECT_EQ(emulated_nccl::communicators(), 1);
     const std::int64_t before = emulated_nccl::calls();
     const Tensor x = uploaded(rank.backend, DataType::kFloat32, numbers_of(0, 5));
     group->all_reduce(x, Reduction::kSum);
@@ -253,6 +255,37 @@ TEST_F(OverNccl, AWorldOfOneIsNccls) {
     group->wait(sent);
     EXPECT_EQ(downloaded(rank.backend, y), numbers_of(0, 5));
     EXPECT_EQ(group->sent()[CollectiveKind::kAllReduce], 0);
+  });
+}
+
+// Each communicator takes memory of its own on every rank.
+TEST_F(OverNccl, GroupsOfEqualMembersShareACommunicatorOutsideOfPasses) {
+  on_gpus({.size = 3}, [](const GpuRank& rank) {
+    const std::array all = {0, 1, 2};
+    const auto world = rank.all.group(all, kWorldTag);
+    const auto model = rank.all.group(all, kModelTag);
+    const auto tensor = rank.all.group(all, kTensorTag);
+    const auto shards = rank.all.group(all, kShardTag);
+    // Rank 0 has none of the others' two groups, and is at the same point.
+    std::array<std::unique_ptr<Communicator>, 2> pairs;
+    for (int stage = 0; stage < 2; ++stage) {
+      if (rank.all.rank() == 0) {
+        rank.all.skip_group();
+      } else {
+        pairs[stage] = rank.all.group(std::array{1, 2}, kStageDataTag + stage);
+      }
+    }
+    rank.host.world.barrier();
+    EXPECT_EQ(emulated_nccl::communicators(), 3 * 3 + 2);
+    rank.host.world.barrier();
+    const Tensor x = uploaded(rank.backend, DataType::kFloat32, numbers_of(0, 5));
+    for (Communicator* const group :
+         {world.get(), model.get(), tensor.get(), shards.get(), pairs[0].get(), pairs[1].get()}) {
+      if (group != nullptr) {
+        group->all_reduce(x, Reduction::kMaximum);
+      }
+    }
+    EXPECT_EQ(downloaded(rank.backend, x), numbers_of(0, 5));
   });
 }
 
