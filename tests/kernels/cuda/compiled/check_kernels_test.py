@@ -156,6 +156,10 @@ class Occupancy(unittest.TestCase):
                              (architecture, uses))
 
 
+def read_rules():
+    return json.loads((check_kernels.HERE / "rules.json").read_text())
+
+
 def rules_of(**changed):
     lists = ["narrow", "both", "scalar", "dynamic_shared_bytes", "local_bytes", "least_warps"]
     return check_kernels.Rules(
@@ -268,8 +272,25 @@ class Program(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("sm_120: no GPU of gpus/ has it", text)
 
+    def test_rules_tell_unaligned_kernels_by_their_names(self):
+        rules = check_kernels.Rules(read_rules())
+        for name, is_narrow in [
+                ("matrix_kernel<DropoutBody<BFloat16, 8, false> >", False),
+                ("matrix_kernel<DropoutBody<BFloat16, 1, true> >", True),
+                ("matrix_kernel<ActivationBody<TanhGelu, float, 1, true> >", True),
+                ("map_kernel<8, SumOfTwo<BFloat16>, BFloat16, BFloat16, BFloat16>", False),
+                ("map_kernel<1, Constant<int>, int>", True),
+                ("norm_short_vectors<float, 1, true>", False),
+                ("norm_short_vectors<float, 1, false>", True),
+                ("sum_and_norm_rows<Float16, 4, true, false>", False),
+                ("sum_and_norm_rows<Float16, 0, false, true>", True),
+                ("maxima_of_rows<float, true>", False), ("maxima_of_rows<float, false>", True),
+                ("chunk_sums_kernel<Float16, 8>", False), ("add_pieces_kernel<1>", True),
+                ("step_slices<float>", False)]:
+            self.assertEqual(rules.row("narrow", name) is not None, is_narrow, name)
+
     def test_rules_have_reasons(self):
-        rules = json.loads((check_kernels.HERE / "rules.json").read_text())
+        rules = read_rules()
         for kind, rows in rules.items():
             for row in rows if isinstance(rows, list) else []:
                 self.assertTrue(row.get("why"), (kind, row))
