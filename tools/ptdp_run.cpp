@@ -18,6 +18,8 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/product.h"
 #include "planner/answer_format.h"
+#include "runtime/launch/launcher.h"
+#include "runtime/launch/local_processes.h"
 #include "runtime/transport/nccl/nccl_world.h"
 #include "tools/run/crash_report.h"
 #include "tools/run/launched_command.h"
@@ -130,6 +132,7 @@ struct Job {
   std::vector<InjectedFault> faults;
   /// Lock on the directory of --save; only in the process of rank 0.
   std::optional<SavingLock> lock;
+  int num_processes = 0;  ///< Processes to start here, one for each rank; 0 if they are there.
 };
 
 /// Returns the inputs that must be equal on every process of a job.
@@ -153,10 +156,23 @@ void check_num_processes(const JobProcess* process, const ParallelConfig& config
   if (process != nullptr && process->size() != config.world_size()) {
     throw Error(fmt::format(
         "the plan has {}, but {} {} started: expected {} (mpirun -n, srun -n, torchrun "
-        "--nproc-per-node; without them all ranks are threads of one process)",
+        "--nproc-per-node; without them ptdp-run starts what it needs on this machine)",
         plural(config.world_size(), "rank"), plural(process->size(), "process", "processes"),
         process->size() == 1 ? "was" : "were", config.world_size()));
   }
+}
+
+/// Whether this process starts one for each rank. It does where no launcher started several, if
+/// each rank has a GPU to itself or --transport asks for TCP.
+bool starts_processes(const CommandLine& line, const JobProcess* process, const Job& job) {
+  const bool is_alone =
+      process == nullptr || (process->size() == 1 && process->transport() == "tcp");
+  if (job.prepared->settings.config.world_size() == 1 || !is_alone ||
+      environment_of_this_process().contains(kStarterVariable)) {
+    return false;
+  }
+  return job.prepared->uses_nccl ? !job.request.allows_nccl_threads
+                                 : line.text("transport") == "tcp";
 }
 
 /// Throws Error for flags of another mode, and unless the line names exactly one plan.
@@ -213,7 +229,17 @@ void prepare(const CommandLine& line, const JobProcess* process, Job& job) {
     // Samples and dropout continue from where they were.
     request.seed = line.has("seed") ? request.seed : job.resumed->state().seed;
   }
+  if (request.allows_nccl_threads && process != nullptr) {
+    throw Error(
+        fmt::format("--transport {}: expected one process, since all ranks are its threads; "
+                    "found {}",
+                    kNcclThreads, plural(process->size(), "process", "processes")));
+  }
   job.prepared = prepare_run(plan, request);
+  if (starts_processes(line, process, job)) {
+    job.num_processes = static_cast<int>(job.prepared->settings.config.world_size());
+    return;
+  }
   check_num_processes(process, job.prepared->settings.config);
   if (job.resumed) {
     job.resumed->require_model(job.prepared->settings.model);
@@ -382,7 +408,7 @@ int run(int argc, const char* const* argv, JobProcess* process) {
           return {};
         }
         prepare(*line, process, job);
-        return shared_inputs(*line, job);
+        return job.num_processes > 0 ? std::vector<SharedInput>{} : shared_inputs(*line, job);
       });
   if (answer) {
     if (is_first(process)) {
@@ -395,6 +421,9 @@ int run(int argc, const char* const* argv, JobProcess* process) {
   }
   if (line->has("tune")) {
     return tune_plans(*line, kProgram);
+  }
+  if (job.num_processes > 0) {
+    return run_local_processes(job.num_processes, argv);
   }
   return job.request.steps == 0 ? 0 : execute(*line, job, process);
 }

@@ -125,6 +125,13 @@ void check_ranks_of_processes(const Variables& variables) {
 
 /// Returns the launcher by the first variables that are there, without its local rank.
 Launcher find_launcher(const Variables& variables) {
+  if (variables.has(kStarterVariable)) {  // Whatever started that program itself.
+    const std::string starter = variables.text(kStarterVariable);
+    if (const auto found = with_variables(variables, LauncherKind::kTorchrun, starter.c_str(),
+                                          "RANK", "WORLD_SIZE")) {
+      return *found;
+    }
+  }
   if (const auto found = with_variables(variables, LauncherKind::kMpi, "mpirun",
                                         "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")) {
     return *found;

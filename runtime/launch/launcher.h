@@ -15,6 +15,10 @@ using Environment = std::map<std::string, std::string>;
 /// Returns a copy of this process's environment.
 [[nodiscard]] Environment environment_of_this_process();
 
+/// Variable with the name of the program that sets those of torch.distributed, where it is not
+/// torchrun.
+inline constexpr const char* kStarterVariable = "PTDP_STARTER";
+
 /// Kinds of launchers, by how the processes can find each other.
 enum class LauncherKind : std::uint8_t {
   kNone,
@@ -28,7 +32,8 @@ enum class LauncherKind : std::uint8_t {
 /// What the environment tells of the launcher of this process.
 struct Launcher {
   LauncherKind kind = LauncherKind::kNone;
-  std::string name;  ///< Name in messages: "mpirun", "srun", "torchrun"; empty without a launcher.
+  /// Name in messages: "mpirun", "srun", "torchrun", "ptdp-run"; empty without a launcher.
+  std::string name;
   int rank = 0;
   int size = 1;  ///< Number of processes; 0 when the environment does not tell.
   /// Rank among the processes of its host; −1 when the environment does not tell.

@@ -234,10 +234,39 @@ TEST(RunUnderTorchrun, SaysWhereRankZeroIsNot) {
                                         "127.0.0.1:[0-9]+ within 1 s: Connection refused\n$"));
 }
 
-TEST(RunOverTcp, IsAWorldOfOneByItself) {
+// Processes that ptdp-run starts itself, where there is no launcher.
+TEST(RunOverTcp, StartsAProcessForEachRank) {
   const PlanFile plan(plan_of_four_ranks());
-  const ProgramRun run = run_run({plan.path(), "--quiet", "--transport", "tcp"});
-  EXPECT_TRUE(is_refused(run, {"the plan has 4 ranks, but 1 process was started"}));
+  const std::vector<std::string> arguments = {plan.path(), "--quiet", "--format", "json",
+                                              "--dtype",   "f64",     "--steps",  "2"};
+  std::vector<std::string> over_tcp = arguments;
+  over_tcp.insert(over_tcp.end(), {"--transport", "tcp"});
+  const ProgramRun threads = run_run(arguments);
+  const ProgramRun processes = run_run(over_tcp);
+  ASSERT_TRUE(ends_with(threads, 0));
+  ASSERT_TRUE(ends_with(processes, 0));
+  const json of_threads = json::parse(threads.output);
+  const json of_processes = json::parse(processes.output);
+  EXPECT_EQ(of_processes.at("losses"), of_threads.at("losses"));
+  EXPECT_EQ(of_processes.at("execution").at("transport"), "tcp");
+  EXPECT_EQ(of_threads.at("execution").at("transport"), "threads");
+}
+
+TEST(RunOverTcp, EndsWithTheStatusOfTheProcessThatFails) {
+  const PlanFile plan(plan_of_four_ranks());
+  const ProgramRun failed = run_run({plan.path(), "--quiet", "--transport", "tcp", "--steps", "2",
+                                     "--inject", "rank=2,step=1,kind=F,what=kill"});
+  EXPECT_TRUE(ends_with(failed, 128 + SIGKILL)) << failed.errors;
+}
+
+// A stopped process hears of nothing: it is ended some time after the others.
+TEST(RunOverTcp, EndsAProcessThatIsStopped) {
+  const PlanFile plan(plan_of_four_ranks());
+  const ProgramRun failed =
+      run_run({plan.path(), "--quiet", "--transport", "tcp", "--steps", "50", "--deadline", "2",
+               "--inject", "rank=2,step=3,kind=F,what=stop"});
+  EXPECT_TRUE(ends_with(failed, kRuntimeFault)) << failed.errors;
+  EXPECT_THAT(failed.errors, HasSubstr("rank 2"));
 }
 
 }  // namespace

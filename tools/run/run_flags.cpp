@@ -27,7 +27,8 @@ constexpr double kLargestRate = 1e3;
 /// the launcher.
 constexpr std::array kTransports = {NamedValue<bool>{false, "threads"},
                                     NamedValue<bool>{false, "mpi"}, NamedValue<bool>{false, "tcp"},
-                                    NamedValue<bool>{true, "nccl"}};
+                                    NamedValue<bool>{true, "nccl"},
+                                    NamedValue<bool>{true, kNcclThreads}};
 constexpr std::array kTypes = {NamedValue<Precision>{Precision::kFp64, "f64"},
                                NamedValue<Precision>{Precision::kFp32, "f32"},
                                NamedValue<Precision>{Precision::kBf16, "bf16"},
@@ -97,7 +98,8 @@ po::options_description run_flags() {
       "transport", text_value(),
       "nccl, threads, mpi or tcp: what tensors travel over (default: nccl where every rank has a "
       "GPU to itself, else what the launcher uses: mpi under mpirun and srun, tcp under "
-      "torchrun and srun without PMI, else threads)");
+      "torchrun and srun without PMI, else threads). Without a launcher, nccl and tcp start a "
+      "process for each rank here; nccl-threads keeps ranks threads, which NCCL may stop for ever");
   option("load", text_value(),
          "begin with the weights of this Hugging Face directory (config.json, safetensors), in any "
          "layout; a checkpoint that --resume finds comes first");
@@ -174,6 +176,7 @@ RunRequest parse_request(const CommandLine& line) {
   request.device = line.choice<DeviceKind>("device", kDeviceNames);
   request.allows_other_gpu = line.has("allow-other-gpu");
   request.uses_nccl = line.choice<bool>("transport", kTransports);
+  request.allows_nccl_threads = line.text("transport") == kNcclThreads;
   request.uses_graphs = line.choice_or_first<bool>("graphs", kOffAndOn);
   request.is_reproducible = line.has("reproducible");
   request.overlap = overlap_choice(line);

@@ -51,11 +51,16 @@ struct RunRequest {
   int rank = 0;        ///< Rank of this process.
   /// How processes meet, as the report names it: "mpi" or "tcp"; "threads" in a single process.
   std::string meeting = "threads";
+  /// Whether ranks may be threads of one process over NCCL (kNcclThreads).
+  bool allows_nccl_threads = false;
   /// Whether tensors travel over NCCL. With nullopt they do if the build has NCCL, there are
   /// several ranks, and each has a GPU to itself.
   std::optional<bool> uses_nccl;
   bool allows_other_gpu = false;  ///< Whether to run on GPUs of another kind than the plan's.
 };
+
+/// Value of --transport that keeps ranks with a GPU each threads of one process.
+inline constexpr const char* kNcclThreads = "nccl-threads";
 
 /// A plan ready to run.
 struct PreparedRun {

@@ -93,6 +93,11 @@ class InterleavedRuns {
       if (!run.prepared.is_predicted) {
         throw Error("--tune: " + run.prepared.basis);
       }
+      if (run.prepared.uses_nccl && !request_.allows_nccl_threads) {
+        throw Error(
+            "--tune: ranks with a GPU each would be threads of one process over NCCL, which may "
+            "stop for ever; expected --transport nccl-threads to run them all the same");
+      }
       run.deadlines = parse_deadline(line_);
       add_predicted(run.deadlines, run.prepared);
       run.faults = parse_faults(line_, run.prepared);

@@ -217,7 +217,7 @@ TEST(RunRequest, RefusesWhatIsBeyondTheBoundsAndTakesTheBounds) {
             "--graphs: expected one of off, on, got \"yes\"",
             {"--graphs", "off"}},
            {{"--transport", "udp"},
-            "--transport: expected one of threads, mpi, tcp, nccl, got \"udp\"",
+            "--transport: expected one of threads, mpi, tcp, nccl, nccl-threads, got \"udp\"",
             {"--transport", "tcp"}}}) {
     EXPECT_EQ(message_of([&] { return run_request(row.refused); }), row.message);
     EXPECT_EQ(message_of([&] { return run_request(row.taken); }), "nothing was thrown")
