@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cost_model/inputs/rank_sizes.h"
+#include "cost_model/schedule/generators/generators.h"
 
 namespace ptdp {
 namespace {
@@ -36,7 +37,8 @@ class Operations {
         tp_(config.tp),
         rows_(static_cast<double>(tokens_of_rank(model, config))),
         own_rows_(config.sequence_parallel ? rows_ / config.tp : rows_),
-        copies_own_rows_(config.sequence_parallel && config.tp > 1) {}
+        copies_own_rows_(config.sequence_parallel && config.tp > 1),
+        waits_(traits_of(config.schedule).splits_backward) {}
 
   [[nodiscard]] double rows() const { return rows_; }
   [[nodiscard]] double hidden() const { return model_.hidden_size; }
@@ -91,9 +93,14 @@ class Operations {
   void leave_branch(bool has_bias) {
     const bool drops = dropout_rates(model_).hidden > 0.0;
     const bool is_normed = model_.norm_placement != NormPlacement::kBefore;
-    on_own_rows(OperationPass::kForward, sum_with(has_bias, !is_normed, drops));
-    on_own_rows(OperationPass::kInputGradient,
-                drops ? DeviceOperation::kDropoutBackward : DeviceOperation::kCopy);
+    if (has_bias || !is_normed || drops || copies_own_rows_) {
+      on_own_rows(OperationPass::kForward, sum_with(has_bias, !is_normed, drops));
+    }
+    if (drops) {
+      on_own_rows(OperationPass::kInputGradient, DeviceOperation::kDropoutBackward);
+    } else if (copies_own_rows_ || waits_ || (!is_normed && model_.residual_multiplier != 1.0)) {
+      on_own_rows(OperationPass::kInputGradient, DeviceOperation::kCopy);
+    }
     if (has_bias) {
       on_own_rows(OperationPass::kWeightGradient, DeviceOperation::kBiasGradient);
     }
@@ -143,8 +150,11 @@ class Operations {
     }
     if (const int width = rotary_width(model_); width > 0) {
       for (const OperationPass pass : {OperationPass::kForward, OperationPass::kInputGradient}) {
-        // Shared keys lie apart from queries, except behind norms of what is shared.
-        if (splits_key_heads(model_, tp_) && (!model_.qk_layernorm || splits_norms(model_, tp_))) {
+        // Shared keys lie apart from queries, except behind norms of what is shared. Gradients lie
+        // as keys do before norms.
+        const bool is_behind_norm =
+            pass == OperationPass::kForward && model_.qk_layernorm && !splits_norms(model_, tp_);
+        if (splits_key_heads(model_, tp_) && !is_behind_norm) {
           add(pass, DeviceOperation::kRotary, rows_ * queries, width);
           add(pass, DeviceOperation::kRotary, rows_ * keys, width);
         } else {
@@ -197,6 +207,7 @@ class Operations {
   double rows_;
   double own_rows_;
   bool copies_own_rows_;
+  bool waits_;  ///< Whether weight gradients wait, and keep gradients that others change.
   std::vector<ElementWiseOperation> list_;
 };
 

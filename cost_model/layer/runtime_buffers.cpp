@@ -34,9 +34,14 @@ void set_branches(const TransformerConfig& model, RuntimeBuffers& buffers) {
   buffers.is_parallel = model.parallel_residual;
   buffers.entered1 = has_before ? buffers.rows + normed : buffers.rows;
   buffers.entered2 = buffers.is_parallel ? normed : buffers.entered1;
-  if (model.norm_placement != NormPlacement::kBefore) {
+  const bool is_normed = model.norm_placement != NormPlacement::kBefore;
+  if (is_normed) {
     buffers.left = normed;
     buffers.branch = buffers.rows;
+  }
+  const bool is_scaled = !is_normed && model.residual_multiplier != 1.0;
+  if (buffers.is_scattered || is_scaled || dropout_rates(model).hidden > 0.0) {
+    buffers.summed_gradient = buffers.all_rows;
   }
 }
 
@@ -72,7 +77,7 @@ RuntimeBuffers runtime_buffers(const Scenario& scenario, const ParallelConfig& c
     const double sums = 2.0 * n * accumulator;
     buffers.qk_normed = buffers.attention + Bytes(sums);  // with an rstd for each sum
     if (shares_keys) {  // which are normed before they are gathered
-      buffers.qk_normed_behind = buffers.qk_normed;
+      buffers.qk_normed_behind = buffers.qkv + Bytes(sums);
     } else {
       buffers.qk_normed += Bytes(n * keys_of_rank * element);
     }

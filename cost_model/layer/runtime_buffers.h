@@ -16,8 +16,8 @@ struct RuntimeBuffers {
   Bytes keys;           ///< Keys and values of a head that ranks share; 0 where none do.
   Bytes gathered_keys;  ///< Keys and values of all heads, while they are gathered or summed; or 0.
   Bytes qk_normed;  ///< Queries and keys behind their norms, with statistics; 0 without such norms.
-  /// The part of `qk_normed` that is there while gradients of gathered_keys are summed: all of it
-  /// where norms reach over ranks, else 0.
+  /// What norms of queries and keys need while gradients of gathered_keys are summed: their inputs
+  /// and statistics where they reach over ranks, else 0.
   Bytes qk_normed_behind;
   /// Sums over whole rows, where norms of queries and keys reach over ranks, and the statistics
   /// that are there while keys are gathered; else 0.
@@ -31,6 +31,9 @@ struct RuntimeBuffers {
   Bytes entered2;  ///< Input of the MLP: as for attention, without x where attention's is the same.
   Bytes left;      ///< Result of a branch and its statistics where a norm follows; else 0.
   Bytes branch;    ///< Gradient of a branch's result where a norm follows; else 0.
+  /// Gradient of the sum in a branch's last layer, in a whole backward pass; 0 where the gradient
+  /// of the layer's result serves.
+  Bytes summed_gradient;
   bool is_parallel = false;  ///< Whether the MLP takes the layer's input.
   Bytes up;                  ///< Result of the MLP's first layer.
   Bytes activated;           ///< Input of the MLP's second layer.

@@ -43,10 +43,11 @@ class LayerPasses {
     return before_last() +
            std::max(
                {recomputing(), leaving(mlp()),
-                mlp() - b_.left + gradient + b_.all_rows + std::max(b_.fc2.input, b_.fc2.weight),
+                mlp() - b_.left + gradient + b_.summed_gradient +
+                    std::max(b_.fc2.input, b_.fc2.weight),
                 up + both_gradients(b_.fc1), leaving(attention() + b_.left),
-                core + b_.all_rows + std::max(b_.projection.input, b_.projection.weight),
-                core + b_.attending.backward, summing_keys(keys + b_.qk_normed_behind),
+                core + b_.summed_gradient + std::max(b_.projection.input, b_.projection.weight),
+                core + attending_backward(), summing_keys(keys + b_.qk_normed_behind),
                 keys - b_.keys + both_gradients(b_.qkv_products)});
   }
   /// Returns the memory of the layers before the last one, and of what that one leaves once its
@@ -62,13 +63,13 @@ class LayerPasses {
     const Bytes of_first = attention() + b_.rows + b_.up + b_.activated + of_mlp();
     const Bytes at_attention = of_first + gradient + 2.0 * b_.all_rows;
     const Bytes keys = at_attention - b_.log_sums - b_.qk_normed;
-    const Bytes at_work = std::max(
-        {recomputing(), leaving(mlp()), at_mlp + b_.activated + b_.fc2.input,
-         at_mlp + b_.all_rows + std::max(b_.summing, b_.fc1.input),
-         leaving(of_first + b_.all_rows + b_.left),
-         at_attention + b_.attention + std::max(b_.attending.backward, b_.projection.input),
-         summing_keys(keys + b_.qk_normed_behind),
-         keys - b_.keys + b_.all_rows + std::max(b_.summing, b_.qkv_products.input)});
+    const Bytes at_work =
+        std::max({recomputing(), leaving(mlp()), at_mlp + b_.activated + b_.fc2.input,
+                  at_mlp + b_.all_rows + std::max(b_.summing, b_.fc1.input),
+                  leaving(of_first + b_.all_rows + b_.left),
+                  at_attention + b_.attention + std::max(attending_backward(), b_.projection.input),
+                  summing_keys(keys + b_.qk_normed_behind),
+                  keys - b_.keys + b_.all_rows + std::max(b_.summing, b_.qkv_products.input)});
     return after + (layers_ - 1.0) * std::max(layer_.kept, layer_.deferred) + at_work;
   }
 
@@ -82,6 +83,11 @@ class LayerPasses {
   /// Returns what a layer has left at the time of attention's backward pass.
   [[nodiscard]] Bytes attention() const {
     return b_.entered1 + b_.qkv + b_.keys + b_.qk_normed + b_.attention + b_.log_sums;
+  }
+  /// Returns what attention's backward pass takes: the gradients of queries, keys and values apart
+  /// from these, and scratch memory.
+  [[nodiscard]] Bytes attending_backward() const {
+    return b_.qkv + b_.keys + b_.attending.backward;
   }
   /// Returns the memory while gradients of shared keys and values are summed, with `others` beside;
   /// 0 where ranks share none.

@@ -70,18 +70,18 @@ SelfAttention::Vectors SelfAttention::projected_vectors(Buffer qkv) const {
           {keys.elements.slice(width, keys.elements.size - width), keys.stride}};
 }
 
-SelfAttention::Vectors SelfAttention::raw_vectors(const AttentionActivations& activations) const {
-  const VectorRows projected = projected_keys(activations.qkv);
+SelfAttention::Vectors SelfAttention::raw_vectors(Buffer qkv, Buffer shared) const {
+  const VectorRows projected = projected_keys(qkv);
   const std::int64_t d = context_.model().kv_channels;
-  const VectorRows keys = shared_ ? VectorRows{activations.shared, 2 * d} : projected;
+  const VectorRows keys = shared_ ? VectorRows{shared, 2 * d} : projected;
   const std::int64_t width = key_heads_ * d;
-  return {{activations.qkv, projected.stride},
+  return {{qkv, projected.stride},
           keys,
           {keys.elements.slice(width, keys.elements.size - width), keys.stride}};
 }
 
 SelfAttention::Vectors SelfAttention::core_vectors(const AttentionActivations& activations) const {
-  Vectors vectors = raw_vectors(activations);
+  Vectors vectors = raw_vectors(activations.qkv, activations.shared);
   if (query_norm_ || split_norms_) {
     const std::int64_t d = context_.model().kv_channels;
     const Buffer qk = activations.normed_qk;
@@ -107,16 +107,28 @@ void SelfAttention::rotate(const Microbatch& microbatch, const VectorRows& vecto
                              .turns_back = turns_back});
 }
 
-void SelfAttention::rotate(const Microbatch& microbatch, const Vectors& vectors,
-                           bool turns_back) const {
+void SelfAttention::rotate(const Microbatch& microbatch, const Vectors& vectors) const {
   if (rotary_width(context_.model()) == 0) {
     return;
   }
   if (keys_lie_apart()) {
-    rotate(microbatch, vectors.queries, heads_, turns_back);
-    rotate(microbatch, vectors.keys, key_heads_, turns_back);
+    rotate(microbatch, vectors.queries, heads_, /*turns_back=*/false);
+    rotate(microbatch, vectors.keys, key_heads_, /*turns_back=*/false);
   } else {
-    rotate(microbatch, vectors.queries, heads_ + key_heads_, turns_back);
+    rotate(microbatch, vectors.queries, heads_ + key_heads_, /*turns_back=*/false);
+  }
+}
+
+void SelfAttention::rotate_back(const Microbatch& microbatch, const Vectors& gradients) const {
+  if (rotary_width(context_.model()) == 0) {
+    return;
+  }
+  // Gradients lie as keys do before norms, which have the keys of a shared head beside queries.
+  if (shared_) {
+    rotate(microbatch, gradients.queries, heads_, /*turns_back=*/true);
+    rotate(microbatch, gradients.keys, key_heads_, /*turns_back=*/true);
+  } else {
+    rotate(microbatch, gradients.queries, heads_ + key_heads_, /*turns_back=*/true);
   }
 }
 
@@ -141,19 +153,22 @@ void SelfAttention::norm_split(AttentionActivations& activations) const {
   }
 }
 
-void SelfAttention::norm_split_backward(const Vectors& gradients,
-                                        AttentionActivations& activations) const {
+void SelfAttention::norm_split_backward(QkvGradients& gradients,
+                                        const AttentionActivations& activations) const {
   const Vectors raw = projected_vectors(activations.qkv);
+  const Vectors of_raw = projected_vectors(gradients.qkv);
+  const SplitNorms::Vectors x = {raw.queries, raw.keys};
+  const SplitNorms::Vectors dx = {of_raw.queries, of_raw.keys};
   const SplitNorms::Statistics rstd = {activations.query_statistics.rstd,
                                        activations.key_statistics.rstd};
   if (!shared_) {
-    split_norms_->backward({gradients.queries, gradients.keys}, {raw.queries, raw.keys}, rstd);
+    split_norms_->backward(dx, x, rstd, dx);
     return;
   }
-  const Tensor parts = shared_->reduce(std::move(activations.shared));
+  const Tensor parts = shared_->reduce(std::move(gradients.shared));
   const SharedKeyHead::OwnPart own = shared_->own_part(parts);
-  split_norms_->backward({gradients.queries, own.keys}, {raw.queries, raw.keys}, rstd);
-  context_.backend().copy_columns(own.values, raw.values, shared_->width(), context_.rows());
+  split_norms_->backward({of_raw.queries, own.keys}, x, rstd, dx);
+  context_.backend().copy_columns(own.values, of_raw.values, shared_->width(), context_.rows());
 }
 
 void SelfAttention::prepare(const Microbatch& microbatch, AttentionActivations& activations) const {
@@ -166,37 +181,63 @@ void SelfAttention::prepare(const Microbatch& microbatch, AttentionActivations& 
     activations.shared = shared_->gather(parts);
   }
   if (query_norm_) {
-    const Vectors raw = raw_vectors(activations);
+    const Vectors raw = raw_vectors(activations.qkv, activations.shared);
     activations.normed_qk =
         context_.tensor(context_.rows() * (heads_ + key_heads_) * context_.model().kv_channels);
     const Vectors normed = core_vectors(activations);
     activations.query_statistics = query_norm_->forward(raw.queries, normed.queries);
     activations.key_statistics = key_norm_->forward(raw.keys, normed.keys);
   }
-  rotate(microbatch, core_vectors(activations), /*turns_back=*/false);
+  rotate(microbatch, core_vectors(activations));
 }
 
-void SelfAttention::prepare_backward(const Microbatch& microbatch,
+void SelfAttention::prepare_backward(const Microbatch& microbatch, QkvGradients gradients,
                                      AttentionActivations& activations) const {
-  const Vectors gradients = core_vectors(activations);
-  rotate(microbatch, gradients, /*turns_back=*/true);
-  if (split_norms_) {
-    norm_split_backward(gradients, activations);
-  } else if (query_norm_) {
-    const Vectors raw = raw_vectors(activations);
-    query_norm_->backward(gradients.queries, raw.queries, activations.query_statistics, raw.queries,
-                          /*adds_to_dx=*/false);
-    key_norm_->backward(gradients.keys, raw.keys, activations.key_statistics, raw.keys,
+  const Vectors of_core = raw_vectors(gradients.qkv, gradients.shared);
+  rotate_back(microbatch, of_core);
+  if (query_norm_) {
+    const Vectors raw = raw_vectors(activations.qkv, activations.shared);
+    query_norm_->backward(of_core.queries, raw.queries, activations.query_statistics,
+                          of_core.queries, /*adds_to_dx=*/false);
+    key_norm_->backward(of_core.keys, raw.keys, activations.key_statistics, of_core.keys,
                         /*adds_to_dx=*/false);
   }
-  activations.normed_qk.reset();
+  activations.shared.reset();
+  if (split_norms_) {
+    norm_split_backward(gradients, activations);
+  }
+  activations.qkv = std::move(gradients.qkv);
   activations.query_statistics = {};
   activations.key_statistics = {};
   if (shared_ && !split_norms_) {
-    const Tensor parts = shared_->reduce(std::move(activations.shared));
+    const Tensor parts = shared_->reduce(std::move(gradients.shared));
     context_.backend().copy_columns(shared_->own_part(parts).keys, projected_keys(activations.qkv),
                                     2 * shared_->width(), context_.rows());
   }
+}
+
+SelfAttention::QkvGradients SelfAttention::core_backward(
+    const Microbatch& microbatch, Buffer core_gradient,
+    const AttentionActivations& activations) const {
+  QkvGradients gradients{.qkv = context_.tensor(activations.qkv.buffer().size)};
+  if (shared_) {
+    gradients.shared = context_.tensor(activations.shared.buffer().size);
+  }
+  const Vectors vectors = core_vectors(activations);
+  const Vectors of_vectors = raw_vectors(gradients.qkv, gradients.shared);
+  context_.timed(OperationKind::kAttention, [&] {
+    context_.backend().attention_backward({.shape = shape(microbatch),
+                                           .q = vectors.queries,
+                                           .k = vectors.keys,
+                                           .v = vectors.values,
+                                           .out = activations.output,
+                                           .log_sum = activations.log_sum,
+                                           .dout = core_gradient,
+                                           .dq = of_vectors.queries,
+                                           .dk = of_vectors.keys,
+                                           .dv = of_vectors.values});
+  });
+  return gradients;
 }
 
 Tensor SelfAttention::forward(const Microbatch& microbatch, Buffer residual,
@@ -232,33 +273,24 @@ Tensor SelfAttention::backward(const Microbatch& microbatch, Buffer dy, WeightGr
                                AttentionActivations& activations) const {
   activations.output_gradient = projection_.output_gradient(
       dy, context_.dropout(microbatch, layer_, DropoutSite::kProjection),
-      context_.range(microbatch));
+      context_.range(microbatch), when);
+  const Buffer of_sum =
+      activations.output_gradient.empty() ? dy : activations.output_gradient.buffer();
   Tensor core_gradient = context_.tensor(activations.output.buffer().size);
-  projection_.input_gradient(activations.output_gradient, core_gradient);
+  projection_.input_gradient(of_sum, core_gradient);
   // The core's backward pass reads its output, and so does this weight gradient.
   if (when == WeightGradients::kAtOnce) {
-    projection_.weight_gradient(activations.output, activations.output_gradient);
+    projection_.weight_gradient(activations.output, of_sum);
     activations.output_gradient.reset();
   }
-  const Vectors vectors = core_vectors(activations);
-  context_.timed(OperationKind::kAttention, [&] {
-    context_.backend().attention_backward({.shape = shape(microbatch),
-                                           .q = vectors.queries,
-                                           .k = vectors.keys,
-                                           .v = vectors.values,
-                                           .out = activations.output,
-                                           .log_sum = activations.log_sum,
-                                           .dout = core_gradient,
-                                           .dq = vectors.queries,
-                                           .dk = vectors.keys,
-                                           .dv = vectors.values});
-  });
+  QkvGradients gradients = core_backward(microbatch, core_gradient, activations);
   core_gradient.reset();
   activations.log_sum.reset();
+  activations.normed_qk.reset();
   if (when == WeightGradients::kAtOnce) {
     activations.output.reset();
   }
-  prepare_backward(microbatch, activations);
+  prepare_backward(microbatch, std::move(gradients), activations);
   if (when == WeightGradients::kAtOnce) {
     return qkv_.gradients(std::move(activations.normed), std::move(activations.qkv));
   }

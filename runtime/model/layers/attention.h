@@ -56,6 +56,11 @@ class SelfAttention {
     VectorRows keys;
     VectorRows values;
   };
+  /// Gradients of queries, keys and values.
+  struct QkvGradients {
+    Tensor qkv;     ///< Gradient of what is projected, [n, (a + 2k)·d].
+    Tensor shared;  ///< Gradient of keys and values that ranks share, [n, 2d]; else empty.
+  };
 
   /// Returns the shape and dropout of the attention core on this rank.
   [[nodiscard]] Attention shape(const Microbatch& microbatch) const;
@@ -66,22 +71,28 @@ class SelfAttention {
   /// Returns queries, keys and values that this rank has projected.
   [[nodiscard]] Vectors projected_vectors(Buffer qkv) const;
   /// Returns queries as they were projected, and keys and values as they were or as ranks share
-  /// them.
-  [[nodiscard]] Vectors raw_vectors(const AttentionActivations& activations) const;
+  /// them. `shared` is empty where ranks share none.
+  [[nodiscard]] Vectors raw_vectors(Buffer qkv, Buffer shared) const;
   /// Returns the vectors of the core: those behind norms where there are any.
   [[nodiscard]] Vectors core_vectors(const AttentionActivations& activations) const;
   /// Returns whether the core's keys lie with values, which ranks share, and not with queries.
   [[nodiscard]] bool keys_lie_apart() const { return shared_ && !query_norm_; }
+  /// Computes the gradients of the core's inputs, apart from these.
+  [[nodiscard]] QkvGradients core_backward(const Microbatch& microbatch, Buffer core_gradient,
+                                           const AttentionActivations& activations) const;
   /// Norms queries and keys over the heads of all ranks, before ranks share keys.
   void norm_split(AttentionActivations& activations) const;
   /// Turns the gradients of queries and keys behind such norms into those of qkv.
-  void norm_split_backward(const Vectors& gradients, AttentionActivations& activations) const;
+  void norm_split_backward(QkvGradients& gradients, const AttentionActivations& activations) const;
   /// Norms queries and keys, where the model does, and turns them by their positions.
   void prepare(const Microbatch& microbatch, AttentionActivations& activations) const;
-  /// Turns the gradients of prepared queries and keys into those of qkv.
-  void prepare_backward(const Microbatch& microbatch, AttentionActivations& activations) const;
-  /// Turns queries and keys by the angles of their positions, or back.
-  void rotate(const Microbatch& microbatch, const Vectors& vectors, bool turns_back) const;
+  /// Turns the gradients of prepared queries and keys into that of qkv, which takes its place.
+  void prepare_backward(const Microbatch& microbatch, QkvGradients gradients,
+                        AttentionActivations& activations) const;
+  /// Turns queries and keys by the angles of their positions.
+  void rotate(const Microbatch& microbatch, const Vectors& vectors) const;
+  /// Turns the gradients of queries and keys back.
+  void rotate_back(const Microbatch& microbatch, const Vectors& gradients) const;
   /// Turns `heads` heads that lie side by side.
   void rotate(const Microbatch& microbatch, const VectorRows& vectors, int heads,
               bool turns_back) const;

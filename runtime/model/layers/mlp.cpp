@@ -65,16 +65,19 @@ Tensor Mlp::forward(const Microbatch& microbatch, Buffer residual,
 
 Tensor Mlp::backward(const Microbatch& microbatch, Buffer dy, WeightGradients when,
                      MlpActivations& activations) const {
-  activations.output_gradient = fc2_.output_gradient(
-      dy, context_.dropout(microbatch, layer_, DropoutSite::kMlp), context_.range(microbatch));
+  activations.output_gradient =
+      fc2_.output_gradient(dy, context_.dropout(microbatch, layer_, DropoutSite::kMlp),
+                           context_.range(microbatch), when);
+  const Buffer of_sum =
+      activations.output_gradient.empty() ? dy : activations.output_gradient.buffer();
   Tensor gradient;
   if (when == WeightGradients::kAtOnce) {
-    fc2_.weight_gradient(activations.activated, activations.output_gradient);
+    fc2_.weight_gradient(activations.activated, of_sum);
     gradient = std::move(activations.activated);
   } else {
     gradient = context_.tensor(activations.activated.buffer().size);
   }
-  fc2_.input_gradient(activations.output_gradient, gradient);
+  fc2_.input_gradient(of_sum, gradient);
   if (when == WeightGradients::kAtOnce) {
     activations.output_gradient.reset();
   }

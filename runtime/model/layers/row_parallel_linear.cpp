@@ -51,6 +51,8 @@ Tensor RowParallelLinear::forward(Buffer input, Buffer residual, const Dropout& 
   Tensor scattered;
   if (context_.scatters_sequence()) {
     scattered = context_.tensor(rows.size);
+  } else if (bias.empty() && residual.empty() && dropout.probability == 0.0 && scale_ == 1.0) {
+    return sum;
   }
   context_.backend().bias_dropout_add({.x = rows,
                                        .bias = bias,
@@ -64,7 +66,11 @@ Tensor RowParallelLinear::forward(Buffer input, Buffer residual, const Dropout& 
 }
 
 Tensor RowParallelLinear::output_gradient(Buffer dy, const Dropout& dropout,
-                                          const TokenRange& range) const {
+                                          const TokenRange& range, WeightGradients when) const {
+  const bool is_dy = dropout.probability == 0.0 && scale_ == 1.0 && !context_.scatters_sequence();
+  if (is_dy && when == WeightGradients::kAtOnce) {
+    return {};
+  }
   Tensor gradient = context_.tensor(context_.rows() * linear_.outputs());
   context_.backend().dropout_backward(dy, dropout, scale_, range, own_rows(context_, gradient),
                                       context_.own_rows());

@@ -88,7 +88,7 @@ void SplitNorms::write_products(const Norm& norm, const VectorRows& dy, const Ve
 }
 
 void SplitNorms::backward(const Norm& norm, const VectorRows& dy, const VectorRows& x, Buffer rstd,
-                          Buffer products) const {
+                          Buffer products, const VectorRows& dx) const {
   context_.backend().split_norm_backward({.dy = dy,
                                           .x = x,
                                           .rstd = rstd,
@@ -96,18 +96,19 @@ void SplitNorms::backward(const Norm& norm, const VectorRows& dy, const VectorRo
                                           .gamma_offset = offset_of_gamma(context_),
                                           .products = products,
                                           .whole_width = norm.whole_width,
-                                          .dx = x,
+                                          .dx = dx,
                                           .dgamma = norm.gamma.gradient(),
                                           .rows = context_.rows()});
 }
 
-void SplitNorms::backward(const Vectors& dy, const Vectors& x, const Statistics& rstd) const {
+void SplitNorms::backward(const Vectors& dy, const Vectors& x, const Statistics& rstd,
+                          const Vectors& dx) const {
   const Tensor products = context_.accumulator(2 * context_.rows());
   write_products(queries_, dy.queries, x.queries, half(products, 0));
   write_products(keys_, dy.keys, x.keys, half(products, 1));
   context_.tensor_group().all_reduce(products, Reduction::kSum);
-  backward(queries_, dy.queries, x.queries, rstd.queries, half(products, 0));
-  backward(keys_, dy.keys, x.keys, rstd.keys, half(products, 1));
+  backward(queries_, dy.queries, x.queries, rstd.queries, half(products, 0), dx.queries);
+  backward(keys_, dy.keys, x.keys, rstd.keys, half(products, 1), dx.keys);
 }
 
 }  // namespace ptdp

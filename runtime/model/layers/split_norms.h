@@ -35,9 +35,10 @@ class SplitNorms {
   /// Computes y = norm(x) of keys, and returns the rstd of each row.
   [[nodiscard]] Tensor norm_keys(const VectorRows& x, const Tensor& squares,
                                  const VectorRows& y) const;
-  /// Adds the gradients of the weights to their stored ones, and replaces x by its gradients. 1
-  /// all-reduce of 2n accumulators.
-  void backward(const Vectors& dy, const Vectors& x, const Statistics& rstd) const;
+  /// Adds the gradients of the weights to their stored ones, and computes those of x, dx, which may
+  /// be dy or x. 1 all-reduce of 2n accumulators.
+  void backward(const Vectors& dy, const Vectors& x, const Statistics& rstd,
+                const Vectors& dx) const;
 
  private:
   /// The norm of queries or of keys.
@@ -53,7 +54,7 @@ class SplitNorms {
   void write_products(const Norm& norm, const VectorRows& dy, const VectorRows& x,
                       Buffer products) const;
   void backward(const Norm& norm, const VectorRows& dy, const VectorRows& x, Buffer rstd,
-                Buffer products) const;
+                Buffer products, const VectorRows& dx) const;
   /// Returns the numbers of queries (0) or keys (1) in `sums`, [2, n].
   [[nodiscard]] Buffer half(const Tensor& sums, int which) const;
 

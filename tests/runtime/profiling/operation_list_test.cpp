@@ -20,7 +20,7 @@ namespace {
 using Calls = std::map<std::pair<std::string, OperationSizes>, int>;
 
 /// Returns the element-wise operations that rank 0 calls for one microbatch of the whole model.
-Calls calls_of_stage(const Task& task, const Layout& layout) {
+Calls calls_of_stage(const Task& task, const Layout& layout, ScheduleKind schedule) {
   Calls calls;
   on_ranks(layout.tp, [&](Backend& inner, Communicator& tensor_group) {
     TimedBackend backend(inner);
@@ -30,7 +30,12 @@ Calls calls_of_stage(const Task& task, const Layout& layout) {
     const Batch batch(backend, task, layout.micro_batch_size, 0);
     backend.start();
     static_cast<void>(stage.forward(batch.microbatch(), {}));
-    static_cast<void>(stage.backward(batch.microbatch(), {}));
+    if (traits_of(schedule).splits_backward) {
+      static_cast<void>(stage.backward_input(batch.microbatch(), {}));
+      stage.backward_weights(batch.microbatch());
+    } else {
+      static_cast<void>(stage.backward(batch.microbatch(), {}));
+    }
     if (tensor_group.rank() != 0) {
       return;
     }
@@ -44,9 +49,10 @@ Calls calls_of_stage(const Task& task, const Layout& layout) {
 }
 
 /// Returns the calls that the cost model counts.
-Calls calls_of_model(const Task& task, const Layout& layout) {
+Calls calls_of_model(const Task& task, const Layout& layout, ScheduleKind schedule) {
   const ParallelConfig config = {.tp = layout.tp,
                                  .micro_batch_size = layout.micro_batch_size,
+                                 .schedule = schedule,
                                  .sequence_parallel = layout.sequence_parallel};
   Calls calls;
   const auto add = [&](const std::vector<ElementWiseOperation>& list, int count) {
@@ -83,8 +89,11 @@ std::vector<Layout> layouts(int most_tp) {
 
 void expect_calls(const Task& task, int most_tp) {
   for (const Layout& layout : layouts(most_tp)) {
-    EXPECT_EQ(to_string(calls_of_stage(task, layout)), to_string(calls_of_model(task, layout)))
-        << to_string(layout);
+    for (const ScheduleKind schedule : {ScheduleKind::kOneFOneB, ScheduleKind::kZbH1}) {
+      EXPECT_EQ(to_string(calls_of_stage(task, layout, schedule)),
+                to_string(calls_of_model(task, layout, schedule)))
+          << to_string(layout) << " " << name_of(schedule);
+    }
   }
 }
 
