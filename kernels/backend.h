@@ -148,7 +148,8 @@ struct NormBackwardCall {
   Buffer gamma;               ///< Scale [h].
   double gamma_offset = 0.0;  ///< Number added to gamma.
   VectorRows dx;              ///< Gradient of x [rows, vectors, h].
-  /// Whether the gradient is added to dx. Otherwise it replaces what is there, and dx may be x.
+  /// Whether the gradient is added to dx. Otherwise it replaces what is there, and dx may be x or
+  /// dy.
   bool adds_to_dx = true;
   Buffer dgamma;      ///< Gradient of gamma, a sum over vectors that is added to, accumulator [h].
   Buffer dbeta = {};  ///< Gradient of beta, a sum over vectors that is added to, accumulator [h];
@@ -449,6 +450,9 @@ class Backend {
 
   /// Computes a layer norm or an RMS norm. The arguments of `call` have the shapes.
   virtual void norm(const NormCall& call) = 0;
+  /// Computes a sum as bias_dropout_add() does, then its norm as norm() does, with the same bits.
+  /// `call.x` is the sum's y, row by row. The norm's y is apart from all else.
+  virtual void sum_and_norm(const BiasDropoutAddCall& sum, const NormCall& call) = 0;
   /// Computes the gradients of a norm. The arguments of `call` have the shapes.
   virtual void norm_backward(const NormBackwardCall& call) = 0;
   /// Multiplies two matrices row by row. The arguments of `call` have the shapes.

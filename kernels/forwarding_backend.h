@@ -32,17 +32,19 @@ struct TableOfOperations : OperationEntry<Context, kOperations>... {};
 /// The table of all operations. A backend with an operation that is not listed here does not
 /// compile.
 template <class Context>
-using OperationTable = TableOfOperations<
-    Context, &Backend::copy, &Backend::copy_columns, &Backend::copy_in, &Backend::copy_out,
-    &Backend::convert, &Backend::fill, &Backend::add, &Backend::maximum, &Backend::scale,
-    &Backend::soft_cap, &Backend::add_bias, &Backend::bias_gradient, &Backend::activation,
-    &Backend::activation_backward, &Backend::bias_dropout_add, &Backend::dropout_backward,
-    &Backend::matmul, &Backend::norm, &Backend::norm_backward, &Backend::row_products,
-    &Backend::split_norm, &Backend::split_norm_backward, &Backend::rotate, &Backend::attention,
-    &Backend::attention_backward, &Backend::embedding, &Backend::embedding_gradient,
-    &Backend::add_positions, &Backend::position_gradient, &Backend::row_maxima,
-    &Backend::softmax_sums, &Backend::add_losses, &Backend::cross_entropy_backward,
-    &Backend::add_squares, &Backend::adamw, &Backend::fill_normal>;
+using OperationTable =
+    TableOfOperations<Context, &Backend::copy, &Backend::copy_columns, &Backend::copy_in,
+                      &Backend::copy_out, &Backend::convert, &Backend::fill, &Backend::add,
+                      &Backend::maximum, &Backend::scale, &Backend::soft_cap, &Backend::add_bias,
+                      &Backend::bias_gradient, &Backend::activation, &Backend::activation_backward,
+                      &Backend::bias_dropout_add, &Backend::dropout_backward, &Backend::matmul,
+                      &Backend::norm, &Backend::sum_and_norm, &Backend::norm_backward,
+                      &Backend::row_products, &Backend::split_norm, &Backend::split_norm_backward,
+                      &Backend::rotate, &Backend::attention, &Backend::attention_backward,
+                      &Backend::embedding, &Backend::embedding_gradient, &Backend::add_positions,
+                      &Backend::position_gradient, &Backend::row_maxima, &Backend::softmax_sums,
+                      &Backend::add_losses, &Backend::cross_entropy_backward, &Backend::add_squares,
+                      &Backend::adamw, &Backend::fill_normal>;
 
 /// The base of backends that treat operations alike. It passes each operation on to a function
 /// template of the derived class `Self`, which may be private to both:
@@ -89,6 +91,9 @@ class ForwardingBackend : public Backend {
     pass<&Backend::matmul>(product, a, b, c);
   }
   void norm(const NormCall& call) override { pass<&Backend::norm>(call); }
+  void sum_and_norm(const BiasDropoutAddCall& sum, const NormCall& call) override {
+    pass<&Backend::sum_and_norm>(sum, call);
+  }
   void norm_backward(const NormBackwardCall& call) override { pass<&Backend::norm_backward>(call); }
   void row_products(const RowProductsCall& call) override { pass<&Backend::row_products>(call); }
   void split_norm(const SplitNormCall& call) override { pass<&Backend::split_norm>(call); }

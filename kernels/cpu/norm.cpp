@@ -79,6 +79,13 @@ void norm(Backend&, const NormCall& call) {
   });
 }
 
+void sum_and_norm(Backend& backend, const BiasDropoutAddCall& sum, const NormCall& call) {
+  assert(call.vectors == 1 && call.x.elements.data == sum.y.data &&
+         call.x.stride == call.gamma.size);
+  backend.bias_dropout_add(sum);
+  backend.norm(call);
+}
+
 /// Computes the gradient of one vector. With x̂ = (x − mean)·rstd and g = dy·(gamma + offset) it is
 /// rstd·(g − Σg/h − x̂·Σ(g·x̂)/h), where an RMS norm has no Σg and no mean. dx may be x or dy.
 template <bool kIsCentered, class T, class Sum = Accumulator<T>>
@@ -175,6 +182,7 @@ void norm_backward(Backend& memory, const NormBackwardCall& call) {
 
 void add_norm_loops(KernelTable& loops) {
   loop_of<&Backend::norm>(loops) = norm;
+  loop_of<&Backend::sum_and_norm>(loops) = sum_and_norm;
   loop_of<&Backend::norm_backward>(loops) = norm_backward;
 }
 

@@ -64,6 +64,7 @@ cuda::Kernels all_kernels() {
   cuda::add_dropout_kernels(kernels);
   cuda::add_norm_kernels(kernels);
   cuda::add_norm_backward_kernels(kernels);
+  cuda::add_sum_norm_kernels(kernels);
   cuda::add_split_norm_kernels(kernels);
   cuda::add_rotary_kernels(kernels);
   cuda::add_attention_kernels(kernels);

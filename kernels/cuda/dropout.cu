@@ -1,38 +1,14 @@
 // Dropout on activations, forward and backward.
 #include <cassert>
 
-#include "kernels/counter_random.h"
+#include "kernels/cuda/branch_sums.h"
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/operations.h"
-#include "kernels/cuda/philox.h"
 #include "kernels/cuda/token_rows.h"
 #include "kernels/cuda/vectors.h"
 
 namespace ptdp::cuda {
 namespace {
-
-/// Which elements are dropped, and the factor of the others, which scales them, too.
-struct Mask {
-  PhiloxKeys keys = {};
-  std::uint32_t threshold = 0;
-  float kept = 1.0F;
-};
-
-/// Computes the factors of the elements from `first` on, which is a multiple of kSize.
-template <int kSize>
-__device__ void fill_mask(const Mask& mask, std::uint64_t first, float (&factors)[kSize]) {
-  if constexpr (kSize == 1) {
-    factors[0] = random_word(mask.keys, first) < mask.threshold ? 0.0F : mask.kept;
-  } else {
-    static_assert(kSize % 4 == 0);
-    for (int block = 0; block < kSize / 4; ++block) {
-      const PhiloxWords random = philox_words(mask.keys, first / 4 + static_cast<unsigned>(block));
-      for (int i = 0; i < 4; ++i) {
-        factors[4 * block + i] = random.words[i] < mask.threshold ? 0.0F : mask.kept;
-      }
-    }
-  }
-}
 
 /// Computes y = residual + mask·(x + bias). bias and residual may be null. Without dropout the mask
 /// is the factor of all elements, and a factor of 1 changes no bit.
@@ -80,8 +56,7 @@ struct DropoutBody {
     const Vector<float, kSize> before = widened(loaded.residual);
     Vector<T, kSize> result;
     for (int e = 0; e < kSize; ++e) {
-      const float sum = from[e] + added[e];
-      result[e] = narrow<T>(before[e] + sum * (kDrops ? factors[e] : mask.kept));
+      result[e] = branch_sum<T>(from[e], added[e], before[e], kDrops ? factors[e] : mask.kept);
     }
     store(y, place.number, result);
   }
@@ -96,9 +71,7 @@ void bias_dropout_add(const Queue& queue, const BiasDropoutAddCall& call) {
   assert(call.bias.empty() || call.bias.size == width);
   assert(call.residual.empty() || call.residual.size == call.x.size);
   assert(call.rows < (std::int64_t{1} << 31U) && call.range.batch < (std::int64_t{1} << 31U));
-  const Mask mask{.keys = philox_keys(call.dropout.key),
-                  .threshold = dropout_threshold(call.dropout.probability),
-                  .kept = static_cast<float>(call.scale / (1.0 - call.dropout.probability))};
+  const Mask mask = mask_of(call);
   visit_working_type(call.x.type, [&]<class T>(T) {
     const T* const b = call.bias.empty() ? nullptr : elements<T>(call.bias);
     const T* const r = call.residual.empty() ? nullptr : elements<T>(call.residual);

@@ -52,6 +52,8 @@ void add_column_sum_kernels(Kernels& kernels);
 void add_dropout_kernels(Kernels& kernels);
 /// Adds the kernels of norm.cu.
 void add_norm_kernels(Kernels& kernels);
+/// Adds the kernels of sum_norm.cu.
+void add_sum_norm_kernels(Kernels& kernels);
 /// Adds the kernels of norm_backward.cu.
 void add_norm_backward_kernels(Kernels& kernels);
 /// Adds the kernels of split_norm.cu.

@@ -125,8 +125,8 @@ __device__ void visit_chunks(std::int64_t width, const Visit& visit) {
   }
 }
 
-/// This thread's chunks of a row. They are read once and held, or with kHeld = 0 read when asked
-/// for.
+/// This thread's chunks of a row. They are read or made once and held, or with kHeld = 0 read when
+/// asked for.
 template <int kHeld, bool kIsAligned, class T>
 class RowChunks {
  public:
@@ -136,6 +136,18 @@ class RowChunks {
         held_[k] = load_chunk<kIsAligned>(row_, first, width_);
       });
     }
+  }
+  /// Writes the chunks that make(first) returns for the elements from `first` on to the row. It may
+  /// read what this thread writes there.
+  template <class Make>
+  __device__ RowChunks(T* row, std::int64_t width, const Make& make) : row_(row), width_(width) {
+    visit_chunks<kHeld, kIsAligned, T>(width, [&](int k, std::int64_t first, int) {
+      const Chunk<T> chunk = make(first);
+      store_chunk<kIsAligned>(chunk, row, first, width);
+      if constexpr (kHeld > 0) {
+        held_[k] = std::bit_cast<Packed<T>>(chunk);
+      }
+    });
   }
   /// Returns chunk k, which begins at element `first`.
   __device__ Packed<T> at(int k, std::int64_t first) const {
