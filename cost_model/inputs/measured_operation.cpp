@@ -24,7 +24,7 @@ constexpr std::size_t kMostPoints = 2000;
 // Least weight, as a share of the largest, with which a point still matters.
 constexpr double kLeastWeight = 1e-4;
 
-constexpr std::array<NamedValue<DeviceOperation>, 35> kNames = {
+constexpr std::array<NamedValue<DeviceOperation>, 39> kNames = {
     {{DeviceOperation::kForwardProduct, "forward-product"},
      {DeviceOperation::kInputGradientProduct, "input-gradient-product"},
      {DeviceOperation::kWeightGradientProduct, "weight-gradient-product"},
@@ -49,6 +49,10 @@ constexpr std::array<NamedValue<DeviceOperation>, 35> kNames = {
      {DeviceOperation::kSoftCap, "soft-cap"},
      {DeviceOperation::kBiasAdd, "bias-add"},
      {DeviceOperation::kBiasDropoutAdd, "bias-dropout-add"},
+     {DeviceOperation::kSumLayerNorm, "sum-layer-norm"},
+     {DeviceOperation::kSumRmsNorm, "sum-rms-norm"},
+     {DeviceOperation::kDropoutSumLayerNorm, "dropout-sum-layer-norm"},
+     {DeviceOperation::kDropoutSumRmsNorm, "dropout-sum-rms-norm"},
      {DeviceOperation::kDropoutBackward, "dropout-backward"},
      {DeviceOperation::kCopy, "copy"},
      {DeviceOperation::kFill, "fill"},
@@ -237,6 +241,10 @@ std::vector<std::string> size_names(DeviceOperation operation) {
     case DeviceOperation::kSoftCap:
     case DeviceOperation::kBiasAdd:
     case DeviceOperation::kBiasDropoutAdd:
+    case DeviceOperation::kSumLayerNorm:
+    case DeviceOperation::kSumRmsNorm:
+    case DeviceOperation::kDropoutSumLayerNorm:
+    case DeviceOperation::kDropoutSumRmsNorm:
     case DeviceOperation::kDropoutBackward:
     case DeviceOperation::kCopy:
     case DeviceOperation::kFill:

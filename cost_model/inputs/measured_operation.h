@@ -45,6 +45,10 @@ enum class DeviceOperation : std::uint8_t {
   kSoftCap,                  ///< Caps logits.
   kBiasAdd,                  ///< Adds bias and residual.
   kBiasDropoutAdd,           ///< Adds a residual, a bias or both, with dropout.
+  kSumLayerNorm,             ///< Adds a residual, maybe with a bias, and norms the sum.
+  kSumRmsNorm,               ///< Adds as kSumLayerNorm does; the norm is by the root mean square.
+  kDropoutSumLayerNorm,      ///< Adds with dropout, as kBiasDropoutAdd does, and norms the sum.
+  kDropoutSumRmsNorm,        ///< Adds with dropout; the norm is by the root mean square.
   kDropoutBackward,          ///< Drops elements: dropout by itself, and its gradient.
   kCopy,
   kFill,

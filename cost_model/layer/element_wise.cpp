@@ -1,14 +1,38 @@
 // Times the element-wise operations of layers and ends of the model, one by one.
 #include "cost_model/layer/element_wise.h"
 
+#include <optional>
+
 #include "cost_model/layer/element_wise_operations.h"
 
 namespace ptdp {
 namespace {
 
-/// Returns how many passes over [rows, width], reading or writing, an operation makes; 0 for one
-/// that is not element-wise.
-double passes(DeviceOperation operation) {
+/// Operations that together do what another one does.
+struct Parts {
+  DeviceOperation sum = DeviceOperation::kAdd;
+  DeviceOperation norm = DeviceOperation::kLayerNorm;
+};
+
+/// Returns the parts of an operation that does two things at once; nullopt for others.
+std::optional<Parts> parts_of(DeviceOperation operation) {
+  switch (operation) {
+    case DeviceOperation::kSumLayerNorm:
+      return Parts{DeviceOperation::kBiasAdd, DeviceOperation::kLayerNorm};
+    case DeviceOperation::kSumRmsNorm:
+      return Parts{DeviceOperation::kAdd, DeviceOperation::kRmsNorm};
+    case DeviceOperation::kDropoutSumLayerNorm:
+      return Parts{DeviceOperation::kBiasDropoutAdd, DeviceOperation::kLayerNorm};
+    case DeviceOperation::kDropoutSumRmsNorm:
+      return Parts{DeviceOperation::kBiasDropoutAdd, DeviceOperation::kRmsNorm};
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+double element_wise_passes(DeviceOperation operation) {
   switch (operation) {
     case DeviceOperation::kForwardProduct:
     case DeviceOperation::kInputGradientProduct:
@@ -47,6 +71,10 @@ double passes(DeviceOperation operation) {
       return 3.0;
     case DeviceOperation::kLayerNormBackward:
     case DeviceOperation::kRmsNormBackward:
+    case DeviceOperation::kSumLayerNorm:
+    case DeviceOperation::kSumRmsNorm:
+    case DeviceOperation::kDropoutSumLayerNorm:
+    case DeviceOperation::kDropoutSumRmsNorm:
       return 4.0;
     case DeviceOperation::kGatedActivationBackward:
       return 5.0;
@@ -54,6 +82,21 @@ double passes(DeviceOperation operation) {
       return 7.0;
   }
   return 0.0;
+}
+
+namespace {
+
+/// Returns the time of one operation by its own table, or by the formula without one.
+Seconds time_of_one(DeviceOperation operation, double rows, double width, const GpuSpec& gpu,
+                    Precision precision) {
+  const double bytes = element_wise_passes(operation) * element_bytes(precision);
+  const BytesPerSecond bandwidth(gpu.memory_bandwidth.value() * gpu.memory_efficiency);
+  const auto model = [&](const OperationSizes& sizes) {
+    return Bytes(bytes * sizes[0] * sizes[1]) / bandwidth + gpu.kernel_latency;
+  };
+  const OperationSizes sizes = element_wise_sizes(operation, rows, width);
+  const MeasuredOperation* measured = find_measured(gpu.measured_operations, operation, precision);
+  return model(sizes) * (measured == nullptr ? 1.0 : measured->correction(sizes, model));
 }
 
 /// Returns the time of operations, by the pass in which they run.
@@ -85,14 +128,15 @@ bool has_measured_operations(const Scenario& scenario) {
 
 Seconds element_wise_time(DeviceOperation operation, double rows, double width, const GpuSpec& gpu,
                           Precision precision) {
-  const double bytes = passes(operation) * element_bytes(precision);
-  const BytesPerSecond bandwidth(gpu.memory_bandwidth.value() * gpu.memory_efficiency);
-  const auto model = [&](const OperationSizes& sizes) {
-    return Bytes(bytes * sizes[0] * sizes[1]) / bandwidth + gpu.kernel_latency;
+  const auto is_measured = [&](DeviceOperation kind) {
+    return find_measured(gpu.measured_operations, kind, precision) != nullptr;
   };
-  const OperationSizes sizes = element_wise_sizes(operation, rows, width);
-  const MeasuredOperation* measured = find_measured(gpu.measured_operations, operation, precision);
-  return model(sizes) * (measured == nullptr ? 1.0 : measured->correction(sizes, model));
+  const std::optional<Parts> parts = parts_of(operation);
+  if (parts && !is_measured(operation) && is_measured(parts->sum) && is_measured(parts->norm)) {
+    return time_of_one(parts->sum, rows, width, gpu, precision) +
+           time_of_one(parts->norm, rows, width, gpu, precision);
+  }
+  return time_of_one(operation, rows, width, gpu, precision);
 }
 
 ElementWiseTime layer_element_wise_time(const Scenario& scenario, const ParallelConfig& config) {

@@ -15,13 +15,19 @@ namespace ptdp {
 /// precision. Measured times contain what starting an operation costs.
 [[nodiscard]] bool has_measured_operations(const Scenario& scenario);
 
+/// Returns how many passes over [rows, width], reading or writing, an operation makes; 0 for one
+/// that is not element-wise.
+[[nodiscard]] double element_wise_passes(DeviceOperation operation);
+
 /// Returns the time of one operation on [rows, width], as measured. Without a measurement, and
 /// between the measured sizes, it is
 ///
 ///   t = passes·rows·width·element / (memory_efficiency·bandwidth) + kernel_latency
 ///
-/// with `passes` over the buffers that the operation reads and writes. Not for products and
-/// attention, which have no such passes.
+/// with element_wise_passes() over the buffers that the operation reads and writes. Not for
+/// products and attention, which have no such passes. A sum with its norm that was not measured
+/// takes as long as the two measured apart, if both were. That is so on a host, and a pass too much
+/// on a GPU.
 [[nodiscard]] Seconds element_wise_time(DeviceOperation operation, double rows, double width,
                                         const GpuSpec& gpu, Precision precision);
 

@@ -70,30 +70,38 @@ class Operations {
   }
   void norm_of_own_rows() { norm(own_rows_, hidden()); }
   void norm_backward(double rows, double width) {
-    const bool is_layer_norm = model_.normalization == Normalization::kLayerNorm;
     add(OperationPass::kInputGradient,
-        is_layer_norm ? DeviceOperation::kLayerNormBackward : DeviceOperation::kRmsNormBackward,
+        has_layer_norms() ? DeviceOperation::kLayerNormBackward : DeviceOperation::kRmsNormBackward,
         rows, width);
   }
 
   // The parts of a layer.
 
+  /// Whether the middle of a layer is normed where it is made, as a sum.
+  [[nodiscard]] bool norms_middle() const {
+    return model_.norm_placement != NormPlacement::kBehind && !model_.parallel_residual;
+  }
   /// Adds what is in front of a branch: its norm, if there is one there. A branch without one adds
   /// its gradient to the residual's.
-  void enter_branch() {
+  void enter_branch(bool is_normed) {
     if (model_.norm_placement == NormPlacement::kBehind) {
       on_own_rows(OperationPass::kInputGradient, DeviceOperation::kAdd);
+    } else if (is_normed) {
+      norm_backward(own_rows_, hidden());
     } else {
       norm_of_own_rows();
     }
     copy(OperationPass::kForward);
     copy(OperationPass::kWeightGradient);
   }
-  /// Adds what is behind the last product of a branch: bias, dropout, norm and residual.
-  void leave_branch(bool has_bias) {
+  /// Adds what is behind the last product of a branch: bias, dropout, norm and residual. The sum
+  /// with the residual may be normed for the next branch.
+  void leave_branch(bool has_bias, bool norms_sum) {
     const bool drops = dropout_rates(model_).hidden > 0.0;
     const bool is_normed = model_.norm_placement != NormPlacement::kBefore;
-    if (has_bias || !is_normed || drops || copies_own_rows_) {
+    if (!is_normed && norms_sum) {
+      on_own_rows(OperationPass::kForward, sum_norm(drops));
+    } else if (has_bias || !is_normed || drops || copies_own_rows_) {
       on_own_rows(OperationPass::kForward, sum_with(has_bias, !is_normed, drops));
     }
     if (drops) {
@@ -106,7 +114,8 @@ class Operations {
     }
     if (is_normed) {
       norm_of_own_rows();
-      on_own_rows(OperationPass::kForward, DeviceOperation::kAdd);
+      on_own_rows(OperationPass::kForward,
+                  norms_sum ? sum_norm(/*drops=*/false) : DeviceOperation::kAdd);
       if (model_.residual_multiplier != 1.0) {
         // Elsewhere other passes multiply, too; the gradient of this norm alone lacks one.
         on_own_rows(OperationPass::kInputGradient, DeviceOperation::kCopy);
@@ -197,9 +206,19 @@ class Operations {
   [[nodiscard]] std::vector<ElementWiseOperation> take() && { return std::move(list_); }
 
  private:
+  [[nodiscard]] bool has_layer_norms() const {
+    return model_.normalization == Normalization::kLayerNorm;
+  }
   [[nodiscard]] DeviceOperation forward_norm() const {
-    return model_.normalization == Normalization::kLayerNorm ? DeviceOperation::kLayerNorm
-                                                             : DeviceOperation::kRmsNorm;
+    return has_layer_norms() ? DeviceOperation::kLayerNorm : DeviceOperation::kRmsNorm;
+  }
+  /// Returns the operation of a sum with a residual and of its norm.
+  [[nodiscard]] DeviceOperation sum_norm(bool drops) const {
+    if (drops) {
+      return has_layer_norms() ? DeviceOperation::kDropoutSumLayerNorm
+                               : DeviceOperation::kDropoutSumRmsNorm;
+    }
+    return has_layer_norms() ? DeviceOperation::kSumLayerNorm : DeviceOperation::kSumRmsNorm;
   }
 
   const TransformerConfig& model_;
@@ -222,12 +241,12 @@ std::vector<ElementWiseOperation> layer_operations(const TransformerConfig& mode
                                                    const ParallelConfig& config) {
   const bool has_mlp_bias = model.add_bias_linear || model.add_mlp_bias;
   Operations run(model, config);
-  run.enter_branch();
+  run.enter_branch(/*is_normed=*/false);
   run.prepare_attention();
-  run.leave_branch(model.add_bias_linear || model.add_projection_bias);
-  run.enter_branch();
+  run.leave_branch(model.add_bias_linear || model.add_projection_bias, run.norms_middle());
+  run.enter_branch(/*is_normed=*/run.norms_middle());
   run.activate(has_mlp_bias);
-  run.leave_branch(has_mlp_bias);
+  run.leave_branch(has_mlp_bias, /*norms_sum=*/false);
   return std::move(run).take();
 }
 

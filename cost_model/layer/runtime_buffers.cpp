@@ -34,6 +34,9 @@ void set_branches(const TransformerConfig& model, RuntimeBuffers& buffers) {
   buffers.is_parallel = model.parallel_residual;
   buffers.entered1 = has_before ? buffers.rows + normed : buffers.rows;
   buffers.entered2 = buffers.is_parallel ? normed : buffers.entered1;
+  if (has_before && !buffers.is_parallel) {
+    buffers.normed_middle = normed;
+  }
   const bool is_normed = model.norm_placement != NormPlacement::kBefore;
   if (is_normed) {
     buffers.left = normed;

@@ -29,8 +29,10 @@ struct RuntimeBuffers {
   // The ends of a layer's branches, which depend on where norms are.
   Bytes entered1;  ///< Input of attention: x and its norm with statistics, or x alone.
   Bytes entered2;  ///< Input of the MLP: as for attention, without x where attention's is the same.
-  Bytes left;      ///< Result of a branch and its statistics where a norm follows; else 0.
-  Bytes branch;    ///< Gradient of a branch's result where a norm follows; else 0.
+  /// What a norm makes of the middle of the layer as that is summed; 0 where none does.
+  Bytes normed_middle;
+  Bytes left;    ///< Result of a branch and its statistics where a norm follows; else 0.
+  Bytes branch;  ///< Gradient of a branch's result where a norm follows; else 0.
   /// Gradient of the sum in a branch's last layer, in a whole backward pass; 0 where the gradient
   /// of the layer's result serves.
   Bytes summed_gradient;

@@ -122,11 +122,16 @@ class LayerPasses {
                      at_mlp - b_.activated + gathered() + b_.fc1.forward,
                      at_mlp + summed_rows(b_.fc2), mlp() + b_.branch,
                      attention() + b_.attending.forward, attention() + summed_rows(b_.projection),
-                     attention() + b_.left + b_.branch});
+                     attention() + summed_middle() + b_.normed_middle});
   }
   /// Returns what the result of a row-parallel layer takes while it is made.
   [[nodiscard]] Bytes summed_rows(const LinearScratch& linear) const {
     return b_.all_rows + std::max({b_.summing, b_.scattered, linear.forward});
+  }
+  /// Returns what the middle of the layer takes while it is summed: what the projection leaves, or
+  /// the result of the branch and the norm behind it.
+  [[nodiscard]] Bytes summed_middle() const {
+    return b_.branch.value() > 0.0 ? b_.left + b_.branch : b_.all_rows + b_.scattered;
   }
   /// Returns the memory of rows that sequence parallelism gathers; 0 without it.
   [[nodiscard]] Bytes gathered() const { return b_.is_scattered ? b_.all_rows : Bytes(0.0); }

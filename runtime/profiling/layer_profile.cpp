@@ -147,6 +147,10 @@ bool meets_others(const TimedOperation& timed, int hidden_size) {
     case DeviceOperation::kBiasDropoutAdd:
     case DeviceOperation::kBiasAdd:
     case DeviceOperation::kAdd:
+    case DeviceOperation::kSumLayerNorm:
+    case DeviceOperation::kSumRmsNorm:
+    case DeviceOperation::kDropoutSumLayerNorm:
+    case DeviceOperation::kDropoutSumRmsNorm:
       return true;
     case DeviceOperation::kLayerNormBackward:
     case DeviceOperation::kRmsNormBackward:

@@ -152,6 +152,16 @@ using OperationName = std::optional<NamedOperation>;
            norm_sizes(call.rows * call.vectors, call.gamma)}};
 }
 
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::sum_and_norm>,
+                                                  const BiasDropoutAddCall& sum,
+                                                  const NormCall& call) {
+  using enum DeviceOperation;
+  const bool drops = sum.dropout.probability > 0.0;
+  const DeviceOperation with_layer_norm = drops ? kDropoutSumLayerNorm : kSumLayerNorm;
+  const DeviceOperation with_rms_norm = drops ? kDropoutSumRmsNorm : kSumRmsNorm;
+  return {{call.mean.empty() ? with_rms_norm : with_layer_norm, norm_sizes(call.rows, call.gamma)}};
+}
+
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::norm_backward>,
                                                   const NormBackwardCall& call) {
   return {

@@ -241,7 +241,7 @@ SelfAttention::QkvGradients SelfAttention::core_backward(
 }
 
 Tensor SelfAttention::forward(const Microbatch& microbatch, Buffer residual,
-                              AttentionActivations& activations) const {
+                              AttentionActivations& activations, const NormOfSum& next) const {
   activations.qkv = qkv_.forward(activations.normed);
   if (!qkv_.bias().empty()) {
     context_.backend().add_bias(activations.qkv, qkv_.bias(), context_.rows());
@@ -250,7 +250,7 @@ Tensor SelfAttention::forward(const Microbatch& microbatch, Buffer residual,
   recompute_core(microbatch, activations);
   return projection_.forward(activations.output, residual,
                              context_.dropout(microbatch, layer_, DropoutSite::kProjection),
-                             context_.range(microbatch));
+                             context_.range(microbatch), next);
 }
 
 void SelfAttention::recompute_core(const Microbatch& microbatch,

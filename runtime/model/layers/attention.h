@@ -36,10 +36,10 @@ class SelfAttention {
   /// Declares the parameters under `name`. `layer` counts over the model.
   SelfAttention(const LayerContext& context, int layer, const std::string& name);
 
-  /// Returns residual + the branch of activations.normed, this rank's rows. Fills in what is kept.
-  /// `residual` may be empty.
+  /// Returns residual + the branch of activations.normed, this rank's rows. Fills in what is kept,
+  /// and the norm of the result where `next` has one. `residual` may be empty where it has none.
   [[nodiscard]] Tensor forward(const Microbatch& microbatch, Buffer residual,
-                               AttentionActivations& activations) const;
+                               AttentionActivations& activations, const NormOfSum& next) const;
   /// Computes output and log_sum from queries, keys and values again.
   void recompute_core(const Microbatch& microbatch, AttentionActivations& activations) const;
   /// Returns the gradient of the normed input, [n, h], of which own_rows() count. `dy` is the

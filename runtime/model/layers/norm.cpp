@@ -1,5 +1,7 @@
 #include "runtime/model/layers/norm.h"
 
+#include <cassert>
+
 namespace ptdp {
 namespace {
 
@@ -40,27 +42,45 @@ std::int64_t Norm::rows() const {
   return is_of_heads_ ? context_.rows() : context_.own_rows();
 }
 
-NormStatistics Norm::forward(const VectorRows& x, const VectorRows& y) const {
+NormStatistics Norm::statistics() const {
   NormStatistics statistics;
   if (is_layer_norm(context_)) {
     statistics.mean = context_.accumulator(rows() * vectors_);
   }
   statistics.rstd = context_.accumulator(rows() * vectors_);
-  context_.backend().norm({.x = x,
-                           .gamma = gamma_.weights(),
-                           .gamma_offset = gamma_offset(context_),
-                           .beta = beta_.exists() ? beta_.weights() : Buffer{},
-                           .epsilon = context_.model().layernorm_epsilon,
-                           .y = y,
-                           .mean = statistics.mean,
-                           .rstd = statistics.rstd,
-                           .rows = rows(),
-                           .vectors = vectors_});
   return statistics;
+}
+
+NormCall Norm::call(const VectorRows& x, const VectorRows& y,
+                    const NormStatistics& statistics) const {
+  return {.x = x,
+          .gamma = gamma_.weights(),
+          .gamma_offset = gamma_offset(context_),
+          .beta = beta_.exists() ? beta_.weights() : Buffer{},
+          .epsilon = context_.model().layernorm_epsilon,
+          .y = y,
+          .mean = statistics.mean,
+          .rstd = statistics.rstd,
+          .rows = rows(),
+          .vectors = vectors_};
+}
+
+NormStatistics Norm::forward(const VectorRows& x, const VectorRows& y) const {
+  NormStatistics of_x = statistics();
+  context_.backend().norm(call(x, y, of_x));
+  return of_x;
 }
 
 NormStatistics Norm::forward(Buffer x, Buffer y) const {
   return forward(row_by_row(x), row_by_row(y));
+}
+
+NormedRows Norm::forward_of_sum(const BiasDropoutAddCall& sum) const {
+  assert(!is_of_heads_ && sum.y.size == rows() * width_);
+  NormedRows rows{.normed = context_.tensor(sum.y.size), .statistics = statistics()};
+  context_.backend().sum_and_norm(
+      sum, call(row_by_row(sum.y), row_by_row(rows.normed), rows.statistics));
+  return rows;
 }
 
 void Norm::backward(const VectorRows& dy, const VectorRows& x, const NormStatistics& statistics,
@@ -82,6 +102,14 @@ void Norm::backward(const VectorRows& dy, const VectorRows& x, const NormStatist
 void Norm::backward(Buffer dy, Buffer x, const NormStatistics& statistics, Buffer dx,
                     bool adds_to_dx) const {
   backward(row_by_row(dy), row_by_row(x), statistics, row_by_row(dx), adds_to_dx);
+}
+
+void sum_branch(const LayerContext& context, const BiasDropoutAddCall& sum, const NormOfSum& next) {
+  if (next.norm == nullptr) {
+    context.backend().bias_dropout_add(sum);
+  } else {
+    *next.rows = next.norm->forward_of_sum(sum);
+  }
 }
 
 }  // namespace ptdp

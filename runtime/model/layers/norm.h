@@ -11,6 +11,12 @@ struct NormStatistics {
   Tensor rstd;  ///< Reciprocals of the deviation or of the root mean square.
 };
 
+/// What a norm makes of hidden states.
+struct NormedRows {
+  Tensor normed;  ///< The norm of this rank's rows, [r, h].
+  NormStatistics statistics;
+};
+
 /// A layer norm or an RMS norm, as the model has them, of vectors of one width.
 class Norm {
  public:
@@ -26,6 +32,8 @@ class Norm {
   [[nodiscard]] NormStatistics forward(const VectorRows& x, const VectorRows& y) const;
   /// Computes y = norm(x) of hidden states that lie row by row.
   [[nodiscard]] NormStatistics forward(Buffer x, Buffer y) const;
+  /// Computes a sum of this rank's rows, and returns its norm.
+  [[nodiscard]] NormedRows forward_of_sum(const BiasDropoutAddCall& sum) const;
   /// Adds the gradients of gamma and beta to their stored ones. Adds the gradient of x to dx, or
   /// replaces dx by it, which may then be x.
   void backward(const VectorRows& dy, const VectorRows& x, const NormStatistics& statistics,
@@ -37,6 +45,11 @@ class Norm {
  private:
   /// Declares the weights, whose gradients belong to `group`.
   void declare(const std::string& name, GradientGroup group);
+  /// Allocates the statistics of all vectors.
+  [[nodiscard]] NormStatistics statistics() const;
+  /// Returns the arguments of a forward pass.
+  [[nodiscard]] NormCall call(const VectorRows& x, const VectorRows& y,
+                              const NormStatistics& statistics) const;
   [[nodiscard]] std::int64_t rows() const;
   [[nodiscard]] VectorRows row_by_row(Buffer hidden) const { return {hidden, width_}; }
 
@@ -47,5 +60,15 @@ class Norm {
   StoredParameter gamma_;
   StoredParameter beta_;
 };
+
+/// A norm that takes a sum as it is made, and where its results go. Both are null where no norm
+/// follows.
+struct NormOfSum {
+  const Norm* norm = nullptr;
+  NormedRows* rows = nullptr;
+};
+
+/// Computes a sum of this rank's rows, and its norm where one follows.
+void sum_branch(const LayerContext& context, const BiasDropoutAddCall& sum, const NormOfSum& next);
 
 }  // namespace ptdp

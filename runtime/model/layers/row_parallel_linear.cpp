@@ -42,7 +42,7 @@ RowParallelLinear::RowParallelLinear(const LayerContext& context, const std::str
 }
 
 Tensor RowParallelLinear::forward(Buffer input, Buffer residual, const Dropout& dropout,
-                                  const TokenRange& range) const {
+                                  const TokenRange& range, const NormOfSum& next) const {
   Tensor sum = context_.tensor(context_.rows() * linear_.outputs());
   linear_.forward(input, sum);
   sum_rows(context_, sum);
@@ -54,14 +54,16 @@ Tensor RowParallelLinear::forward(Buffer input, Buffer residual, const Dropout& 
   } else if (bias.empty() && residual.empty() && dropout.probability == 0.0 && scale_ == 1.0) {
     return sum;
   }
-  context_.backend().bias_dropout_add({.x = rows,
-                                       .bias = bias,
-                                       .residual = residual,
-                                       .dropout = dropout,
-                                       .scale = scale_,
-                                       .range = range,
-                                       .y = scattered.empty() ? rows : scattered.buffer(),
-                                       .rows = context_.own_rows()});
+  sum_branch(context_,
+             {.x = rows,
+              .bias = bias,
+              .residual = residual,
+              .dropout = dropout,
+              .scale = scale_,
+              .range = range,
+              .y = scattered.empty() ? rows : scattered.buffer(),
+              .rows = context_.own_rows()},
+             next);
   return scattered.empty() ? std::move(sum) : std::move(scattered);
 }
 

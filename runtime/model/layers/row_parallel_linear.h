@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/model/layers/linear.h"
+#include "runtime/model/layers/norm.h"
 
 namespace ptdp {
 
@@ -17,10 +18,11 @@ class RowParallelLinear {
                     bool has_bias);
 
   /// Returns residual + m·dropout(Σ input·Wᵀ + bias), this rank's rows. `input` is [n, inputs/t],
-  /// and `residual` may be empty. m is the model's residual_multiplier, or 1 where a norm follows,
-  /// whose result is multiplied.
+  /// and `residual` may be empty. m is the model's residual_multiplier, or 1 where a norm is behind
+  /// the branch, whose result is multiplied. Computes the norm of the result, too, where `next` has
+  /// one, which needs a residual.
   [[nodiscard]] Tensor forward(Buffer input, Buffer residual, const Dropout& dropout,
-                               const TokenRange& range) const;
+                               const TokenRange& range, const NormOfSum& next = {}) const;
   /// Returns the gradient of the sum over ranks, all rows, [n, h]. `dy` is the gradient of this
   /// rank's rows of the result. The tensor is empty where dy itself is that gradient, which nobody
   /// may then change before both gradients are formed. A gradient that waits for a later pass is

@@ -47,40 +47,58 @@ Buffer TransformerBlock::enter(const std::optional<Norm>& norm, Tensor& x, Tenso
 }
 
 Tensor TransformerBlock::leave(const Norm& norm, Tensor branch, Buffer x,
-                               NormBehindActivations& behind) const {
+                               NormBehindActivations& behind, const NormOfSum& next) const {
   behind.branch = std::move(branch);
   Tensor sum = context_.tensor(x.size);
   behind.statistics = norm.forward(behind.branch, sum);
-  if (const double factor = context_.model().residual_multiplier; factor == 1.0) {
-    context_.backend().add(x, sum);
-  } else {
-    context_.backend().bias_dropout_add(
-        {.x = sum, .residual = x, .scale = factor, .y = sum, .rows = context_.own_rows()});
-  }
+  sum_branch(context_,
+             {.x = sum,
+              .residual = x,
+              .scale = context_.model().residual_multiplier,
+              .y = sum,
+              .rows = context_.own_rows()},
+             next);
   return sum;
+}
+
+void TransformerBlock::compute_middle(const Microbatch& microbatch, Buffer x,
+                                      BlockActivations& activations) const {
+  NormedRows rows;
+  const NormOfSum next = norm2_ ? NormOfSum{&*norm2_, &rows} : NormOfSum{};
+  if (behind1_) {
+    Tensor branch = attention_.forward(microbatch, {}, activations.attention, {});
+    activations.middle = leave(*behind1_, std::move(branch), x, activations.behind1, next);
+  } else {
+    activations.middle = attention_.forward(microbatch, x, activations.attention, next);
+  }
+  if (norm2_) {
+    activations.mlp.normed = std::move(rows.normed);
+    activations.statistics2 = std::move(rows.statistics);
+  } else {
+    activations.mlp.normed = std::move(activations.middle);
+  }
 }
 
 Tensor TransformerBlock::compute(const Microbatch& microbatch,
                                  BlockActivations& activations) const {
   const Buffer x =
       enter(norm1_, activations.input, activations.attention.normed, activations.statistics1);
-  activations.middle =
-      attention_.forward(microbatch, behind1_ ? Buffer{} : x, activations.attention);
-  if (behind1_) {
-    activations.middle = leave(*behind1_, std::move(activations.middle), x, activations.behind1);
+  Tensor sum;  // of x and attention, where the MLP does not take it
+  if (context_.model().parallel_residual) {
+    sum = attention_.forward(microbatch, x, activations.attention, {});
+  } else {
+    compute_middle(microbatch, x, activations);
   }
   if (repeats(context_.settings().recompute) == Repeats::kModules) {
     activations.attention.output.reset();
     activations.attention.log_sum.reset();
   }
   if (context_.model().parallel_residual) {
-    const Tensor sum = std::move(activations.middle);
     static_cast<void>(
         enter(norm2_, activations.input, activations.mlp.normed, activations.statistics2));
     return mlp_.forward(microbatch, sum, activations.mlp);
   }
-  const Buffer middle =
-      enter(norm2_, activations.middle, activations.mlp.normed, activations.statistics2);
+  const Buffer middle = norm2_ ? activations.middle : activations.mlp.normed;
   Tensor output = mlp_.forward(microbatch, behind2_ ? Buffer{} : middle, activations.mlp);
   return behind2_ ? leave(*behind2_, std::move(output), middle, activations.behind2)
                   : std::move(output);

@@ -62,9 +62,12 @@ class TransformerBlock {
   /// x is then.
   [[nodiscard]] Buffer enter(const std::optional<Norm>& norm, Tensor& x, Tensor& normed,
                              NormStatistics& statistics) const;
-  /// Returns the sum of x and of a branch's result behind a norm, multiplied.
+  /// Computes x2 and what the MLP takes of it, from where x is.
+  void compute_middle(const Microbatch& microbatch, Buffer x, BlockActivations& activations) const;
+  /// Returns the sum of x and of a branch's result behind a norm, multiplied. Computes the norm of
+  /// the sum, too, where `next` has one.
   [[nodiscard]] Tensor leave(const Norm& norm, Tensor branch, Buffer x,
-                             NormBehindActivations& behind) const;
+                             NormBehindActivations& behind, const NormOfSum& next = {}) const;
   /// Returns the gradient of a branch's result from that of the sum; empty without a norm behind
   /// the branch, where both are equal.
   [[nodiscard]] Tensor leave_backward(const std::optional<Norm>& norm, Buffer gradient,

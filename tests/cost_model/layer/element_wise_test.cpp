@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
+#include <vector>
 
 #include "cost_model/layer/element_wise_operations.h"
 #include "tests/cost_model/plain_scenario.h"
@@ -55,7 +57,9 @@ TEST(ElementWiseTime, OfALayerIsThatOfItsOperationsOneByOne) {
   const double copy = time_of_passes(2, kOwnRows, kFeatures);
   const double norm = time_of_passes(2, kOwnRows, kFeatures);
   const double dropout_add = time_of_passes(3, kOwnRows, kFeatures);
-  expect_time(time.forward, 2.0 * (copy + norm + dropout_add) + time_of_passes(3, kAllRows, 12.0) +
+  const double sum_and_norm = time_of_passes(4, kOwnRows, kFeatures);  // in the middle
+  expect_time(time.forward, 2.0 * copy + norm + sum_and_norm + dropout_add +
+                                time_of_passes(3, kAllRows, 12.0) +
                                 time_of_passes(2, kAllRows, 12.0));
   const double bias_gradients =
       2.0 * time_of_passes(1, kAllRows, 12.0) + 2.0 * time_of_passes(1, kOwnRows, kFeatures);
@@ -65,17 +69,19 @@ TEST(ElementWiseTime, OfALayerIsThatOfItsOperationsOneByOne) {
                   2.0 * time_of_passes(2, kOwnRows, kFeatures));
 }
 
-// A layer without biases, dropout and sequence parallelism has two norms, two sums with residuals
-// and an activation. Their gradients follow, of which none waits with the weights'.
+// A layer without biases, dropout and sequence parallelism has two norms, one of them with its sum,
+// another sum with a residual, and an activation. Their gradients follow, of which none waits with
+// the weights'.
 TEST(ElementWiseTime, OfALayerWithoutBiasesLeavesTheirOperationsOut) {
   TransformerConfig model = narrow_model();
   model.add_bias_linear = false;
   model.dropout = false;
   const ParallelConfig two{.tp = 2, .micro_batch_size = 3};
   const ElementWiseTime time = layer_element_wise_time(without_measurements(model), two);
-  expect_time(time.forward, 2.0 * (time_of_passes(2, kAllRows, kFeatures) +
-                                   time_of_passes(3, kAllRows, kFeatures)) +
-                                time_of_passes(3, kAllRows, 12.0));
+  const double rows = time_of_passes(2, kAllRows, kFeatures) +
+                      time_of_passes(4, kAllRows, kFeatures) +
+                      time_of_passes(3, kAllRows, kFeatures);
+  expect_time(time.forward, rows + time_of_passes(3, kAllRows, 12.0));
   EXPECT_EQ(time.weight_gradient, Seconds(0.0));
   expect_time(time.backward,
               time_of_passes(3, kAllRows, 12.0) + 2.0 * time_of_passes(4, kAllRows, kFeatures));
@@ -132,14 +138,15 @@ TransformerConfig narrow_llama() {
 
 // Three heads turn, forth and back. Gates and values are read, and their product is written;
 // backward, three are read and two written. Each of the two branches ends with a sum of two
-// operands, whose gradient passes through.
+// operands, whose gradient passes through; the first sum is normed as it is made.
 TEST(ElementWiseTime, OfALlamaIsThatOfItsOperationsOneByOne) {
   const ParallelConfig alone{.micro_batch_size = 3};
   const ElementWiseTime time = layer_element_wise_time(without_measurements(narrow_llama()), alone);
   const double turn = time_of_passes(2, 3.0 * kAllRows, 4.0);
-  expect_time(time.forward, 2.0 * (time_of_passes(2, kAllRows, kFeatures) +
-                                   time_of_passes(3, kAllRows, kFeatures)) +
-                                turn + time_of_passes(3, kAllRows, 24.0));
+  expect_time(time.forward, time_of_passes(2, kAllRows, kFeatures) +
+                                time_of_passes(4, kAllRows, kFeatures) +
+                                time_of_passes(3, kAllRows, kFeatures) + turn +
+                                time_of_passes(3, kAllRows, 24.0));
   expect_time(time.backward, 2.0 * time_of_passes(4, kAllRows, kFeatures) + turn +
                                  time_of_passes(5, kAllRows, 24.0));
   EXPECT_EQ(time.weight_gradient, Seconds(0.0));
@@ -183,7 +190,7 @@ TEST(ElementWiseTime, OfNormsOfHeadsFollowsTheirWidth) {
              each.sizes == OperationSizes{rows, width, 1.0};
     });
   };
-  EXPECT_EQ(norms(kAllRows, 8.0), 3) << "two of hidden states, and one of queries";
+  EXPECT_EQ(norms(kAllRows, 8.0), 2) << "one of hidden states, and one of queries";
   EXPECT_EQ(norms(kAllRows, 4.0), 1) << "of keys";
 }
 
@@ -203,7 +210,8 @@ TEST(ElementWiseTime, OfNormsBehindBranchesHasTheirSums) {
   expect_time(both.backward - before.backward, 2.0 * norm_backward);
   model.norm_placement = NormPlacement::kBehind;
   const ElementWiseTime behind = layer_element_wise_time(without_measurements(model), alone);
-  expect_time(both.forward - behind.forward, 2.0 * norm);
+  expect_time(both.forward - behind.forward,
+              norm + time_of_passes(4, kAllRows, kFeatures) - add);  // one norm is with its sum
   expect_time(both.backward - behind.backward, 2.0 * (norm_backward - add));
   // A factor of branches costs a pass over a gradient that a norm behind the branch gets.
   model.residual_multiplier = 0.22;
@@ -235,6 +243,48 @@ TEST(ElementWiseTime, OfTheEndsHasFactorsAndCaps) {
   const ElementWiseTime capped = logits_element_wise_time(without_measurements(model), kTwoRanks);
   expect_time(capped.forward - logits.forward, 2.0 * time_of_passes(2, kAllRows, 512.0));
   EXPECT_EQ(capped.backward, logits.backward);
+}
+
+// Branches that both take the layer's input have no norm of their sums. Of the embedding's sum,
+// and of a layer's last one, the next layer computes the norm.
+TEST(ElementWiseTime, OfParallelBranchesHasNormsAndSumsApart) {
+  const ParallelConfig alone{.micro_batch_size = 3};
+  TransformerConfig model = narrow_llama();
+  const ElementWiseTime in_turn = layer_element_wise_time(without_measurements(model), alone);
+  model.parallel_residual = true;
+  const ElementWiseTime parallel = layer_element_wise_time(without_measurements(model), alone);
+  expect_time(parallel.forward - in_turn.forward, time_of_passes(2, kAllRows, kFeatures) +
+                                                      time_of_passes(3, kAllRows, kFeatures) -
+                                                      time_of_passes(4, kAllRows, kFeatures));
+  EXPECT_EQ(parallel.backward, in_turn.backward);
+}
+
+// A profile from before there was the operation has its parts: they take 100 s each.
+TEST(ElementWiseTime, OfASumWithItsNormIsThatOfBothWhereOnlyTheyWereMeasured) {
+  using enum DeviceOperation;
+  for (const auto& [both, sum, norm] : {std::tuple(kSumLayerNorm, kBiasAdd, kLayerNorm),
+                                        {kSumRmsNorm, kAdd, kRmsNorm},
+                                        {kDropoutSumLayerNorm, kBiasDropoutAdd, kLayerNorm},
+                                        {kDropoutSumRmsNorm, kBiasDropoutAdd, kRmsNorm}}) {
+    SCOPED_TRACE(name_of(both));
+    GpuSpec gpu = without_measurements(narrow_model()).cluster.gpu;
+    const auto measure = [&](DeviceOperation kind, double time) {
+      const OperationSizes sizes = element_wise_sizes(kind, 6.0, 10.0);
+      gpu.measured_operations.emplace_back(
+          kind, Precision::kBf16,
+          std::vector<MeasuredOperation::Point>{
+              {.sizes = sizes, .time = Seconds(time)},
+              {.sizes = {sizes[0], 2.0 * sizes[1], 1.0}, .time = Seconds(1.5 * time)}},
+          "test");
+    };
+    const auto time = [&] { return element_wise_time(both, 6.0, 10.0, gpu, Precision::kBf16); };
+    measure(norm, 100.0);
+    expect_time(time(), time_of_passes(4, 6.0, 10.0));
+    measure(sum, 100.0);
+    expect_time(time(), 200.0);
+    measure(both, 120.0);
+    expect_time(time(), 120.0);
+  }
 }
 
 TEST(OptimizerPasses, ReadSquaresOnceAndUpdateInSeven) {
@@ -272,6 +322,10 @@ TEST(ElementWiseTime, IsWhatWasMeasuredOfAsManyElements) {
                                                 DeviceOperation::kBiasGelu,
                                                 DeviceOperation::kBiasAdd,
                                                 DeviceOperation::kBiasDropoutAdd,
+                                                DeviceOperation::kSumLayerNorm,
+                                                DeviceOperation::kSumRmsNorm,
+                                                DeviceOperation::kDropoutSumLayerNorm,
+                                                DeviceOperation::kDropoutSumRmsNorm,
                                                 DeviceOperation::kDropoutBackward,
                                                 DeviceOperation::kEmbedding,
                                                 DeviceOperation::kEmbeddingGradient,

@@ -118,6 +118,8 @@ TEST_F(GpuProfile, HasATableOfEveryOperation) {
                                           kGeluBackward,
                                           kBiasAdd,
                                           kBiasDropoutAdd,
+                                          kSumLayerNorm,
+                                          kDropoutSumLayerNorm,
                                           kDropoutBackward,
                                           kCopy,
                                           kEmbedding,

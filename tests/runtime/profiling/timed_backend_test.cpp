@@ -63,9 +63,9 @@ TEST(TimeLayers, FindsEveryOperationThatALayerHas) {
   using enum DeviceOperation;
   for (const DeviceOperation operation :
        {kDropoutAttention, kDropoutAttentionBackward, kLayerNorm, kLayerNormBackward, kBias,
-        kBiasGradient, kBiasGelu, kGeluBackward, kBiasDropoutAdd, kDropoutBackward, kEmbedding,
-        kEmbeddingGradient, kPositions, kPositionGradient, kCrossEntropy, kCrossEntropyBackward,
-        kAddSquares, kAdamW}) {
+        kBiasGradient, kBiasGelu, kGeluBackward, kBiasDropoutAdd, kDropoutSumLayerNorm,
+        kDropoutBackward, kEmbedding, kEmbeddingGradient, kPositions, kPositionGradient,
+        kCrossEntropy, kCrossEntropyBackward, kAddSquares, kAdamW}) {
     EXPECT_THAT(times.operations,
                 testing::Contains(testing::Key(testing::Pair(operation, testing::_))))
         << name_of(operation);
@@ -101,6 +101,7 @@ TEST(TimeLayers, FindsEveryOperationThatALayerOfTodayHas) {
                                               {kRotary, {24, 8, 1}},
                                               {kGatedActivation, {8, 24, 1}},
                                               {kAdd, {1, 128, 1}},
+                                              {kSumRmsNorm, {8, 16, 1}},
                                               {kGatedActivationBackward, {8, 24, 1}},
                                               {kScale, {1, 128, 1}},
                                               {kSoftCap, {1, 1024, 1}},
