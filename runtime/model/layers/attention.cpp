@@ -77,7 +77,8 @@ SelfAttention::Vectors SelfAttention::raw_vectors(Buffer qkv, Buffer shared) con
   const std::int64_t width = key_heads_ * d;
   return {{qkv, projected.stride},
           keys,
-          {keys.elements.slice(width, keys.elements.size - width), keys.stride}};
+          {keys.elements.slice(width, keys.elements.size - width), keys.stride},
+          shared_.has_value()};
 }
 
 SelfAttention::Vectors SelfAttention::core_vectors(const AttentionActivations& activations) const {
@@ -85,9 +86,10 @@ SelfAttention::Vectors SelfAttention::core_vectors(const AttentionActivations& a
   if (query_norm_ || split_norms_) {
     const std::int64_t d = context_.model().kv_channels;
     const Buffer qk = activations.normed_qk;
-    const std::int64_t stride = (heads_ + (keys_lie_apart() ? 0 : key_heads_)) * d;
+    vectors.keys_lie_apart = shared_ && !query_norm_;
+    const std::int64_t stride = (heads_ + (vectors.keys_lie_apart ? 0 : key_heads_)) * d;
     vectors.queries = {qk, stride};
-    if (!keys_lie_apart()) {
+    if (!vectors.keys_lie_apart) {
       vectors.keys = {qk.slice(heads_ * d, qk.size - heads_ * d), stride};
     }
   }
@@ -107,28 +109,16 @@ void SelfAttention::rotate(const Microbatch& microbatch, const VectorRows& vecto
                              .turns_back = turns_back});
 }
 
-void SelfAttention::rotate(const Microbatch& microbatch, const Vectors& vectors) const {
+void SelfAttention::rotate(const Microbatch& microbatch, const Vectors& vectors,
+                           bool turns_back) const {
   if (rotary_width(context_.model()) == 0) {
     return;
   }
-  if (keys_lie_apart()) {
-    rotate(microbatch, vectors.queries, heads_, /*turns_back=*/false);
-    rotate(microbatch, vectors.keys, key_heads_, /*turns_back=*/false);
+  if (vectors.keys_lie_apart) {
+    rotate(microbatch, vectors.queries, heads_, turns_back);
+    rotate(microbatch, vectors.keys, key_heads_, turns_back);
   } else {
-    rotate(microbatch, vectors.queries, heads_ + key_heads_, /*turns_back=*/false);
-  }
-}
-
-void SelfAttention::rotate_back(const Microbatch& microbatch, const Vectors& gradients) const {
-  if (rotary_width(context_.model()) == 0) {
-    return;
-  }
-  // Gradients lie as keys do before norms, which have the keys of a shared head beside queries.
-  if (shared_) {
-    rotate(microbatch, gradients.queries, heads_, /*turns_back=*/true);
-    rotate(microbatch, gradients.keys, key_heads_, /*turns_back=*/true);
-  } else {
-    rotate(microbatch, gradients.queries, heads_ + key_heads_, /*turns_back=*/true);
+    rotate(microbatch, vectors.queries, heads_ + key_heads_, turns_back);
   }
 }
 
@@ -188,13 +178,13 @@ void SelfAttention::prepare(const Microbatch& microbatch, AttentionActivations& 
     activations.query_statistics = query_norm_->forward(raw.queries, normed.queries);
     activations.key_statistics = key_norm_->forward(raw.keys, normed.keys);
   }
-  rotate(microbatch, core_vectors(activations));
+  rotate(microbatch, core_vectors(activations), /*turns_back=*/false);
 }
 
 void SelfAttention::prepare_backward(const Microbatch& microbatch, QkvGradients gradients,
                                      AttentionActivations& activations) const {
   const Vectors of_core = raw_vectors(gradients.qkv, gradients.shared);
-  rotate_back(microbatch, of_core);
+  rotate(microbatch, of_core, /*turns_back=*/true);
   if (query_norm_) {
     const Vectors raw = raw_vectors(activations.qkv, activations.shared);
     query_norm_->backward(of_core.queries, raw.queries, activations.query_statistics,

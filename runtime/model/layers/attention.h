@@ -55,6 +55,7 @@ class SelfAttention {
     VectorRows queries;
     VectorRows keys;
     VectorRows values;
+    bool keys_lie_apart = false;  ///< Whether keys lie with values that ranks share, not queries.
   };
   /// Gradients of queries, keys and values.
   struct QkvGradients {
@@ -75,8 +76,6 @@ class SelfAttention {
   [[nodiscard]] Vectors raw_vectors(Buffer qkv, Buffer shared) const;
   /// Returns the vectors of the core: those behind norms where there are any.
   [[nodiscard]] Vectors core_vectors(const AttentionActivations& activations) const;
-  /// Returns whether the core's keys lie with values, which ranks share, and not with queries.
-  [[nodiscard]] bool keys_lie_apart() const { return shared_ && !query_norm_; }
   /// Computes the gradients of the core's inputs, apart from these.
   [[nodiscard]] QkvGradients core_backward(const Microbatch& microbatch, Buffer core_gradient,
                                            const AttentionActivations& activations) const;
@@ -89,10 +88,8 @@ class SelfAttention {
   /// Turns the gradients of prepared queries and keys into that of qkv, which takes its place.
   void prepare_backward(const Microbatch& microbatch, QkvGradients gradients,
                         AttentionActivations& activations) const;
-  /// Turns queries and keys by the angles of their positions.
-  void rotate(const Microbatch& microbatch, const Vectors& vectors) const;
-  /// Turns the gradients of queries and keys back.
-  void rotate_back(const Microbatch& microbatch, const Vectors& gradients) const;
+  /// Turns queries and keys by the angles of their positions, or back.
+  void rotate(const Microbatch& microbatch, const Vectors& vectors, bool turns_back) const;
   /// Turns `heads` heads that lie side by side.
   void rotate(const Microbatch& microbatch, const VectorRows& vectors, int heads,
               bool turns_back) const;
