@@ -139,7 +139,7 @@ struct NormCall {
   std::int64_t vectors = 1;  ///< Number of vectors side by side in a row.
 };
 
-/// Arguments of the gradients of a norm, which are added to dgamma, dbeta and as a rule to dx.
+/// Arguments of the gradients of a norm. Those of gamma and beta are added to what is there.
 struct NormBackwardCall {
   VectorRows dy;              ///< Gradient of the output [rows, vectors, h].
   VectorRows x;               ///< Input of the forward pass [rows, vectors, h].
@@ -147,10 +147,11 @@ struct NormBackwardCall {
   Buffer rstd;                ///< The rstd from the forward pass, accumulator [rows, vectors].
   Buffer gamma;               ///< Scale [h].
   double gamma_offset = 0.0;  ///< Number added to gamma.
-  VectorRows dx;              ///< Gradient of x [rows, vectors, h].
-  /// Whether the gradient is added to dx. Otherwise it replaces what is there, and dx may be x or
-  /// dy.
-  bool adds_to_dx = true;
+  /// Gradient of x, with what is added [rows, vectors, h]. Where nothing is, it may be x or dy.
+  VectorRows dx;
+  /// What is added, such as a residual's gradient. It lies as dx does, and may be dx; empty:
+  /// nothing.
+  Buffer added = {};
   Buffer dgamma;      ///< Gradient of gamma, a sum over vectors that is added to, accumulator [h].
   Buffer dbeta = {};  ///< Gradient of beta, a sum over vectors that is added to, accumulator [h];
                       ///< empty without beta.
@@ -467,6 +468,8 @@ class Backend {
   virtual void attention(const AttentionCall& call) = 0;
   /// Computes the gradients of causal self-attention. The arguments of `call` have the shapes.
   virtual void attention_backward(const AttentionBackwardCall& call) = 0;
+  /// Returns whether attention_backward() replaces its inputs without more memory or copies.
+  [[nodiscard]] virtual bool replaces_attention_inputs() const = 0;
 
   // --- embedding: ids i32 [rows] ---
 

@@ -94,6 +94,18 @@ class Operations {
     copy(OperationPass::kForward);
     copy(OperationPass::kWeightGradient);
   }
+  /// Whether the last product of a branch takes the gradient of the branch's result as it is.
+  [[nodiscard]] bool passes_gradient() const {
+    const bool is_scaled =
+        model_.norm_placement == NormPlacement::kBefore && model_.residual_multiplier != 1.0;
+    return dropout_rates(model_).hidden == 0.0 && !copies_own_rows_ && !is_scaled;
+  }
+  /// Adds the copy of such a gradient that two branches keep for weight gradients that wait.
+  void keep_gradient() {
+    if (model_.parallel_residual && waits_ && passes_gradient()) {
+      on_own_rows(OperationPass::kInputGradient, DeviceOperation::kCopy);
+    }
+  }
   /// Adds what is behind the last product of a branch: bias, dropout, norm and residual. The sum
   /// with the residual may be normed for the next branch.
   void leave_branch(bool has_bias, bool norms_sum) {
@@ -106,7 +118,7 @@ class Operations {
     }
     if (drops) {
       on_own_rows(OperationPass::kInputGradient, DeviceOperation::kDropoutBackward);
-    } else if (copies_own_rows_ || waits_ || (!is_normed && model_.residual_multiplier != 1.0)) {
+    } else if (!passes_gradient()) {
       on_own_rows(OperationPass::kInputGradient, DeviceOperation::kCopy);
     }
     if (has_bias) {
@@ -226,7 +238,7 @@ class Operations {
   double rows_;
   double own_rows_;
   bool copies_own_rows_;
-  bool waits_;  ///< Whether weight gradients wait, and keep gradients that others change.
+  bool waits_;  ///< Whether weight gradients wait for a pass of their own.
   std::vector<ElementWiseOperation> list_;
 };
 
@@ -247,6 +259,7 @@ std::vector<ElementWiseOperation> layer_operations(const TransformerConfig& mode
   run.enter_branch(/*is_normed=*/run.norms_middle());
   run.activate(has_mlp_bias);
   run.leave_branch(has_mlp_bias, /*norms_sum=*/false);
+  run.keep_gradient();
   return std::move(run).take();
 }
 

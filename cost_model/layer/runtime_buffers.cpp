@@ -103,6 +103,7 @@ RuntimeBuffers runtime_buffers(const Scenario& scenario, const ParallelConfig& c
   buffers.tokens = Bytes(n * kTokenBytes);
   // A GPU's attention takes less than the results of the MLP, which are not there at the same time.
   if (scenario.stack.workspace.value() == 0.0) {
+    buffers.replaces_qkv = !model.qk_layernorm;
     add_host_scratch(model, config, tokens, precision, buffers);
   }
   buffers.summing = reduction_scratch(static_cast<std::int64_t>(buffers.all_rows.value()),

@@ -36,6 +36,9 @@ struct RuntimeBuffers {
   /// Gradient of the sum in a branch's last layer, in a whole backward pass; 0 where the gradient
   /// of the layer's result serves.
   Bytes summed_gradient;
+  /// Whether attention's input gradient alone replaces queries, keys and values, which is so on a
+  /// host unless norms need them.
+  bool replaces_qkv = false;
   bool is_parallel = false;  ///< Whether the MLP takes the layer's input.
   Bytes up;                  ///< Result of the MLP's first layer.
   Bytes activated;           ///< Input of the MLP's second layer.

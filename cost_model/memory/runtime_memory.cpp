@@ -58,18 +58,22 @@ class LayerPasses {
   /// at one end.
   [[nodiscard]] Bytes input_gradient(Bytes after) const {
     const Bytes gradient = b_.rows + b_.branch;
-    const Bytes at_mlp = mlp() - b_.left + gradient + b_.all_rows;
+    const Bytes at_mlp = mlp() - b_.left + gradient + b_.summed_gradient;
     // What is left of the MLP then: its normed input, its first product and its activation.
     const Bytes of_first = attention() + b_.rows + b_.up + b_.activated + of_mlp();
-    const Bytes at_attention = of_first + gradient + 2.0 * b_.all_rows;
+    const Bytes at_attention = of_first + gradient + b_.all_rows + b_.summed_gradient;
     const Bytes keys = at_attention - b_.log_sums - b_.qk_normed;
+    const Bytes at_qkv = keys - b_.keys + b_.all_rows;
+    // Norms in front of branches come next. Parallel branches copy the gradient at the MLP.
+    const Bytes at_norm1 = another_gradient() + b_.norming;
+    const Bytes at_norm2 = b_.is_parallel ? another_gradient() : at_norm1;
     const Bytes at_work =
         std::max({recomputing(), leaving(mlp()), at_mlp + b_.activated + b_.fc2.input,
-                  at_mlp + b_.all_rows + std::max(b_.summing, b_.fc1.input),
+                  at_mlp + b_.all_rows + std::max({b_.summing, b_.fc1.input, at_norm2}),
                   leaving(of_first + b_.all_rows + b_.left),
-                  at_attention + b_.attention + std::max(attending_backward(), b_.projection.input),
+                  at_attention + b_.attention + std::max(attending_later(), b_.projection.input),
                   summing_keys(keys + b_.qk_normed_behind),
-                  keys - b_.keys + b_.all_rows + std::max(b_.summing, b_.qkv_products.input)});
+                  at_qkv + std::max({b_.summing, b_.qkv_products.input, at_norm1})});
     return after + (layers_ - 1.0) * std::max(layer_.kept, layer_.deferred) + at_work;
   }
 
@@ -84,10 +88,20 @@ class LayerPasses {
   [[nodiscard]] Bytes attention() const {
     return b_.entered1 + b_.qkv + b_.keys + b_.qk_normed + b_.attention + b_.log_sums;
   }
+  /// Returns the memory of another gradient through the residuals, where an input gradient keeps
+  /// the one behind a branch as it is; 0 where the branch has one of its own.
+  [[nodiscard]] Bytes another_gradient() const {
+    const bool has_own = b_.summed_gradient.value() > 0.0 || b_.branch.value() > 0.0;
+    return has_own ? Bytes(0.0) : b_.rows;
+  }
   /// Returns what attention's backward pass takes: the gradients of queries, keys and values apart
   /// from these, and scratch memory.
   [[nodiscard]] Bytes attending_backward() const {
     return b_.qkv + b_.keys + b_.attending.backward;
+  }
+  /// Returns what it takes where weight gradients wait.
+  [[nodiscard]] Bytes attending_later() const {
+    return b_.replaces_qkv ? b_.attending.backward : attending_backward();
   }
   /// Returns the memory while gradients of shared keys and values are summed, with `others` beside;
   /// 0 where ranks share none.

@@ -42,6 +42,7 @@ class CpuBackend final : public ForwardingBackend<CpuBackend> {
   void copy_out(Buffer from, void* to) override;
   void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) override;
   void add_losses(Buffer sums, Buffer total, std::int64_t rows) override;
+  [[nodiscard]] bool replaces_attention_inputs() const override { return true; }
   void adamw(const AdamW& settings, std::span<const AdamWSlice> slices) override;
   void fill_normal(Buffer x, const MatrixBlock& block, std::uint64_t key,
                    double deviation) override;

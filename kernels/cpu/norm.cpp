@@ -87,10 +87,11 @@ void sum_and_norm(Backend& backend, const BiasDropoutAddCall& sum, const NormCal
 }
 
 /// Computes the gradient of one vector. With x̂ = (x − mean)·rstd and g = dy·(gamma + offset) it is
-/// rstd·(g − Σg/h − x̂·Σ(g·x̂)/h), where an RMS norm has no Σg and no mean. dx may be x or dy.
+/// rstd·(g − Σg/h − x̂·Σ(g·x̂)/h), where an RMS norm has no Σg and no mean, and what is added, if
+/// anything is. dx may be that, and else x or dy.
 template <bool kIsCentered, class T, class Sum = Accumulator<T>>
 void norm_vector_backward(const T* dy, const T* x, const T* gamma, Sum offset, Sum mean, Sum rstd,
-                          bool adds, T* dx, std::int64_t h) {
+                          const T* added, T* dx, std::int64_t h) {
   const auto count = static_cast<Sum>(h);
   Sum sum = 0;
   if constexpr (kIsCentered) {
@@ -108,10 +109,10 @@ void norm_vector_backward(const T* dy, const T* x, const T* gamma, Sum offset, S
     const Sum normal = (widen(x[i]) - mean) * rstd;
     return rstd * (widen(dy[i]) * (widen(gamma[i]) + offset) - sum - normal * product);
   };
-  if (adds) {
+  if (added != nullptr) {
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < h; ++i) {
-      dx[i] = narrow<T>(widen(dx[i]) + gradient_of(i));
+      dx[i] = narrow<T>(widen(added[i]) + gradient_of(i));
     }
   } else {
 #pragma GCC ivdep
@@ -152,7 +153,8 @@ void norm_gradients(const NormBackwardCall& call, Accumulator<T>* scratch) {
     for (std::int64_t n = first; n < end; ++n) {
       norm_vector_backward<kIsCentered>(
           gradient + of_dy[n], from + of_x[n], elements<T>(call.gamma),
-          static_cast<Sum>(call.gamma_offset), kIsCentered ? m[n] : Sum{0}, r[n], call.adds_to_dx,
+          static_cast<Sum>(call.gamma_offset), kIsCentered ? m[n] : Sum{0}, r[n],
+          call.added.empty() ? nullptr : elements<T>(call.added) + of_dx[n],
           elements<T>(call.dx.elements) + of_dx[n], h);
     }
   }

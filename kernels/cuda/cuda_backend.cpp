@@ -204,6 +204,7 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
       ForwardingBackend::attention_backward(call);
     }
   }
+  [[nodiscard]] bool replaces_attention_inputs() const override { return false; }
 
  protected:
   [[nodiscard]] void* allocate_memory(std::int64_t bytes) override {

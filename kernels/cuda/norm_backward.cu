@@ -162,7 +162,7 @@ __device__ Pair gradient_sums(const RowChunks<kHeld, kIsAligned, T>& dy,
 
 /// Computes the gradients of vectors. With x̂ = (x − mean)·rstd and g = dy·gamma they are rstd·(g −
 /// Σg/h − x̂·Σ(g·x̂)/h), without Σg/h for an RMS norm. Each thread writes only chunks that it alone
-/// has read, and after all sums of the vector, so dx may be x or dy.
+/// has read, and after all sums of the vector, so dx may be x, dy or what is added.
 template <class T, int kHeld, bool kIsAligned>
 __global__ void __launch_bounds__(kMostNormThreads)
     norm_rows_backward(NormGradient<T> norm, NormShape shape) {
@@ -178,7 +178,8 @@ __global__ void __launch_bounds__(kMostNormThreads)
     const RowChunks<kHeld, kIsAligned, T> dy(norm.dy.template at<kHeld>(row, shape), width);
     const RowChunks<kHeld, kIsAligned, T> x(norm.x.template at<kHeld>(row, shape), width);
     T* const to = norm.dx.template at<kHeld>(row, shape);
-    const RowChunks<kHeldOfResult, kIsAligned, T> dx(to, norm.adds_to_dx ? width : 0);
+    const RowChunks<kHeldOfResult, kIsAligned, T> added(added_to(norm, to),
+                                                        norm.added != nullptr ? width : 0);
     const Moments of_x = moments_of(norm, row);
     const Pair sums = gradient_sums(dy, x, norm, of_x, width);
     const float of_g = norm.mean == nullptr ? 0.0F : sums.first / size;
@@ -186,7 +187,7 @@ __global__ void __launch_bounds__(kMostNormThreads)
     visit_chunks<kHeld, kIsAligned, T>(width, [&](int k, std::int64_t first, int count) {
       const Packed<T> dys = dy.at(k, first);
       const Packed<T> xs = x.at(k, first);
-      const Packed<T> before = norm.adds_to_dx ? dx.at(k, first) : Packed<T>{};
+      const Packed<T> before = norm.added != nullptr ? added.at(k, first) : Packed<T>{};
       const auto gammas = load_chunk<kIsAligned>(norm.gamma, first, width);
       Chunk<T> after;
       float normal[kSize];
@@ -252,12 +253,13 @@ void launch_norm_gradients(cudaStream_t stream, const NormBackwardCall& call,
                              elements<T>(call.gamma),
                              static_cast<float>(call.gamma_offset),
                              {elements<T>(call.dx.elements), call.dx.stride},
-                             call.adds_to_dx,
+                             call.added.empty() ? nullptr : elements<T>(call.added),
                              !call.dbeta.empty(),
                              parts};
-  const bool is_aligned =
-      has_chunked_strides<T>(call.dy, call.x) && has_chunked_strides<T>(call.dx, call.dx) &&
-      has_aligned_rows<T>(shape.width, norm.dy.first, norm.x.first, norm.gamma, norm.dx.first);
+  const bool is_aligned = has_chunked_strides<T>(call.dy, call.x) &&
+                          has_chunked_strides<T>(call.dx, call.dx) &&
+                          has_aligned_rows<T>(shape.width, norm.dy.first, norm.x.first, norm.gamma,
+                                              norm.added, norm.dx.first);
   if (are_short<T>(shape, norm.mean != nullptr)) {
     launch_short_norms_backward(stream, norm, shape, is_aligned, blocks);
     return;

@@ -63,10 +63,16 @@ struct NormGradient {
   const T* gamma;
   float gamma_offset;
   NormVectors<T> dx;
-  bool adds_to_dx;
-  bool has_beta;  ///< Whether sums for dbeta are wanted.
-  float* parts;   ///< Sums over each block's vectors for dgamma and dbeta [2, blocks, width].
+  const T* added;  ///< What is added to dx, and lies as dx does; may be null.
+  bool has_beta;   ///< Whether sums for dbeta are wanted.
+  float* parts;    ///< Sums over each block's vectors for dgamma and dbeta [2, blocks, width].
 };
+
+/// Returns what is added to the vector `to` of dx; null if nothing is.
+template <class T>
+__device__ inline const T* added_to(const NormGradient<T>& norm, const T* to) {
+  return norm.added == nullptr ? nullptr : norm.added + (to - norm.dx.first);
+}
 
 /// Mean and 1/σ of a vector.
 struct Moments {

@@ -174,11 +174,12 @@ __global__ void __launch_bounds__(kThreads)
     product = sum_over_lanes_of_vector(product, lanes) * per_size;
     const float of_g = norm.mean == nullptr ? 0.0F : sum * per_size;
     T* const to = norm.dx.vector(number, shape);
+    const T* const added = added_to(norm, to);
     for (int k = 0; k < kHeld; ++k) {
       const std::int64_t first = group.first<T>(k);
       if (first < width_there) {
         const Packed<T> before =
-            norm.adds_to_dx ? load_chunk<kIsAligned>(to, first, width) : Packed<T>{};
+            norm.added != nullptr ? load_chunk<kIsAligned>(added, first, width) : Packed<T>{};
         Chunk<T> after;
         for (int j = 0; j < kSize; ++j) {
           const float gamma = gammas[k][j] + norm.gamma_offset;

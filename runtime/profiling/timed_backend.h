@@ -282,6 +282,9 @@ class TimedBackend final : public ForwardingBackend<TimedBackend> {
   [[nodiscard]] double seconds_between(const Event& first, const Event& second) override {
     return inner_.seconds_between(first, second);
   }
+  [[nodiscard]] bool replaces_attention_inputs() const override {
+    return inner_.replaces_attention_inputs();
+  }
   /// Runs a graph. The time of its first operation begins in the graph.
   void run_as_graph(std::int64_t key, const std::function<void()>& issue) override;
 

@@ -162,6 +162,7 @@ void norm(benchmark::State& state, DataType type, bool is_centered, std::int64_t
                                   .rstd = rstd,
                                   .gamma = gamma,
                                   .dx = {dx, kWidth},
+                                  .added = dx,
                                   .dgamma = dgamma,
                                   .dbeta = is_centered ? dbeta.buffer() : Buffer{},
                                   .rows = kRows,

@@ -139,6 +139,7 @@ class LayerNorm : public OnBackend {
                              .rstd = put(accumulator, in.rstd, offset),
                              .gamma = put(type, in.gamma, offset),
                              .dx = {dx, h},
+                             .added = dx,
                              .dgamma = dgamma,
                              .dbeta = dbeta,
                              .rows = static_cast<std::int64_t>(in.mean.size())});

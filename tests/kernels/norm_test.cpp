@@ -11,8 +11,8 @@ namespace {
 
 class Norms : public OnBackend {
  protected:
-  /// Which buffer the gradient of x goes to.
-  enum class Target { kAdded, kApart, kX, kDy };
+  /// Which buffer the gradient of x goes to, and whether it is added to what is there or elsewhere.
+  enum class Target { kAdded, kAddedApart, kApart, kX, kDy };
 
   [[nodiscard]] VectorRows put_rows(DataType type, const NormKind& kind, const Values& vectors,
                                     std::int64_t offset) {
@@ -58,6 +58,9 @@ class Norms : public OnBackend {
     const VectorRows dy = put_rows(type, kind, in.dy, offset);
     const VectorRows apart = put_rows(
         type, kind, target == Target::kAdded ? in.dx : Values(in.x.size(), std::nan("")), offset);
+    const Buffer added = target == Target::kAdded        ? apart.elements
+                         : target == Target::kAddedApart ? put(type, spread(kind, in.dx), offset)
+                                                         : Buffer{};
     const VectorRows dx = target == Target::kX ? x : target == Target::kDy ? dy : apart;
     const Buffer dgamma = put(accumulator, in.dgamma, offset);
     const Buffer dbeta = kind.has_beta ? put(accumulator, in.dbeta, offset) : Buffer{};
@@ -69,7 +72,7 @@ class Norms : public OnBackend {
          .gamma = put(type, in.gamma, offset),
          .gamma_offset = kind.gamma_offset,
          .dx = dx,
-         .adds_to_dx = target == Target::kAdded,
+         .added = added,
          .dgamma = dgamma,
          .dbeta = dbeta,
          .rows = kind.rows,
@@ -114,6 +117,7 @@ TEST_F(NormsBackward, EqualTheDefinitionOfEveryKindAddedApartAndInPlace) {
       }
       expect_near(added.dgamma, expected.dgamma, accumulator, {.units = 400.0}, "dgamma");
       expect_near(added.dbeta, expected.dbeta, accumulator, {.units = 400.0}, "dbeta");
+      EXPECT_EQ(backward(type, kind, in, normed, Target::kAddedApart), added);
       EXPECT_EQ(apart.dgamma, added.dgamma);
       EXPECT_EQ(apart.dbeta, added.dbeta);
       EXPECT_EQ(backward(type, kind, in, normed, Target::kX), apart);

@@ -105,6 +105,9 @@ class LazyBackend final : public ForwardingBackend<LazyBackend> {
   [[nodiscard]] double seconds_between(const Event& first, const Event& second) override;
   void run_as_graph(std::int64_t key, const std::function<void()>& issue) override;
 
+  [[nodiscard]] bool replaces_attention_inputs() const override {
+    return cpu_.replaces_attention_inputs();
+  }
   void copy_in(const void* from, Buffer to) override;
   void copy_out(Buffer from, void* to) override;
   void adamw(const AdamW& settings, std::span<const AdamWSlice> slices) override;

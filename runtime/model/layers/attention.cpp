@@ -188,9 +188,9 @@ void SelfAttention::prepare_backward(const Microbatch& microbatch, QkvGradients 
   if (query_norm_) {
     const Vectors raw = raw_vectors(activations.qkv, activations.shared);
     query_norm_->backward(of_core.queries, raw.queries, activations.query_statistics,
-                          of_core.queries, /*adds_to_dx=*/false);
+                          of_core.queries, /*added=*/{});
     key_norm_->backward(of_core.keys, raw.keys, activations.key_statistics, of_core.keys,
-                        /*adds_to_dx=*/false);
+                        /*added=*/{});
   }
   activations.shared.reset();
   if (split_norms_) {
@@ -206,14 +206,19 @@ void SelfAttention::prepare_backward(const Microbatch& microbatch, QkvGradients 
   }
 }
 
-SelfAttention::QkvGradients SelfAttention::core_backward(
-    const Microbatch& microbatch, Buffer core_gradient,
-    const AttentionActivations& activations) const {
-  QkvGradients gradients{.qkv = context_.tensor(activations.qkv.buffer().size)};
-  if (shared_) {
+SelfAttention::QkvGradients SelfAttention::core_backward(const Microbatch& microbatch,
+                                                         Buffer core_gradient, WeightGradients when,
+                                                         AttentionActivations& activations) const {
+  const Vectors vectors = core_vectors(activations);
+  QkvGradients gradients;
+  // Where weight gradients wait, what the MLP keeps is still there, and more would be a peak.
+  if (when == WeightGradients::kLater && !query_norm_ && !split_norms_ &&
+      context_.backend().replaces_attention_inputs()) {
+    gradients = {std::move(activations.qkv), std::move(activations.shared)};
+  } else {
+    gradients.qkv = context_.tensor(activations.qkv.buffer().size);
     gradients.shared = context_.tensor(activations.shared.buffer().size);
   }
-  const Vectors vectors = core_vectors(activations);
   const Vectors of_vectors = raw_vectors(gradients.qkv, gradients.shared);
   context_.timed(OperationKind::kAttention, [&] {
     context_.backend().attention_backward({.shape = shape(microbatch),
@@ -263,7 +268,7 @@ Tensor SelfAttention::backward(const Microbatch& microbatch, Buffer dy, WeightGr
                                AttentionActivations& activations) const {
   activations.output_gradient = projection_.output_gradient(
       dy, context_.dropout(microbatch, layer_, DropoutSite::kProjection),
-      context_.range(microbatch), when);
+      context_.range(microbatch));
   const Buffer of_sum =
       activations.output_gradient.empty() ? dy : activations.output_gradient.buffer();
   Tensor core_gradient = context_.tensor(activations.output.buffer().size);
@@ -273,7 +278,7 @@ Tensor SelfAttention::backward(const Microbatch& microbatch, Buffer dy, WeightGr
     projection_.weight_gradient(activations.output, of_sum);
     activations.output_gradient.reset();
   }
-  QkvGradients gradients = core_backward(microbatch, core_gradient, activations);
+  QkvGradients gradients = core_backward(microbatch, core_gradient, when, activations);
   core_gradient.reset();
   activations.log_sum.reset();
   activations.normed_qk.reset();

@@ -43,7 +43,8 @@ class SelfAttention {
   /// Computes output and log_sum from queries, keys and values again.
   void recompute_core(const Microbatch& microbatch, AttentionActivations& activations) const;
   /// Returns the gradient of the normed input, [n, h], of which own_rows() count. `dy` is the
-  /// gradient of this rank's rows of the result. Releases what is not needed any more.
+  /// gradient of this rank's rows of the result. Releases what is not needed any more. Where weight
+  /// gradients wait and activations.output_gradient is empty, the caller must put dy there.
   [[nodiscard]] Tensor backward(const Microbatch& microbatch, Buffer dy, WeightGradients when,
                                 AttentionActivations& activations) const;
   /// Adds the weight gradients that backward() left for later, and releases all activations.
@@ -76,9 +77,10 @@ class SelfAttention {
   [[nodiscard]] Vectors raw_vectors(Buffer qkv, Buffer shared) const;
   /// Returns the vectors of the core: those behind norms where there are any.
   [[nodiscard]] Vectors core_vectors(const AttentionActivations& activations) const;
-  /// Computes the gradients of the core's inputs, apart from these.
+  /// Computes the gradients of the core's inputs apart from these, or in their place.
   [[nodiscard]] QkvGradients core_backward(const Microbatch& microbatch, Buffer core_gradient,
-                                           const AttentionActivations& activations) const;
+                                           WeightGradients when,
+                                           AttentionActivations& activations) const;
   /// Norms queries and keys over the heads of all ranks, before ranks share keys.
   void norm_split(AttentionActivations& activations) const;
   /// Turns the gradients of queries and keys behind such norms into those of qkv.

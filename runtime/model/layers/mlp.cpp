@@ -65,9 +65,8 @@ Tensor Mlp::forward(const Microbatch& microbatch, Buffer residual,
 
 Tensor Mlp::backward(const Microbatch& microbatch, Buffer dy, WeightGradients when,
                      MlpActivations& activations) const {
-  activations.output_gradient =
-      fc2_.output_gradient(dy, context_.dropout(microbatch, layer_, DropoutSite::kMlp),
-                           context_.range(microbatch), when);
+  activations.output_gradient = fc2_.output_gradient(
+      dy, context_.dropout(microbatch, layer_, DropoutSite::kMlp), context_.range(microbatch));
   const Buffer of_sum =
       activations.output_gradient.empty() ? dy : activations.output_gradient.buffer();
   Tensor gradient;

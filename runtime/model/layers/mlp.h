@@ -28,7 +28,8 @@ class Mlp {
   [[nodiscard]] Tensor forward(const Microbatch& microbatch, Buffer residual,
                                MlpActivations& activations) const;
   /// Returns the gradient of the normed input, [n, h], of which own_rows() count. `dy` is the
-  /// gradient of this rank's rows of the result. Releases what is not needed any more.
+  /// gradient of this rank's rows of the result. Releases what is not needed any more. Where weight
+  /// gradients wait and activations.output_gradient is empty, the caller must put dy there.
   [[nodiscard]] Tensor backward(const Microbatch& microbatch, Buffer dy, WeightGradients when,
                                 MlpActivations& activations) const;
   /// Adds the weight gradients that backward() left for later, and releases all activations.

@@ -84,7 +84,7 @@ NormedRows Norm::forward_of_sum(const BiasDropoutAddCall& sum) const {
 }
 
 void Norm::backward(const VectorRows& dy, const VectorRows& x, const NormStatistics& statistics,
-                    const VectorRows& dx, bool adds_to_dx) const {
+                    const VectorRows& dx, Buffer added) const {
   context_.backend().norm_backward({.dy = dy,
                                     .x = x,
                                     .mean = statistics.mean,
@@ -92,7 +92,7 @@ void Norm::backward(const VectorRows& dy, const VectorRows& x, const NormStatist
                                     .gamma = gamma_.weights(),
                                     .gamma_offset = gamma_offset(context_),
                                     .dx = dx,
-                                    .adds_to_dx = adds_to_dx,
+                                    .added = added,
                                     .dgamma = gamma_.gradient(),
                                     .dbeta = beta_.exists() ? beta_.gradient() : Buffer{},
                                     .rows = rows(),
@@ -100,8 +100,8 @@ void Norm::backward(const VectorRows& dy, const VectorRows& x, const NormStatist
 }
 
 void Norm::backward(Buffer dy, Buffer x, const NormStatistics& statistics, Buffer dx,
-                    bool adds_to_dx) const {
-  backward(row_by_row(dy), row_by_row(x), statistics, row_by_row(dx), adds_to_dx);
+                    Buffer added) const {
+  backward(row_by_row(dy), row_by_row(x), statistics, row_by_row(dx), added);
 }
 
 void sum_branch(const LayerContext& context, const BiasDropoutAddCall& sum, const NormOfSum& next) {

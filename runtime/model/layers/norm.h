@@ -34,13 +34,13 @@ class Norm {
   [[nodiscard]] NormStatistics forward(Buffer x, Buffer y) const;
   /// Computes a sum of this rank's rows, and returns its norm.
   [[nodiscard]] NormedRows forward_of_sum(const BiasDropoutAddCall& sum) const;
-  /// Adds the gradients of gamma and beta to their stored ones. Adds the gradient of x to dx, or
-  /// replaces dx by it, which may then be x.
+  /// Adds the gradients of gamma and beta to their stored ones. Replaces dx by the gradient of x
+  /// and `added`, which may be empty, or dx itself. Without it dx may be x or dy.
   void backward(const VectorRows& dy, const VectorRows& x, const NormStatistics& statistics,
-                const VectorRows& dx, bool adds_to_dx) const;
+                const VectorRows& dx, Buffer added) const;
   /// Does what the other backward() does, for hidden states that lie row by row.
   void backward(Buffer dy, Buffer x, const NormStatistics& statistics, Buffer dx,
-                bool adds_to_dx = true) const;
+                Buffer added) const;
 
  private:
   /// Declares the weights, whose gradients belong to `group`.

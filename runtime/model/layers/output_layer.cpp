@@ -48,7 +48,7 @@ Tensor OutputLayer::backward(const Microbatch& microbatch, WeightGradients when,
   Tensor gradient = context_.tensor(activations.input.buffer().size);
   context_.backend().fill(gradient, 0.0);
   norm_.backward(own_rows(context_, normed_gradient), activations.input, activations.statistics,
-                 gradient);
+                 gradient, gradient);
   activations.input.reset();
   activations.statistics = {};
   return gradient;

@@ -68,9 +68,8 @@ Tensor RowParallelLinear::forward(Buffer input, Buffer residual, const Dropout& 
 }
 
 Tensor RowParallelLinear::output_gradient(Buffer dy, const Dropout& dropout,
-                                          const TokenRange& range, WeightGradients when) const {
-  const bool is_dy = dropout.probability == 0.0 && scale_ == 1.0 && !context_.scatters_sequence();
-  if (is_dy && when == WeightGradients::kAtOnce) {
+                                          const TokenRange& range) const {
+  if (dropout.probability == 0.0 && scale_ == 1.0 && !context_.scatters_sequence()) {
     return {};
   }
   Tensor gradient = context_.tensor(context_.rows() * linear_.outputs());

@@ -24,11 +24,9 @@ class RowParallelLinear {
   [[nodiscard]] Tensor forward(Buffer input, Buffer residual, const Dropout& dropout,
                                const TokenRange& range, const NormOfSum& next = {}) const;
   /// Returns the gradient of the sum over ranks, all rows, [n, h]. `dy` is the gradient of this
-  /// rank's rows of the result. The tensor is empty where dy itself is that gradient, which nobody
-  /// may then change before both gradients are formed. A gradient that waits for a later pass is
-  /// always a tensor of its own.
-  [[nodiscard]] Tensor output_gradient(Buffer dy, const Dropout& dropout, const TokenRange& range,
-                                       WeightGradients when) const;
+  /// rank's rows of the result. The tensor is empty where dy is that gradient itself.
+  [[nodiscard]] Tensor output_gradient(Buffer dy, const Dropout& dropout,
+                                       const TokenRange& range) const;
   /// Computes the gradient of the inputs, dx [n, inputs/t].
   void input_gradient(Buffer output_gradient, Buffer dx) const;
   /// Adds the gradients of weight and bias.

@@ -129,22 +129,32 @@ Tensor TransformerBlock::leave_backward(const std::optional<Norm>& norm, Buffer 
     gradient = branch_gradient;
     std::swap(behind.branch, branch_gradient);  // The gradient of x will replace x.
   }
-  norm->backward(gradient, x, behind.statistics, branch_gradient, /*adds_to_dx=*/false);
+  norm->backward(gradient, x, behind.statistics, branch_gradient, /*added=*/{});
   behind = {};
   return branch_gradient;
 }
 
-void TransformerBlock::enter_backward(const std::optional<Norm>& norm, Buffer normed_gradient,
-                                      Tensor& x, NormStatistics& statistics,
-                                      Buffer gradient) const {
+void TransformerBlock::norm_backward(const Norm& norm, Buffer normed_gradient, Buffer x,
+                                     NormStatistics statistics, Tensor& gradient,
+                                     Tensor* kept) const {
   const Buffer own = own_rows(context_, normed_gradient);
-  if (norm) {
-    norm->backward(own, x, statistics, gradient);
-  } else {
-    context_.backend().add(own, gradient);
+  if (kept == nullptr) {
+    norm.backward(own, x, statistics, gradient, gradient);
+    return;
   }
-  x.reset();
-  statistics = {};
+  Tensor sum = context_.tensor(gradient.buffer().size);
+  norm.backward(own, x, statistics, sum, gradient);
+  *kept = std::exchange(gradient, std::move(sum));
+}
+
+void TransformerBlock::enter_backward(const std::optional<Norm>& norm, Buffer normed_gradient,
+                                      Tensor x, NormStatistics statistics, Tensor& gradient,
+                                      Tensor* kept) const {
+  if (norm) {
+    norm_backward(*norm, normed_gradient, x, std::move(statistics), gradient, kept);
+  } else {
+    context_.backend().add(own_rows(context_, normed_gradient), gradient);
+  }
 }
 
 void TransformerBlock::recompute_core(const Microbatch& microbatch,
@@ -154,8 +164,8 @@ void TransformerBlock::recompute_core(const Microbatch& microbatch,
   }
 }
 
-void TransformerBlock::backward(const Microbatch& microbatch, Buffer gradient, WeightGradients when,
-                                BlockActivations& activations) const {
+void TransformerBlock::backward(const Microbatch& microbatch, Tensor& gradient,
+                                WeightGradients when, BlockActivations& activations) const {
   if (repeats(context_.settings().recompute) == Repeats::kLayer) {
     // Recomputes the layer up to its unused output, as Megatron-LM does, since its collectives are
     // counted.
@@ -167,29 +177,48 @@ void TransformerBlock::backward(const Microbatch& microbatch, Buffer gradient, W
   }
   Tensor branch = leave_backward(behind2_, gradient, activations.behind2);
   Tensor normed =
-      mlp_.backward(microbatch, branch.empty() ? gradient : branch.buffer(), when, activations.mlp);
-  branch.reset();
-  enter_backward(norm2_, normed, activations.middle, activations.statistics2, gradient);
+      mlp_.backward(microbatch, branch.empty() ? gradient : branch, when, activations.mlp);
+  Tensor* kept = keep(when, branch, activations.mlp.output_gradient);
+  enter_backward(norm2_, normed, std::move(activations.middle), std::move(activations.statistics2),
+                 gradient, kept);
   normed.reset();
   recompute_core(microbatch, activations.attention);
   branch = leave_backward(behind1_, gradient, activations.behind1);
-  normed = attention_.backward(microbatch, branch.empty() ? gradient : branch.buffer(), when,
+  normed = attention_.backward(microbatch, branch.empty() ? gradient : branch, when,
                                activations.attention);
-  branch.reset();
-  enter_backward(norm1_, normed, activations.input, activations.statistics1, gradient);
+  kept = keep(when, branch, activations.attention.output_gradient);
+  enter_backward(norm1_, normed, std::move(activations.input), std::move(activations.statistics1),
+                 gradient, kept);
 }
 
-void TransformerBlock::backward_parallel(const Microbatch& microbatch, Buffer gradient,
+Tensor* TransformerBlock::keep(WeightGradients when, Tensor& branch, Tensor& output_gradient) {
+  if (when == WeightGradients::kAtOnce || !output_gradient.empty()) {
+    branch.reset();
+    return nullptr;
+  }
+  const bool is_of_sum = branch.empty();
+  output_gradient = std::move(branch);
+  return is_of_sum ? &output_gradient : nullptr;
+}
+
+void TransformerBlock::backward_parallel(const Microbatch& microbatch, Tensor& gradient,
                                          WeightGradients when,
                                          BlockActivations& activations) const {
   const Tensor of_mlp = mlp_.backward(microbatch, gradient, when, activations.mlp);
+  // Both branches keep the same gradient, or have one each of their own.
+  const bool keeps = when == WeightGradients::kLater && activations.mlp.output_gradient.empty();
+  if (keeps) {
+    activations.mlp.output_gradient = context_.tensor(gradient.buffer().size);
+    context_.backend().copy(gradient, activations.mlp.output_gradient);
+  }
   recompute_core(microbatch, activations.attention);
   const Tensor of_attention =
       attention_.backward(microbatch, gradient, when, activations.attention);
-  norm2_->backward(own_rows(context_, of_mlp), activations.input, activations.statistics2,
-                   gradient);
-  activations.statistics2 = {};
-  enter_backward(norm1_, of_attention, activations.input, activations.statistics1, gradient);
+  norm_backward(*norm2_, of_mlp, activations.input, std::move(activations.statistics2), gradient,
+                keeps ? &activations.attention.output_gradient : nullptr);
+  norm_backward(*norm1_, of_attention, activations.input, std::move(activations.statistics1),
+                gradient, nullptr);
+  activations.input.reset();
 }
 
 void TransformerBlock::weight_gradients(BlockActivations& activations) const {

@@ -50,7 +50,7 @@ class TransformerBlock {
   [[nodiscard]] Tensor forward(const Microbatch& microbatch, Tensor input,
                                BlockActivations& activations) const;
   /// Turns `gradient` from that of y into that of x, this rank's rows.
-  void backward(const Microbatch& microbatch, Buffer gradient, WeightGradients when,
+  void backward(const Microbatch& microbatch, Tensor& gradient, WeightGradients when,
                 BlockActivations& activations) const;
   /// Adds the weight gradients that backward() left for later, and releases all activations.
   void weight_gradients(BlockActivations& activations) const;
@@ -72,11 +72,19 @@ class TransformerBlock {
   /// the branch, where both are equal.
   [[nodiscard]] Tensor leave_backward(const std::optional<Norm>& norm, Buffer gradient,
                                       NormBehindActivations& behind) const;
-  /// Adds to `gradient` what reaches the input x of a branch through it, and releases x.
-  void enter_backward(const std::optional<Norm>& norm, Buffer normed_gradient, Tensor& x,
-                      NormStatistics& statistics, Buffer gradient) const;
+  /// Adds to `gradient` what reaches the input x of a norm through it, and releases its statistics.
+  /// With `kept` the sum is a tensor of its own, and `kept` becomes the gradient before.
+  void norm_backward(const Norm& norm, Buffer normed_gradient, Buffer x, NormStatistics statistics,
+                     Tensor& gradient, Tensor* kept) const;
+  /// Does so for the input x of a branch, which may have no norm, and releases x.
+  void enter_backward(const std::optional<Norm>& norm, Buffer normed_gradient, Tensor x,
+                      NormStatistics statistics, Tensor& gradient, Tensor* kept) const;
+  /// Keeps the gradient of a branch's result for a weight gradient that waits, if the branch has
+  /// kept none of its own: `branch`, which is released otherwise. Without a norm behind the branch
+  /// that is empty, and the result is where to keep the gradient of the sum; else null.
+  [[nodiscard]] static Tensor* keep(WeightGradients when, Tensor& branch, Tensor& output_gradient);
   /// Computes the gradient of a layer of which both branches take the layer's input.
-  void backward_parallel(const Microbatch& microbatch, Buffer gradient, WeightGradients when,
+  void backward_parallel(const Microbatch& microbatch, Tensor& gradient, WeightGradients when,
                          BlockActivations& activations) const;
   /// Computes the core of attention again where it was not kept.
   void recompute_core(const Microbatch& microbatch, AttentionActivations& activations) const;

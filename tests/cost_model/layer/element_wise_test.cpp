@@ -152,23 +152,25 @@ TEST(ElementWiseTime, OfALlamaIsThatOfItsOperationsOneByOne) {
   EXPECT_EQ(time.weight_gradient, Seconds(0.0));
 }
 
-// Sequence parallelism gathers the gradient at the end of each branch from a buffer of its own. A
-// weight gradient that waits keeps one that others would change.
-TEST(ElementWiseTime, HasCopiesOfGradientsThatAreGatheredOrKept) {
+// Sequence parallelism gathers the gradient at the end of each branch from a buffer of its own. Of
+// parallel branches whose weight gradients wait each keeps the gradient behind both.
+TEST(ElementWiseTime, HasCopiesOfGradientsThatAreGatheredOrKeptTwice) {
   TransformerConfig model = narrow_llama();
   model.num_query_groups = 2;
-  const Scenario scenario = without_measurements(model);
   const auto input_gradient = [&](const ParallelConfig& config) {
-    const ElementWiseTime time = layer_element_wise_time(scenario, config);
+    const ElementWiseTime time = layer_element_wise_time(without_measurements(model), config);
     return time.backward - time.weight_gradient;
   };
-  const Seconds alone = input_gradient({.micro_batch_size = 3});
-  expect_time(input_gradient({.micro_batch_size = 3, .schedule = ScheduleKind::kZbH1}) - alone,
-              2.0 * time_of_passes(2, kAllRows, kFeatures));
   expect_time(
       input_gradient(kTwoRanks),
       2.0 * (time_of_passes(4, kOwnRows, kFeatures) + time_of_passes(2, kOwnRows, kFeatures)) +
           time_of_passes(2, 2.0 * kAllRows, 4.0) + time_of_passes(5, kAllRows, 12.0));
+  const ParallelConfig at_once{.micro_batch_size = 3};
+  const ParallelConfig waiting{.micro_batch_size = 3, .schedule = ScheduleKind::kZbH1};
+  EXPECT_EQ(input_gradient(waiting), input_gradient(at_once));
+  model.parallel_residual = true;
+  expect_time(input_gradient(waiting) - input_gradient(at_once),
+              time_of_passes(2, kAllRows, kFeatures));
 }
 
 // Qwen3's norms take a head each; OLMo 2's take all heads of a token.

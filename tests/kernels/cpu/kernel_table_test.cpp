@@ -135,6 +135,7 @@ std::vector<Values> norm_results(Backend& backend, DataType type) {
                          .rstd = rstd,
                          .gamma = gamma,
                          .dx = {dx, kWidth},
+                         .added = dx,
                          .dgamma = dgamma,
                          .dbeta = dbeta,
                          .rows = kRows});
@@ -164,7 +165,6 @@ std::vector<Values> strided_norm_results(Backend& backend, DataType type) {
                          .gamma = gamma,
                          .gamma_offset = 1.0,
                          .dx = {x, kWidth},
-                         .adds_to_dx = false,
                          .dgamma = dgamma,
                          .rows = kRows,
                          .vectors = 4});

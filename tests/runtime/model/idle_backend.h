@@ -11,6 +11,11 @@ namespace ptdp {
 
 class IdleBackend final : public ForwardingBackend<IdleBackend> {
  public:
+  /// Attention's backward pass replaces its inputs, as a host's does, or not.
+  explicit IdleBackend(bool replaces_attention_inputs = true)
+      : replaces_(replaces_attention_inputs) {}
+
+  [[nodiscard]] bool replaces_attention_inputs() const override { return replaces_; }
   void use_lane(int /*lane*/) override {}
   [[nodiscard]] Event record() override { return {}; }
   void wait(const Event& /*event*/) override {}
@@ -31,6 +36,8 @@ class IdleBackend final : public ForwardingBackend<IdleBackend> {
   friend class ForwardingBackend<IdleBackend>;
   template <auto kOperation, class... Arguments>
   void run(const Arguments&... /*arguments*/) {}
+
+  bool replaces_;
 };
 
 }  // namespace ptdp

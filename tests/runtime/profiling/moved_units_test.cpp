@@ -58,7 +58,7 @@ std::int64_t moved_by(Operation<&Backend::sum_and_norm> /*both*/, const BiasDrop
   return sum.x.size + sum.residual.size + sum.y.size + call.rows * call.gamma.size;
 }
 std::int64_t moved_by(Operation<&Backend::norm_backward> /*norm*/, const NormBackwardCall& call) {
-  return (call.adds_to_dx ? 4 : 3) * call.rows * call.vectors * call.gamma.size;
+  return (call.added.empty() ? 3 : 4) * call.rows * call.vectors * call.gamma.size;
 }
 std::int64_t moved_by(Operation<&Backend::rotate> /*turn*/, const RotaryCall& call) {
   return 2 * call.rows * call.heads * call.width;
@@ -93,6 +93,7 @@ class MovingBackend final : public ForwardingBackend<MovingBackend> {
   }
   [[nodiscard]] std::int64_t moved() const { return moved_; }
 
+  [[nodiscard]] bool replaces_attention_inputs() const override { return false; }
   void use_lane(int /*lane*/) override {}
   [[nodiscard]] Event record() override { return {}; }
   void wait(const Event& /*event*/) override {}

@@ -24,6 +24,9 @@ class ListeningBackend final : public ForwardingBackend<ListeningBackend> {
   [[nodiscard]] double seconds_between(const Event& first, const Event& second) override {
     return host_.seconds_between(first, second);
   }
+  [[nodiscard]] bool replaces_attention_inputs() const override {
+    return host_.replaces_attention_inputs();
+  }
   void row_maxima(Buffer logits, const VocabShard& shard, Buffer maxima,
                   std::int64_t rows) override {
     logits_ = copied_out(host_, logits);
