@@ -42,6 +42,14 @@ void Backend::run_as_graph(std::int64_t, const std::function<void()>& issue) {
   issue();
 }
 
+bool Backend::has_epilogue(const EpilogueCall&) {
+  return false;
+}
+
+void Backend::matmul_with_epilogue(const EpilogueCall&) {
+  throw std::logic_error("a product with an epilogue on a backend that has none");
+}
+
 Tensor::Tensor(Backend& backend, DataType type, std::int64_t size)
     : backend_(&backend), buffer_{.data = nullptr, .size = size, .type = type} {
   buffer_.data = backend.allocate(buffer_.bytes());

@@ -236,6 +236,30 @@ struct ActivationBackwardCall {
   std::int64_t rows = 0;
 };
 
+/// What a device may do on the way of a matrix product, so that no other pass reads its result.
+/// With c the result and a(x) an activation:
+enum class Epilogue : std::uint8_t {
+  kBias,                ///< Adds a bias to each row: c = op(A)·op(B) + bias.
+  kActivation,          ///< Keeps x = op(A)·op(B) + bias, or without a bias, and gives c = a(x).
+  kActivationGradient,  ///< Multiplies by the derivative at a kept x: c = (op(A)·op(B))·a′(x).
+  kBiasGradient         ///< Sums A, stored as [k,m], too: bias_gradient[i] += Σ over k of A[k,i].
+};
+
+/// Arguments of a matrix product with an epilogue.
+struct EpilogueCall {
+  Matmul product;  ///< Shape; only kBiasGradient may add to c, and A is transposed there.
+  Buffer a;        ///< First operand.
+  Buffer b;        ///< Second operand.
+  Buffer c;        ///< Result [m,n].
+  Epilogue epilogue = Epilogue::kBias;
+  Buffer bias = {};  ///< Bias [n], for kBias, and for kActivation if there is one.
+  ActivationKind activation = ActivationKind::kTanhGelu;
+  /// Input x of the activation [m,n], apart from c. kActivation writes it, kActivationGradient
+  /// reads it.
+  Buffer x = {};
+  Buffer bias_gradient = {};  ///< Sum for kBiasGradient, accumulator [m].
+};
+
 /// Arguments of rotary positions, which turn pairs of elements of each head in place. With c and s
 /// the cosine and sine of the row's position and pair i, and r the width that is turned:
 ///
@@ -446,6 +470,11 @@ class Backend {
   /// Multiplies matrices. a and b are of the working type, c is of the same type or its accumulator
   /// type.
   virtual void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) = 0;
+  /// Returns whether matmul_with_epilogue() takes a call. Otherwise the caller runs the operations
+  /// one by one (epilogue.h). The first call of a shape may take time, to find out.
+  [[nodiscard]] virtual bool has_epilogue(const EpilogueCall& call);
+  /// Multiplies matrices with an epilogue, for which has_epilogue() returned true.
+  virtual void matmul_with_epilogue(const EpilogueCall& call);
 
   // --- norms and attention: the shapes are their arguments' ---
 

@@ -186,7 +186,22 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
 
   void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) override {
     count_call();
-    products_.multiply(stream(), {product, a, b, c});
+    products_.multiply(stream(), {.product = product, .a = a, .b = b, .c = c});
+  }
+  [[nodiscard]] bool has_epilogue(const EpilogueCall& call) override {
+    if (!options_.uses_epilogues || !is_in_library(call)) {
+      return false;
+    }
+    const std::string refusal = products_.refusal(stream(), cuda::product_call(call));
+    if (!refusal.empty()) {
+      tell("own kernels behind a product: " + refusal);
+    }
+    return refusal.empty();
+  }
+  void matmul_with_epilogue(const EpilogueCall& call) override {
+    assert(is_in_library(call));
+    count_call();
+    products_.multiply(stream(), cuda::product_call(call));
   }
   void attention(const AttentionCall& call) override {
     if (is_fused(call)) {
@@ -255,10 +270,35 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
       return false;
     }
     const std::string refusal = fused_attention_.refusal(call);
-    if (!refusal.empty() && options_.on_note && told_.insert(refusal).second) {
-      options_.on_note("attention by own kernels, several times slower than cuDNN's: " + refusal);
+    if (!refusal.empty()) {
+      tell("attention by own kernels, several times slower than cuDNN's: " + refusal);
     }
     return refusal.empty();
+  }
+
+  /// Returns whether cuBLASLt may have an epilogue. It knows GELU alone, in the form with tanh, and
+  /// writes everything in the type of the result.
+  [[nodiscard]] static bool is_in_library(const EpilogueCall& call) {
+    if (call.c.empty() || call.product.k == 0) {
+      return false;
+    }
+    switch (call.epilogue) {
+      case Epilogue::kBias:
+        return call.bias.type == call.c.type;
+      case Epilogue::kActivation:
+      case Epilogue::kActivationGradient:
+        return call.activation == ActivationKind::kTanhGelu && call.x.type == call.c.type;
+      case Epilogue::kBiasGradient:
+        return call.bias_gradient.type == call.c.type;
+    }
+    return false;
+  }
+
+  /// Gives a note to the user, once.
+  void tell(const std::string& note) {
+    if (options_.on_note && told_.insert(note).second) {
+      options_.on_note(note);
+    }
   }
 
   void copy_bytes(const void* from, void* to, std::int64_t bytes, cudaMemcpyKind kind) {
@@ -293,7 +333,7 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
   cuda::DeviceMemory memory_;
   cuda::Products products_;
   cuda::FusedAttention fused_attention_;
-  std::set<std::string> told_;  ///< Reasons that on_note was told.
+  std::set<std::string> told_;  ///< Notes that on_note was given.
   cuda::Graphs graphs_;  ///< Graphs; destroyed before the libraries whose kernels they launch.
 };
 

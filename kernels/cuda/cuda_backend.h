@@ -34,14 +34,17 @@ struct CudaOptions {
   /// Whether equal inputs give equal bits also in cuBLASLt's products and in cuDNN's backward pass
   /// of attention. Own kernels always give equal bits.
   bool is_deterministic = false;
-  bool uses_cudnn = true;    ///< Whether cuDNN computes attention that it supports.
+  bool uses_cudnn = true;  ///< Whether cuDNN computes attention that it supports.
+  /// Whether products add biases, activate, and sum bias gradients by cuBLASLt's epilogues.
+  bool uses_epilogues = true;
   bool uses_graphs = false;  ///< Whether run_as_graph() makes graphs.
   /// Operations of this backend by which the host may be ahead of compute on its GPU, each of which
   /// queues one to four things. A process may have 1024 queued; a launch beyond them would hold up
   /// all else that the process asks of CUDA.
   int most_operations_ahead = 256;
-  /// Called once for each reason why own kernels compute attention, although uses_cudnn is set; may
-  /// be empty. The thread that asks for the attention calls it.
+  /// Called once for each reason why own kernels compute attention, although uses_cudnn is set, or
+  /// what follows a product, although uses_epilogues is set. It may be empty. The thread that asks
+  /// for the operation calls it.
   std::function<void(const std::string&)> on_note = {};
 };
 
