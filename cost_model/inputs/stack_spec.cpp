@@ -253,6 +253,9 @@ void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
     fields.flag("keeps_expert_outputs", stack.keeps_expert_outputs);
   }
   fields.flag("fused_gradient_accumulation", stack.fused_gradient_accumulation);
+  if (fields.optional("fused_epilogues", stack.fused_epilogues)) {
+    fields.flag("fused_epilogues", stack.fused_epilogues);
+  }
 }
 
 /// Reads or writes what is kept per parameter, in each precision.

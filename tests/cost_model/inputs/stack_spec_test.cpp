@@ -91,6 +91,7 @@ StackSpec seldom_stack() {
   stack.keeps_gathered_inputs = true;
   stack.recompute_stops_early = true;
   stack.keeps_expert_outputs = false;
+  stack.fused_epilogues = true;
   stack.gradient_bucket_size = Bytes(40e6);
   stack.offloaded_optimizer_bytes = 8.5;
   stack.host_optimizer_traffic = 28.0;
@@ -139,6 +140,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "recompute_stops_early": true,
   "keeps_expert_outputs": false,
   "fused_gradient_accumulation": true,
+  "fused_epilogues": true,
   "weight_bytes": 1.0,
   "gradient_bytes": 2.0,
   "optimizer_bytes": 16.0,
@@ -264,6 +266,7 @@ TEST(StackSpecJson, ReadsBackEachFlag) {
              {&StackSpec::recompute_stops_early, "recompute_stops_early"},
              {&StackSpec::keeps_expert_outputs, "keeps_expert_outputs"},
              {&StackSpec::fused_gradient_accumulation, "fused_gradient_accumulation"},
+             {&StackSpec::fused_epilogues, "fused_epilogues"},
              {&StackSpec::optimizer_post_validation, "optimizer_post_validation"},
              {&StackSpec::parameter_gather_overlap, "parameter_gather_overlap"},
              {&StackSpec::shards_matrices_apart, "shards_matrices_apart"},
