@@ -24,7 +24,7 @@ constexpr std::size_t kMostPoints = 2000;
 // Least weight, as a share of the largest, with which a point still matters.
 constexpr double kLeastWeight = 1e-4;
 
-constexpr std::array<NamedValue<DeviceOperation>, 39> kNames = {
+constexpr std::array<NamedValue<DeviceOperation>, 41> kNames = {
     {{DeviceOperation::kForwardProduct, "forward-product"},
      {DeviceOperation::kInputGradientProduct, "input-gradient-product"},
      {DeviceOperation::kWeightGradientProduct, "weight-gradient-product"},
@@ -41,6 +41,8 @@ constexpr std::array<NamedValue<DeviceOperation>, 39> kNames = {
      {DeviceOperation::kBiasGradient, "bias-gradient"},
      {DeviceOperation::kBiasGelu, "bias-gelu"},
      {DeviceOperation::kGeluBackward, "gelu-backward"},
+     {DeviceOperation::kGeluEpilogue, "gelu-epilogue"},
+     {DeviceOperation::kBiasGradientEpilogue, "bias-gradient-epilogue"},
      {DeviceOperation::kGatedActivation, "gated-activation"},
      {DeviceOperation::kGatedActivationBackward, "gated-activation-backward"},
      {DeviceOperation::kRotary, "rotary"},
@@ -233,6 +235,8 @@ std::vector<std::string> size_names(DeviceOperation operation) {
     case DeviceOperation::kBiasGradient:
     case DeviceOperation::kBiasGelu:
     case DeviceOperation::kGeluBackward:
+    case DeviceOperation::kGeluEpilogue:
+    case DeviceOperation::kBiasGradientEpilogue:
     case DeviceOperation::kGatedActivation:
     case DeviceOperation::kGatedActivationBackward:
     case DeviceOperation::kRotary:

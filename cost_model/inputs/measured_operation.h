@@ -35,8 +35,12 @@ enum class DeviceOperation : std::uint8_t {
   kRowProducts,
   kBias,
   kBiasGradient,
-  kBiasGelu,                 ///< Adds a bias, if there is one, and applies any activation.
-  kGeluBackward,             ///< Gradient of any activation without a gate.
+  kBiasGelu,      ///< Adds a bias, if there is one, and applies any activation.
+  kGeluBackward,  ///< Gradient of any activation without a gate.
+  /// Writes or reads the input of tanh-GELU within a product, besides what the product does.
+  kGeluEpilogue,
+  /// Sums a bias gradient within a product, besides what the product does.
+  kBiasGradientEpilogue,
   kGatedActivation,          ///< Multiplies values by activated gates; the width is the values'.
   kGatedActivationBackward,  ///< Gradient of gates and values; the width is the values'.
   kRotary,                   ///< Turns queries and keys, forth or back; a row is a head's part.

@@ -41,7 +41,9 @@ double element_wise_passes(DeviceOperation operation) {
     case DeviceOperation::kAttentionBackward:
     case DeviceOperation::kDropoutAttention:
     case DeviceOperation::kDropoutAttentionBackward:
+    case DeviceOperation::kBiasGradientEpilogue:
       return 0.0;
+    case DeviceOperation::kGeluEpilogue:
     case DeviceOperation::kBiasGradient:
     case DeviceOperation::kPositionGradient:
     case DeviceOperation::kFill:
@@ -86,13 +88,20 @@ double element_wise_passes(DeviceOperation operation) {
 
 namespace {
 
+/// Returns whether an operation is a part of a product's kernel, which it does not launch.
+bool is_epilogue(DeviceOperation operation) {
+  return operation == DeviceOperation::kGeluEpilogue ||
+         operation == DeviceOperation::kBiasGradientEpilogue;
+}
+
 /// Returns the time of one operation by its own table, or by the formula without one.
 Seconds time_of_one(DeviceOperation operation, double rows, double width, const GpuSpec& gpu,
                     Precision precision) {
   const double bytes = element_wise_passes(operation) * element_bytes(precision);
   const BytesPerSecond bandwidth(gpu.memory_bandwidth.value() * gpu.memory_efficiency);
+  const Seconds latency = is_epilogue(operation) ? Seconds(0.0) : gpu.kernel_latency;
   const auto model = [&](const OperationSizes& sizes) {
-    return Bytes(bytes * sizes[0] * sizes[1]) / bandwidth + gpu.kernel_latency;
+    return Bytes(bytes * sizes[0] * sizes[1]) / bandwidth + latency;
   };
   const OperationSizes sizes = element_wise_sizes(operation, rows, width);
   const MeasuredOperation* measured = find_measured(gpu.measured_operations, operation, precision);
@@ -140,7 +149,8 @@ Seconds element_wise_time(DeviceOperation operation, double rows, double width, 
 }
 
 ElementWiseTime layer_element_wise_time(const Scenario& scenario, const ParallelConfig& config) {
-  return time_of(layer_operations(scenario.job.model, config), scenario);
+  return time_of(layer_operations(scenario.job.model, config, scenario.stack.fused_epilogues),
+                 scenario);
 }
 
 ElementWiseTime embedding_element_wise_time(const Scenario& scenario,

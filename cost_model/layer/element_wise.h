@@ -27,7 +27,8 @@ namespace ptdp {
 /// with element_wise_passes() over the buffers that the operation reads and writes. Not for
 /// products and attention, which have no such passes. A sum with its norm that was not measured
 /// takes as long as the two measured apart, if both were. That is so on a host, and a pass too much
-/// on a GPU.
+/// on a GPU. The epilogue of a product has no latency, and passes over
+/// what the product alone would neither read nor write.
 [[nodiscard]] Seconds element_wise_time(DeviceOperation operation, double rows, double width,
                                         const GpuSpec& gpu, Precision precision);
 

@@ -13,7 +13,8 @@ bool is_flat(DeviceOperation operation) {
   return operation == DeviceOperation::kCopy || operation == DeviceOperation::kFill ||
          operation == DeviceOperation::kAdd || operation == DeviceOperation::kScale ||
          operation == DeviceOperation::kSoftCap || operation == DeviceOperation::kGeluBackward ||
-         operation == DeviceOperation::kAddSquares || operation == DeviceOperation::kAdamW;
+         operation == DeviceOperation::kAddSquares || operation == DeviceOperation::kAdamW ||
+         operation == DeviceOperation::kGeluEpilogue;
 }
 
 /// Returns the operation that ends a branch of a layer, or the embedding: a sum of what there is,
@@ -32,8 +33,10 @@ DeviceOperation sum_with(bool has_bias, bool has_residual, bool drops) {
 /// Collects operations on the rows of a configuration's microbatch on one rank.
 class Operations {
  public:
-  Operations(const TransformerConfig& model, const ParallelConfig& config)
+  Operations(const TransformerConfig& model, const ParallelConfig& config,
+             bool fuses_epilogues = false)
       : model_(model),
+        fuses_epilogues_(fuses_epilogues),
         tp_(config.tp),
         rows_(static_cast<double>(tokens_of_rank(model, config))),
         own_rows_(config.sequence_parallel ? rows_ / config.tp : rows_),
@@ -121,8 +124,11 @@ class Operations {
     } else if (!passes_gradient()) {
       on_own_rows(OperationPass::kInputGradient, DeviceOperation::kCopy);
     }
-    if (has_bias) {
+    if (has_bias && copies_own_rows_) {
+      // The product takes all rows, and a rank sums the bias gradient of its own ones.
       on_own_rows(OperationPass::kWeightGradient, DeviceOperation::kBiasGradient);
+    } else if (has_bias) {
+      bias_gradient(hidden());
     }
     if (is_normed) {
       norm_of_own_rows();
@@ -133,6 +139,19 @@ class Operations {
         on_own_rows(OperationPass::kInputGradient, DeviceOperation::kCopy);
       }
     }
+  }
+  /// Adds the bias of a product's result, `width` wide, which costs a product nothing.
+  void bias(double width) {
+    if (!fuses_epilogues_) {
+      on_all_rows(OperationPass::kForward, DeviceOperation::kBias, width);
+    }
+  }
+  /// Adds the gradient of such a bias, which comes with the weight's.
+  void bias_gradient(double width) {
+    on_all_rows(
+        OperationPass::kWeightGradient,
+        fuses_epilogues_ ? DeviceOperation::kBiasGradientEpilogue : DeviceOperation::kBiasGradient,
+        width);
   }
   /// Adds norms of queries or keys, of `heads` heads on this rank.
   void norm_of_heads(double heads) {
@@ -156,8 +175,8 @@ class Operations {
     const double keys = key_heads_of_rank(model_, tp_);
     if (model_.add_bias_linear || model_.add_qkv_bias) {
       const double width = share(static_cast<double>(query_width(model_) + 2 * key_width(model_)));
-      on_all_rows(OperationPass::kForward, DeviceOperation::kBias, width);
-      on_all_rows(OperationPass::kWeightGradient, DeviceOperation::kBiasGradient, width);
+      bias(width);
+      bias_gradient(width);
     }
     if (splits_key_heads(model_, tp_)) {
       share_key_heads();
@@ -199,10 +218,23 @@ class Operations {
       }
     }
   }
+  /// Whether products apply the activation: tanh-GELU without a gate, on rows as cuBLASLt takes
+  /// them (kernels/cuda/product_plan.cpp).
+  [[nodiscard]] bool fuses_activation() const {
+    return fuses_epilogues_ && !model_.gated_linear_unit &&
+           activation_of(model_) == Activation::kTanhGelu &&
+           (model_.ffn_hidden_size / tp_) % 8 == 0;
+  }
   /// Adds the activation of the MLP, with the bias of its first product.
   void activate(bool has_bias) {
     const double ffn = share(model_.ffn_hidden_size);
-    if (model_.gated_linear_unit) {
+    if (fuses_activation()) {
+      on_all_rows(OperationPass::kForward, DeviceOperation::kGeluEpilogue, ffn);
+      on_all_rows(OperationPass::kInputGradient, DeviceOperation::kGeluEpilogue, ffn);
+    } else if (model_.gated_linear_unit) {
+      if (has_bias) {
+        bias(share(static_cast<double>(mlp_up_width(model_))));
+      }
       on_all_rows(OperationPass::kForward, DeviceOperation::kGatedActivation, ffn);
       on_all_rows(OperationPass::kInputGradient, DeviceOperation::kGatedActivationBackward, ffn);
     } else {
@@ -210,8 +242,7 @@ class Operations {
       on_all_rows(OperationPass::kInputGradient, DeviceOperation::kGeluBackward, ffn);
     }
     if (has_bias) {
-      on_all_rows(OperationPass::kWeightGradient, DeviceOperation::kBiasGradient,
-                  share(static_cast<double>(mlp_up_width(model_))));
+      bias_gradient(share(static_cast<double>(mlp_up_width(model_))));
     }
   }
 
@@ -234,6 +265,7 @@ class Operations {
   }
 
   const TransformerConfig& model_;
+  bool fuses_epilogues_;
   int tp_;
   double rows_;
   double own_rows_;
@@ -250,9 +282,10 @@ OperationSizes element_wise_sizes(DeviceOperation operation, double rows, double
 }
 
 std::vector<ElementWiseOperation> layer_operations(const TransformerConfig& model,
-                                                   const ParallelConfig& config) {
+                                                   const ParallelConfig& config,
+                                                   bool fuses_epilogues) {
   const bool has_mlp_bias = model.add_bias_linear || model.add_mlp_bias;
-  Operations run(model, config);
+  Operations run(model, config, fuses_epilogues);
   run.enter_branch(/*is_normed=*/false);
   run.prepare_attention();
   run.leave_branch(model.add_bias_linear || model.add_projection_bias, run.norms_middle());

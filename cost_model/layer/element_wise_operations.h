@@ -35,9 +35,11 @@ struct ElementWiseOperation {
 
 /// Returns the operations of a dense layer. They are its norms, biases, dropout, residual sums,
 /// rotary positions and activation, with their gradients. With sequence parallelism a rank's rows
-/// are copied before they are gathered.
+/// are copied before they are gathered. With `fuses_epilogues` products do what they can of it
+/// (StackSpec::fused_epilogues): a bias then costs nothing, and other epilogues are operations.
 [[nodiscard]] std::vector<ElementWiseOperation> layer_operations(const TransformerConfig& model,
-                                                                 const ParallelConfig& config);
+                                                                 const ParallelConfig& config,
+                                                                 bool fuses_epilogues);
 /// Returns the operations of the embedding: rows of the table, factor, positions, dropout, and
 /// their gradients.
 [[nodiscard]] std::vector<ElementWiseOperation> embedding_operations(const TransformerConfig& model,

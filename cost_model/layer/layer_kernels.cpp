@@ -85,8 +85,12 @@ constexpr double kProducts = 4.0;
 /// Kernels of attention's backward pass, which make 28 of a whole layer of GPT-2.
 constexpr double kAttentionBackwardKernels = 5.0;
 
-/// Returns the kernels of an element-wise operation. Sums over rows take two.
+/// Returns the kernels of an element-wise operation. Sums over rows take two. What a product does
+/// takes none, but for one that adds a sum of biases to what is there.
 double kernels_of(DeviceOperation operation) {
+  if (operation == DeviceOperation::kGeluEpilogue) {
+    return 0.0;
+  }
   return operation == DeviceOperation::kBiasGradient ||
                  operation == DeviceOperation::kLayerNormBackward ||
                  operation == DeviceOperation::kRmsNormBackward
@@ -148,7 +152,8 @@ LayerKernels kernels_without_experts(const Scenario& scenario, const ParallelCon
   kernels.weight_gradient = kProducts;
   kernels.forward.launch(kProducts + 1.0);
   kernels.backward.launch(2.0 * kProducts + kAttentionBackwardKernels);
-  for (const ElementWiseOperation& each : layer_operations(scenario.job.model, config)) {
+  for (const ElementWiseOperation& each :
+       layer_operations(scenario.job.model, config, scenario.stack.fused_epilogues)) {
     const double count = kernels_of(each.operation);
     if (each.pass == OperationPass::kForward) {
       kernels.forward.launch(count);

@@ -147,6 +147,15 @@ using OperationName = std::optional<NamedOperation>;
   return std::nullopt;
 }
 
+/// Returns the name of a product with an epilogue. One that also writes or reads the input of an
+/// activation has none, since the cost model counts that apart (DeviceOperation::kGeluEpilogue).
+[[nodiscard]] inline OperationName name_of_product(const EpilogueCall& call) {
+  if (call.epilogue == Epilogue::kActivation || call.epilogue == Epilogue::kActivationGradient) {
+    return std::nullopt;
+  }
+  return operation_name(Operation<&Backend::matmul>(), call.product, call.a, call.b, call.c);
+}
+
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::norm>, const NormCall& call) {
   return {{call.mean.empty() ? DeviceOperation::kRmsNorm : DeviceOperation::kLayerNorm,
            norm_sizes(call.rows * call.vectors, call.gamma)}};
@@ -284,6 +293,13 @@ class TimedBackend final : public ForwardingBackend<TimedBackend> {
   }
   [[nodiscard]] bool replaces_attention_inputs() const override {
     return inner_.replaces_attention_inputs();
+  }
+  [[nodiscard]] bool has_epilogue(const EpilogueCall& call) override {
+    return inner_.has_epilogue(call);
+  }
+  void matmul_with_epilogue(const EpilogueCall& call) override {
+    inner_.matmul_with_epilogue(call);
+    ended(name_of_product(call));
   }
   /// Runs a graph. The time of its first operation begins in the graph.
   void run_as_graph(std::int64_t key, const std::function<void()>& issue) override;

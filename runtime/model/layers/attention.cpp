@@ -238,9 +238,6 @@ SelfAttention::QkvGradients SelfAttention::core_backward(const Microbatch& micro
 Tensor SelfAttention::forward(const Microbatch& microbatch, Buffer residual,
                               AttentionActivations& activations, const NormOfSum& next) const {
   activations.qkv = qkv_.forward(activations.normed);
-  if (!qkv_.bias().empty()) {
-    context_.backend().add_bias(activations.qkv, qkv_.bias(), context_.rows());
-  }
   prepare(microbatch, activations);
   recompute_core(microbatch, activations);
   return projection_.forward(activations.output, residual,

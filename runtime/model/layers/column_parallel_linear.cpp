@@ -50,7 +50,16 @@ ColumnParallelLinear::ColumnParallelLinear(const LayerContext& context,
 Tensor ColumnParallelLinear::forward(Buffer input) const {
   const AllRows rows(context_, input);
   Tensor output = context_.tensor(context_.rows() * linear_.outputs());
-  linear_.forward(rows, output);
+  linear_.forward(rows, bias(), output);
+  return output;
+}
+
+Tensor ColumnParallelLinear::forward_activated(Buffer input, ActivationKind kind,
+                                               Tensor& activation_input) const {
+  const AllRows rows(context_, input);
+  activation_input = context_.tensor(context_.rows() * linear_.outputs());
+  Tensor output = context_.tensor(context_.rows() * linear_.outputs());
+  linear_.forward_activated(rows, bias(), kind, activation_input, output);
   return output;
 }
 
@@ -71,10 +80,7 @@ void ColumnParallelLinear::weight_gradient(Buffer input, Buffer dy) const {
 }
 
 void ColumnParallelLinear::add_weight_gradient(Buffer rows, Buffer dy) const {
-  linear_.weight_gradient(rows, dy);
-  if (bias_.exists()) {
-    context_.backend().bias_gradient(dy, bias_.gradient(), context_.rows());
-  }
+  linear_.weight_gradient(rows, dy, bias_.exists() ? bias_.gradient() : Buffer{});
 }
 
 Tensor ColumnParallelLinear::gradients(Tensor input, Tensor dy) const {

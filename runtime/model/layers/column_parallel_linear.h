@@ -25,10 +25,12 @@ class ColumnParallelLinear {
   ColumnParallelLinear(const LayerContext& context, const std::vector<LinearOutputs>& outputs,
                        bool has_bias);
 
-  /// Returns x·Wᵀ, [n, outputs/t], without the bias, from this rank's rows of the input.
+  /// Returns x·Wᵀ + bias, [n, outputs/t], from this rank's rows of the input.
   [[nodiscard]] Tensor forward(Buffer input) const;
-  /// Returns this rank's part of the bias, [outputs/t], or an empty buffer without one.
-  [[nodiscard]] Buffer bias() const;
+  /// Returns a(x·Wᵀ + bias), [n, outputs/t], from this rank's rows of the input. Keeps the input of
+  /// the activation a, of the same shape, in `activation_input`.
+  [[nodiscard]] Tensor forward_activated(Buffer input, ActivationKind kind,
+                                         Tensor& activation_input) const;
   /// Returns the input's gradient, [n, h]. Its own_rows() are summed over ranks.
   [[nodiscard]] Tensor input_gradient(Buffer dy) const;
   /// Adds the gradients of weight and bias, from this rank's rows of the input, which are gathered
@@ -41,6 +43,8 @@ class ColumnParallelLinear {
   [[nodiscard]] Tensor gradients(Tensor input, Tensor dy) const;
 
  private:
+  /// Returns this rank's part of the bias, [outputs/t], or an empty buffer without one.
+  [[nodiscard]] Buffer bias() const;
   /// Adds the gradients of weight and bias from all rows of the input.
   void add_weight_gradient(Buffer rows, Buffer dy) const;
 

@@ -47,20 +47,42 @@ Mlp::Mlp(const LayerContext& context, int layer, const std::string& name)
       fc2_(context, name + ".fc2", context.model().ffn_hidden_size, has_mlp_bias(context.model())) {
 }
 
-Tensor Mlp::forward(const Microbatch& microbatch, Buffer residual,
-                    MlpActivations& activations) const {
+void Mlp::activate(MlpActivations& activations) const {
   const TransformerConfig& model = context_.model();
+  if (!model.gated_linear_unit) {
+    activations.activated = fc1_.forward_activated(activations.normed, kind_, activations.up);
+    return;
+  }
   activations.up = fc1_.forward(activations.normed);
   activations.activated = context_.tensor(context_.rows() * model.ffn_hidden_size / context_.tp());
   context_.backend().activation({.kind = kind_,
-                                 .is_gated = model.gated_linear_unit,
+                                 .is_gated = true,
                                  .x = activations.up,
-                                 .bias = fc1_.bias(),
                                  .y = activations.activated,
                                  .rows = context_.rows()});
+}
+
+Tensor Mlp::forward(const Microbatch& microbatch, Buffer residual,
+                    MlpActivations& activations) const {
+  activate(activations);
   return fc2_.forward(activations.activated, residual,
                       context_.dropout(microbatch, layer_, DropoutSite::kMlp),
                       context_.range(microbatch));
+}
+
+void Mlp::activation_backward(Buffer of_sum, Tensor gradient, MlpActivations& activations) const {
+  if (!context_.model().gated_linear_unit) {
+    fc2_.activated_input_gradient(of_sum, kind_, activations.up, gradient);
+    activations.up = std::move(gradient);
+    return;
+  }
+  fc2_.input_gradient(of_sum, gradient);
+  context_.backend().activation_backward({.kind = kind_,
+                                          .is_gated = true,
+                                          .x = activations.up,
+                                          .dy = gradient,
+                                          .dx = activations.up,
+                                          .rows = context_.rows()});
 }
 
 Tensor Mlp::backward(const Microbatch& microbatch, Buffer dy, WeightGradients when,
@@ -76,17 +98,10 @@ Tensor Mlp::backward(const Microbatch& microbatch, Buffer dy, WeightGradients wh
   } else {
     gradient = context_.tensor(activations.activated.buffer().size);
   }
-  fc2_.input_gradient(of_sum, gradient);
+  activation_backward(of_sum, std::move(gradient), activations);
   if (when == WeightGradients::kAtOnce) {
     activations.output_gradient.reset();
   }
-  context_.backend().activation_backward({.kind = kind_,
-                                          .is_gated = context_.model().gated_linear_unit,
-                                          .x = activations.up,
-                                          .dy = gradient,
-                                          .dx = activations.up,
-                                          .rows = context_.rows()});
-  gradient.reset();
   return when == WeightGradients::kAtOnce
              ? fc1_.gradients(std::move(activations.normed), std::move(activations.up))
              : fc1_.input_gradient(activations.up);

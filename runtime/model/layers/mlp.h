@@ -10,7 +10,7 @@ namespace ptdp {
 struct MlpActivations {
   Tensor normed;  ///< Input of the branch: this rank's rows, [r, h].
   /// Output of the first product with its bias, [n, f/t], or gates and values [n, 2f/t] in a gated
-  /// MLP; after backward, its gradient.
+  /// MLP; after backward, its gradient, which has other memory if there is no gate.
   Tensor up;
   Tensor activated;        ///< Activation of `up`, times the values in a gated MLP, [n, f/t].
   Tensor output_gradient;  ///< Gradient of fc2's sum over ranks, [n, h].
@@ -36,6 +36,12 @@ class Mlp {
   void weight_gradients(MlpActivations& activations) const;
 
  private:
+  /// Fills in `up` and `activated`.
+  void activate(MlpActivations& activations) const;
+  /// Replaces `up` by its gradient, from the gradient `of_sum` of the branch's result. `gradient`
+  /// is memory of [n, f/t].
+  void activation_backward(Buffer of_sum, Tensor gradient, MlpActivations& activations) const;
+
   const LayerContext& context_;
   int layer_;
   ActivationKind kind_;

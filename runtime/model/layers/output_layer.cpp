@@ -20,7 +20,7 @@ void OutputLayer::forward(const Microbatch& microbatch, Tensor input,
   activations.statistics = norm_.forward(activations.input, own_rows(context_, activations.normed));
   gather_rows(context_, activations.normed);
   activations.logits = context_.tensor(context_.rows() * linear_.outputs());
-  linear_.forward(activations.normed, activations.logits);
+  linear_.forward(activations.normed, /*bias=*/{}, activations.logits);
   const TransformerConfig& model = context_.model();
   if (model.logits_multiplier != 1.0) {
     context_.backend().scale(activations.logits, model.logits_multiplier);
@@ -36,7 +36,7 @@ Tensor OutputLayer::backward(const Microbatch& microbatch, WeightGradients when,
   cross_entropy_.backward(microbatch, activations.cross_entropy, activations.logits);
   activations.cross_entropy = {};
   if (when == WeightGradients::kAtOnce) {
-    linear_.weight_gradient(activations.normed, activations.logits);
+    linear_.weight_gradient(activations.normed, activations.logits, /*bias_gradient=*/{});
     activations.normed.reset();
   }
   Tensor normed_gradient = context_.tensor(context_.rows() * context_.hidden_size());
@@ -55,7 +55,7 @@ Tensor OutputLayer::backward(const Microbatch& microbatch, WeightGradients when,
 }
 
 void OutputLayer::weight_gradients(OutputActivations& activations) const {
-  linear_.weight_gradient(activations.normed, activations.logits);
+  linear_.weight_gradient(activations.normed, activations.logits, /*bias_gradient=*/{});
   activations = {};
 }
 

@@ -44,7 +44,7 @@ RowParallelLinear::RowParallelLinear(const LayerContext& context, const std::str
 Tensor RowParallelLinear::forward(Buffer input, Buffer residual, const Dropout& dropout,
                                   const TokenRange& range, const NormOfSum& next) const {
   Tensor sum = context_.tensor(context_.rows() * linear_.outputs());
-  linear_.forward(input, sum);
+  linear_.forward(input, /*bias=*/{}, sum);
   sum_rows(context_, sum);
   const Buffer rows = own_rows(context_, sum);
   const Buffer bias = bias_.exists() ? bias_.weights() : Buffer{};
@@ -83,10 +83,18 @@ void RowParallelLinear::input_gradient(Buffer output_gradient, Buffer dx) const 
   linear_.input_gradient(output_gradient, dx);
 }
 
+void RowParallelLinear::activated_input_gradient(Buffer output_gradient, ActivationKind kind,
+                                                 Buffer activation_input, Buffer dx) const {
+  linear_.activated_input_gradient(output_gradient, kind, activation_input, dx);
+}
+
 void RowParallelLinear::weight_gradient(Buffer input, Buffer output_gradient) const {
-  linear_.weight_gradient(input, output_gradient);
-  if (bias_.exists()) {
-    context_.backend().bias_gradient(own_rows(context_, output_gradient), bias_.gradient(),
+  const Buffer gradient = bias_.exists() ? bias_.gradient() : Buffer{};
+  // The product takes all rows, and ranks sum the gradients of biases of their own ones.
+  const bool sums_own_rows = !gradient.empty() && context_.scatters_sequence();
+  linear_.weight_gradient(input, output_gradient, sums_own_rows ? Buffer{} : gradient);
+  if (sums_own_rows) {
+    context_.backend().bias_gradient(own_rows(context_, output_gradient), gradient,
                                      context_.own_rows());
   }
 }

@@ -29,6 +29,10 @@ class RowParallelLinear {
                                        const TokenRange& range) const;
   /// Computes the gradient of the inputs, dx [n, inputs/t].
   void input_gradient(Buffer output_gradient, Buffer dx) const;
+  /// Computes the gradient of the input, dx [n, inputs/t], of the activation whose output was the
+  /// inputs. `activation_input` is that input.
+  void activated_input_gradient(Buffer output_gradient, ActivationKind kind,
+                                Buffer activation_input, Buffer dx) const;
   /// Adds the gradients of weight and bias.
   void weight_gradient(Buffer input, Buffer output_gradient) const;
 

@@ -248,6 +248,8 @@ TEST(MeasuredOperation, HasTheColumnsOfItsKind) {
       {DeviceOperation::kBiasGradient, "bias-gradient", rows},
       {DeviceOperation::kBiasGelu, "bias-gelu", rows},
       {DeviceOperation::kGeluBackward, "gelu-backward", rows},
+      {DeviceOperation::kGeluEpilogue, "gelu-epilogue", rows},
+      {DeviceOperation::kBiasGradientEpilogue, "bias-gradient-epilogue", rows},
       {DeviceOperation::kBiasAdd, "bias-add", rows},
       {DeviceOperation::kBiasDropoutAdd, "bias-dropout-add", rows},
       {DeviceOperation::kSumLayerNorm, "sum-layer-norm", rows},

@@ -91,6 +91,37 @@ TEST(ElementWiseTime, OfALayerWithoutBiasesLeavesTheirOperationsOut) {
   expect_time(with_bias.weight_gradient, time_of_passes(1, kAllRows, 12.0));
 }
 
+// Epilogues launch nothing and have no latency. GELU's input, 24 wide, is written forward and read
+// backward; biases and their gradients pass over nothing.
+TEST(ElementWiseTime, OfEpiloguesIsThatOfTheInputOfGelu) {
+  const ParallelConfig alone{.micro_batch_size = 3};
+  Scenario scenario = without_measurements(narrow_model());
+  scenario.stack.fused_epilogues = true;
+  const ElementWiseTime time = layer_element_wise_time(scenario, alone);
+  const double gelu = time_of_passes(1, kAllRows, 24.0) - kOneLatency;
+  expect_time(time.forward, gelu + 2.0 * time_of_passes(2, kAllRows, kFeatures) +
+                                2.0 * time_of_passes(3, kAllRows, kFeatures));
+  expect_time(time.backward, gelu + 2.0 * time_of_passes(4, kAllRows, kFeatures) +
+                                 2.0 * time_of_passes(2, kAllRows, kFeatures));
+  EXPECT_EQ(time.weight_gradient, Seconds(0.0));
+
+  // ReLU has no epilogue here, and reads its bias by itself; nor has GELU of rows of 12 elements.
+  const double activation = time_of_passes(3, kAllRows, 24.0);
+  scenario.job.model.activation_func = Activation::kRelu;
+  const ElementWiseTime relu = layer_element_wise_time(scenario, alone);
+  expect_time(relu.forward - time.forward, activation - gelu);
+  expect_time(relu.backward - time.backward, activation - gelu);
+  scenario.job.model.activation_func = {};
+  const ElementWiseTime narrow =
+      layer_element_wise_time(scenario, {.tp = 2, .micro_batch_size = 3});
+  expect_time(narrow.forward, time.forward.value() - gelu + time_of_passes(3, kAllRows, 12.0));
+
+  // With sequence parallelism the biases behind sums over ranks have gradients of a rank's rows.
+  const ElementWiseTime split = layer_element_wise_time(scenario, kTwoRanks);
+  expect_time(split.weight_gradient, 2.0 * time_of_passes(2, kOwnRows, kFeatures) +
+                                         2.0 * time_of_passes(1, kOwnRows, kFeatures));
+}
+
 TEST(ElementWiseTime, OfTheEmbeddingIsThatOfItsOperationsOneByOne) {
   const double copy = time_of_passes(2, kOwnRows, kFeatures);
   const double rows = time_of_passes(2, kAllRows, kFeatures);
@@ -185,7 +216,8 @@ TEST(ElementWiseTime, OfNormsOfHeadsFollowsTheirWidth) {
   expect_time(by_head.backward - without.backward,
               time_of_passes(4, 2.0 * kAllRows, 4.0) + time_of_passes(4, kAllRows, 4.0));
   model.qk_layernorm_width = QkNormWidth::kAllHeads;
-  const std::vector<ElementWiseOperation> list = layer_operations(model, alone);
+  const std::vector<ElementWiseOperation> list =
+      layer_operations(model, alone, /*fuses_epilogues=*/false);
   const auto norms = [&](double rows, double width) {
     return std::ranges::count_if(list, [&](const ElementWiseOperation& each) {
       return each.operation == DeviceOperation::kRmsNorm &&
@@ -310,7 +342,7 @@ TEST(ElementWiseTime, IsWhatWasMeasuredOfAsManyElements) {
   const std::vector<DeviceOperation> flat = {
       DeviceOperation::kCopy,       DeviceOperation::kFill,  DeviceOperation::kGeluBackward,
       DeviceOperation::kAdd,        DeviceOperation::kScale, DeviceOperation::kSoftCap,
-      DeviceOperation::kAddSquares, DeviceOperation::kAdamW};
+      DeviceOperation::kAddSquares, DeviceOperation::kAdamW, DeviceOperation::kGeluEpilogue};
   const std::vector<DeviceOperation> by_rows = {DeviceOperation::kLayerNorm,
                                                 DeviceOperation::kLayerNormBackward,
                                                 DeviceOperation::kRmsNorm,

@@ -24,6 +24,12 @@ class OnGpuTraining : public ::testing::Test {
       return make_cuda_backend({.is_deterministic = true, .uses_graphs = job.uses_graphs});
     });
   }
+  /// Trains with single operations in place of epilogues of products.
+  [[nodiscard]] static Trained train_without_epilogues(const Layout& layout, const Job& job) {
+    return train(layout, job, [] {
+      return make_cuda_backend({.is_deterministic = true, .uses_epilogues = false});
+    });
+  }
 
   /// Expects losses and the first step's gradients to equal a host's, each within `allowed` of
   /// their size.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cost_model/layer/element_wise_operations.h"
+#include "kernels/epilogue.h"
 #include "runtime/profiling/timed_backend.h"
 #include "tests/runtime/model/stage_run.h"
 #include "tests/runtime/model_types.h"
@@ -19,11 +20,62 @@ namespace {
 /// Numbers of calls of operations, by name and sizes.
 using Calls = std::map<std::pair<std::string, OperationSizes>, int>;
 
+/// A backend whose products have the epilogues that cuBLASLt documents, and which counts those that
+/// the cost model knows.
+class FusingBackend final : public ForwardingBackend<FusingBackend> {
+ public:
+  explicit FusingBackend(Backend& inner) : inner_(inner) {}
+
+  void use_lane(int lane) override { inner_.use_lane(lane); }
+  [[nodiscard]] Event record() override { return inner_.record(); }
+  void wait(const Event& event) override { inner_.wait(event); }
+  void synchronize() override { inner_.synchronize(); }
+  [[nodiscard]] double seconds_between(const Event& first, const Event& second) override {
+    return inner_.seconds_between(first, second);
+  }
+  [[nodiscard]] bool has_epilogue(const EpilogueCall& call) override {
+    return call.x.empty() ||
+           (call.activation == ActivationKind::kTanhGelu && call.product.n % 8 == 0);
+  }
+  void matmul_with_epilogue(const EpilogueCall& call) override {
+    multiply_apart(inner_, call);
+    const auto count = [&](const char* name, std::int64_t rows, std::int64_t width) {
+      ++calls_[{name, {static_cast<double>(rows), static_cast<double>(width), 1.0}}];
+    };
+    if (!call.x.empty()) {
+      count("gelu-epilogue", 1, call.product.m * call.product.n);
+    } else if (call.epilogue == Epilogue::kBiasGradient) {
+      count("bias-gradient-epilogue", call.product.k, call.product.m);
+    }
+  }
+  [[nodiscard]] const Calls& calls() const { return calls_; }
+
+ protected:
+  [[nodiscard]] void* allocate_memory(std::int64_t bytes) override {
+    return inner_.allocate(bytes);
+  }
+  void release_memory(void* memory, std::int64_t bytes) noexcept override {
+    inner_.release(memory, bytes);
+  }
+
+ private:
+  friend class ForwardingBackend<FusingBackend>;
+  template <auto kOperation, class... Arguments>
+  void run(const Arguments&... arguments) {
+    (inner_.*kOperation)(arguments...);
+  }
+
+  Backend& inner_;
+  Calls calls_;
+};
+
 /// Returns the element-wise operations that rank 0 calls for one microbatch of the whole model.
-Calls calls_of_stage(const Task& task, const Layout& layout, ScheduleKind schedule) {
+Calls calls_of_stage(const Task& task, const Layout& layout, ScheduleKind schedule,
+                     bool fuses_epilogues) {
   Calls calls;
   on_ranks(layout.tp, [&](Backend& inner, Communicator& tensor_group) {
-    TimedBackend backend(inner);
+    FusingBackend fusing(inner);
+    TimedBackend backend(fuses_epilogues ? static_cast<Backend&>(fusing) : inner);
     TransformerStage stage(
         backend, tensor_group, settings_of(task, layout),
         {.count = task.model.num_layers, .begins_model = true, .ends_model = true}, nullptr);
@@ -39,6 +91,7 @@ Calls calls_of_stage(const Task& task, const Layout& layout, ScheduleKind schedu
     if (tensor_group.rank() != 0) {
       return;
     }
+    calls = fusing.calls();
     for (const TimedOperation& timed : backend.take()) {
       if (timed.is_whole && size_names(timed.operation).front() == "rows") {
         ++calls[{std::string(name_of(timed.operation)), timed.sizes}];
@@ -49,7 +102,8 @@ Calls calls_of_stage(const Task& task, const Layout& layout, ScheduleKind schedu
 }
 
 /// Returns the calls that the cost model counts.
-Calls calls_of_model(const Task& task, const Layout& layout, ScheduleKind schedule) {
+Calls calls_of_model(const Task& task, const Layout& layout, ScheduleKind schedule,
+                     bool fuses_epilogues) {
   const ParallelConfig config = {.tp = layout.tp,
                                  .micro_batch_size = layout.micro_batch_size,
                                  .schedule = schedule,
@@ -60,7 +114,7 @@ Calls calls_of_model(const Task& task, const Layout& layout, ScheduleKind schedu
       calls[{std::string(name_of(each.operation)), each.sizes}] += count;
     }
   };
-  add(layer_operations(task.model, config), task.model.num_layers);
+  add(layer_operations(task.model, config, fuses_epilogues), task.model.num_layers);
   add(embedding_operations(task.model, config), 1);
   add(logits_operations(task.model, config), 1);
   return calls;
@@ -90,9 +144,12 @@ std::vector<Layout> layouts(int most_tp) {
 void expect_calls(const Task& task, int most_tp) {
   for (const Layout& layout : layouts(most_tp)) {
     for (const ScheduleKind schedule : {ScheduleKind::kOneFOneB, ScheduleKind::kZbH1}) {
-      EXPECT_EQ(to_string(calls_of_stage(task, layout, schedule)),
-                to_string(calls_of_model(task, layout, schedule)))
-          << to_string(layout) << " " << name_of(schedule);
+      for (const bool fuses_epilogues : {false, true}) {
+        EXPECT_EQ(to_string(calls_of_stage(task, layout, schedule, fuses_epilogues)),
+                  to_string(calls_of_model(task, layout, schedule, fuses_epilogues)))
+            << to_string(layout) << " " << name_of(schedule)
+            << (fuses_epilogues ? ", with epilogues" : "");
+      }
     }
   }
 }
@@ -116,6 +173,16 @@ TEST(OperationList, IsWhatStagesOfGptRunWithDropoutAndWithout) {
     task.model.dropout_rates = rates;
     expect_calls(task, 2);
   }
+}
+
+// An MLP of 48: each of two ranks has rows of 24, which GELU's epilogue takes, and each of four
+// rows of 12, which it does not.
+TEST(OperationList, IsWhatStagesOfGptRunWhereRowsFitEpilogues) {
+  Task task = small_task();
+  task.model.ffn_hidden_size = 48;
+  expect_calls(task, 2);
+  task.model.activation_func = Activation::kGelu;
+  expect_calls(task, 2);
 }
 
 TEST(OperationList, IsWhatStagesRunWhoseBranchesAloneHaveBiases) {

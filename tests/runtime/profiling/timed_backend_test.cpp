@@ -43,6 +43,59 @@ TEST(TimedBackend, NamesOperationsWithTheirSizesAndPassesThemOn) {
   EXPECT_TRUE(backend.take().empty());
 }
 
+/// A backend with every epilogue, none of which it carries out.
+class IdleEpilogues final : public ForwardingBackend<IdleEpilogues> {
+ public:
+  void use_lane(int) override {}
+  [[nodiscard]] Event record() override { return host_.record(); }
+  void wait(const Event&) override {}
+  void synchronize() override {}
+  [[nodiscard]] double seconds_between(const Event& first, const Event& second) override {
+    return host_.seconds_between(first, second);
+  }
+  [[nodiscard]] bool has_epilogue(const EpilogueCall&) override { return true; }
+  void matmul_with_epilogue(const EpilogueCall& call) override { ran.push_back(call.epilogue); }
+
+  std::vector<Epilogue> ran;
+
+ protected:
+  [[nodiscard]] void* allocate_memory(std::int64_t bytes) override { return host_.allocate(bytes); }
+  void release_memory(void* memory, std::int64_t bytes) noexcept override {
+    host_.release(memory, bytes);
+  }
+
+ private:
+  friend class ForwardingBackend<IdleEpilogues>;
+  template <auto kOperation, class... Arguments>
+  void run(const Arguments&...) {}
+
+  CpuBackend host_;
+};
+
+// A bias and its gradient cost a product next to nothing. GELU does, and the cost model adds that.
+TEST(TimedBackend, NamesProductsWithEpiloguesUnlessTheyPassOverMore) {
+  IdleEpilogues inner;
+  TimedBackend backend(inner);
+  const Matmul forward{.m = 2, .n = 4, .k = 3, .transposes_b = true};
+  const Matmul weights{.m = 4, .n = 2, .k = 3, .transposes_a = true, .accumulates = true};
+  EXPECT_TRUE(backend.has_epilogue({.product = forward}));
+  backend.start();
+  backend.matmul_with_epilogue({.product = forward, .epilogue = Epilogue::kBias});
+  backend.matmul_with_epilogue({.product = forward, .epilogue = Epilogue::kActivation});
+  backend.matmul_with_epilogue(
+      {.product = {.m = 2, .n = 4, .k = 3}, .epilogue = Epilogue::kActivationGradient});
+  backend.matmul_with_epilogue({.product = weights, .epilogue = Epilogue::kBiasGradient});
+  const std::vector<TimedOperation> timed = backend.take();
+  EXPECT_EQ(inner.ran,
+            (std::vector<Epilogue>{Epilogue::kBias, Epilogue::kActivation,
+                                   Epilogue::kActivationGradient, Epilogue::kBiasGradient}));
+  ASSERT_EQ(timed.size(), 2U);
+  EXPECT_EQ(timed[0].operation, DeviceOperation::kForwardProduct);
+  EXPECT_EQ(timed[0].sizes, (OperationSizes{2, 4, 3}));
+  EXPECT_EQ(timed[1].operation, DeviceOperation::kWeightGradientProduct);
+  EXPECT_EQ(timed[1].sizes, (OperationSizes{4, 2, 3}));
+}
+
 // One layer: four linear layers and the logits, once forward and twice backward.
 TEST(TimeLayers, FindsEveryOperationThatALayerHas) {
   const ProfiledModel profiled{.model = {.num_layers = 1,
