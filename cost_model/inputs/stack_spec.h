@@ -152,8 +152,9 @@ struct StackSpec {
   bool keeps_expert_outputs = true;
   /// Whether weight-gradient products add into fp32 gradients by themselves.
   bool fused_gradient_accumulation = false;
-  /// Whether products add biases, apply tanh-GELU and its gradient, and sum bias gradients by
-  /// themselves. It matters where operations are measured one by one (this project's runtime).
+  /// Whether products add biases, sum bias gradients and, in 16 bits, apply tanh-GELU and its
+  /// gradient by themselves. It matters where operations are measured one by one (this project's
+  /// runtime).
   bool fused_epilogues = false;
   double weight_bytes = 2.0;      ///< Weights [B per parameter].
   double gradient_bytes = 4.0;    ///< Gradients [B per parameter].

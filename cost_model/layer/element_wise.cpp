@@ -149,7 +149,7 @@ Seconds element_wise_time(DeviceOperation operation, double rows, double width, 
 }
 
 ElementWiseTime layer_element_wise_time(const Scenario& scenario, const ParallelConfig& config) {
-  return time_of(layer_operations(scenario.job.model, config, scenario.stack.fused_epilogues),
+  return time_of(layer_operations(scenario.job.model, config, fused_epilogues(scenario.stack)),
                  scenario);
 }
 

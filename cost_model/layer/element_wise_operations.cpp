@@ -34,9 +34,9 @@ DeviceOperation sum_with(bool has_bias, bool has_residual, bool drops) {
 class Operations {
  public:
   Operations(const TransformerConfig& model, const ParallelConfig& config,
-             bool fuses_epilogues = false)
+             const FusedEpilogues& fused = {})
       : model_(model),
-        fuses_epilogues_(fuses_epilogues),
+        fused_(fused),
         tp_(config.tp),
         rows_(static_cast<double>(tokens_of_rank(model, config))),
         own_rows_(config.sequence_parallel ? rows_ / config.tp : rows_),
@@ -124,8 +124,8 @@ class Operations {
     } else if (!passes_gradient()) {
       on_own_rows(OperationPass::kInputGradient, DeviceOperation::kCopy);
     }
-    if (has_bias && copies_own_rows_) {
-      // The product takes all rows, and a rank sums the bias gradient of its own ones.
+    if (has_bias && tp_ > 1) {
+      // Ranks hold copies of the bias: no product sums its gradient (row_parallel_linear.cpp).
       on_own_rows(OperationPass::kWeightGradient, DeviceOperation::kBiasGradient);
     } else if (has_bias) {
       bias_gradient(hidden());
@@ -142,7 +142,7 @@ class Operations {
   }
   /// Adds the bias of a product's result, `width` wide, which costs a product nothing.
   void bias(double width) {
-    if (!fuses_epilogues_) {
+    if (!fused_.biases) {
       on_all_rows(OperationPass::kForward, DeviceOperation::kBias, width);
     }
   }
@@ -150,7 +150,7 @@ class Operations {
   void bias_gradient(double width) {
     on_all_rows(
         OperationPass::kWeightGradient,
-        fuses_epilogues_ ? DeviceOperation::kBiasGradientEpilogue : DeviceOperation::kBiasGradient,
+        fused_.biases ? DeviceOperation::kBiasGradientEpilogue : DeviceOperation::kBiasGradient,
         width);
   }
   /// Adds norms of queries or keys, of `heads` heads on this rank.
@@ -221,7 +221,7 @@ class Operations {
   /// Whether products apply the activation: tanh-GELU without a gate, on rows as cuBLASLt takes
   /// them (kernels/cuda/product_plan.cpp).
   [[nodiscard]] bool fuses_activation() const {
-    return fuses_epilogues_ && !model_.gated_linear_unit &&
+    return fused_.gelu && !model_.gated_linear_unit &&
            activation_of(model_) == Activation::kTanhGelu &&
            (model_.ffn_hidden_size / tp_) % 8 == 0;
   }
@@ -265,7 +265,7 @@ class Operations {
   }
 
   const TransformerConfig& model_;
-  bool fuses_epilogues_;
+  FusedEpilogues fused_;
   int tp_;
   double rows_;
   double own_rows_;
@@ -276,6 +276,11 @@ class Operations {
 
 }  // namespace
 
+FusedEpilogues fused_epilogues(const StackSpec& stack) {
+  return {.biases = stack.fused_epilogues,
+          .gelu = stack.fused_epilogues && element_bytes(stack.precision) == 2};
+}
+
 OperationSizes element_wise_sizes(DeviceOperation operation, double rows, double width) {
   return is_flat(operation) ? OperationSizes{1.0, rows * width, 1.0}
                             : OperationSizes{rows, width, 1.0};
@@ -283,9 +288,9 @@ OperationSizes element_wise_sizes(DeviceOperation operation, double rows, double
 
 std::vector<ElementWiseOperation> layer_operations(const TransformerConfig& model,
                                                    const ParallelConfig& config,
-                                                   bool fuses_epilogues) {
+                                                   const FusedEpilogues& fused) {
   const bool has_mlp_bias = model.add_bias_linear || model.add_mlp_bias;
-  Operations run(model, config, fuses_epilogues);
+  Operations run(model, config, fused);
   run.enter_branch(/*is_normed=*/false);
   run.prepare_attention();
   run.leave_branch(model.add_bias_linear || model.add_projection_bias, run.norms_middle());

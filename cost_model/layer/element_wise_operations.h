@@ -7,6 +7,7 @@
 
 #include "cost_model/inputs/measured_operation.h"
 #include "cost_model/inputs/parallel_config.h"
+#include "cost_model/inputs/stack_spec.h"
 #include "cost_model/inputs/transformer_config.h"
 
 namespace ptdp {
@@ -25,6 +26,15 @@ struct ElementWiseOperation {
   OperationPass pass = OperationPass::kForward;
 };
 
+/// What products do of a layer's element-wise work.
+struct FusedEpilogues {
+  bool biases = false;  ///< They add biases, and sum bias gradients.
+  bool gelu = false;    ///< They apply tanh-GELU and its gradient.
+};
+/// Returns what products do on a stack (StackSpec::fused_epilogues). GELU is theirs in 16 bits
+/// only.
+[[nodiscard]] FusedEpilogues fused_epilogues(const StackSpec& stack);
+
 /// Returns the sizes under which an operation on [rows, width] is measured. They are one row where
 /// the number of elements alone matters.
 [[nodiscard]] OperationSizes element_wise_sizes(DeviceOperation operation, double rows,
@@ -35,11 +45,11 @@ struct ElementWiseOperation {
 
 /// Returns the operations of a dense layer. They are its norms, biases, dropout, residual sums,
 /// rotary positions and activation, with their gradients. With sequence parallelism a rank's rows
-/// are copied before they are gathered. With `fuses_epilogues` products do what they can of it
-/// (StackSpec::fused_epilogues): a bias then costs nothing, and other epilogues are operations.
+/// are copied before they are gathered. A bias that products add costs nothing, and what else they
+/// do is an operation.
 [[nodiscard]] std::vector<ElementWiseOperation> layer_operations(const TransformerConfig& model,
                                                                  const ParallelConfig& config,
-                                                                 bool fuses_epilogues);
+                                                                 const FusedEpilogues& fused);
 /// Returns the operations of the embedding: rows of the table, factor, positions, dropout, and
 /// their gradients.
 [[nodiscard]] std::vector<ElementWiseOperation> embedding_operations(const TransformerConfig& model,

@@ -153,7 +153,7 @@ LayerKernels kernels_without_experts(const Scenario& scenario, const ParallelCon
   kernels.forward.launch(kProducts + 1.0);
   kernels.backward.launch(2.0 * kProducts + kAttentionBackwardKernels);
   for (const ElementWiseOperation& each :
-       layer_operations(scenario.job.model, config, scenario.stack.fused_epilogues)) {
+       layer_operations(scenario.job.model, config, fused_epilogues(scenario.stack))) {
     const double count = kernels_of(each.operation);
     if (each.pass == OperationPass::kForward) {
       kernels.forward.launch(count);

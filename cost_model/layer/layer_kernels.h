@@ -89,8 +89,8 @@ struct LayerKernels {
 
 /// Returns the kernels of a layer without those of its experts: 30 forward and 60 backward. Where
 /// the operations are measured one by one (element_wise.h), as for this project's runtime, they are
-/// those of layer_operations(), of products and of attention: 11 and 28 for GPT-2, or 9 and 23
-/// where products have epilogues.
+/// those of layer_operations(), of products and of attention: 10 and 28 for GPT-2, or 8 and 23
+/// where products have epilogues, in 16 bits.
 [[nodiscard]] LayerKernels kernels_without_experts(const Scenario& scenario,
                                                    const ParallelConfig& config);
 

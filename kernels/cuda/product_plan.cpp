@@ -54,22 +54,24 @@ std::string epilogue_name(Epilogue epilogue) {
 
 }  // namespace
 
-ProductKey::ProductKey(const ProductCall& call)
-    : m(call.product.m),
-      n(call.product.n),
-      k(call.product.k),
-      transposes_a(call.product.transposes_a),
-      transposes_b(call.product.transposes_b),
-      accumulates(call.product.accumulates),
-      type_of_operands(call.a.type),
-      type_of_result(call.c.type),
-      alignment_of_a(alignment_of(call.a.data)),
-      alignment_of_b(alignment_of(call.b.data)),
-      alignment_of_c(alignment_of(call.c.data)),
-      epilogue(call.epilogue ? static_cast<int>(*call.epilogue) : -1),
-      adds_bias(!call.bias.empty()),
-      alignment_of_bias(alignment_of(call.bias.data)),
-      alignment_of_x(alignment_of(call.x.data)) {}
+ProductKey key_of(const ProductCall& call) {
+  const Matmul& product = call.product;
+  return {product.m,
+          product.n,
+          product.k,
+          product.transposes_a,
+          product.transposes_b,
+          product.accumulates,
+          call.a.type,
+          call.c.type,
+          alignment_of(call.a.data),
+          alignment_of(call.b.data),
+          alignment_of(call.c.data),
+          call.epilogue ? static_cast<int>(*call.epilogue) : -1,
+          !call.bias.empty(),
+          alignment_of(call.bias.data),
+          alignment_of(call.x.data)};
+}
 
 ProductPlan described(const ProductCall& call) {
   const auto [m, n, k, transposes_a, transposes_b, accumulates] = call.product;
@@ -95,7 +97,7 @@ void point_at_epilogue(const ProductPlan& plan, const ProductCall& call, void* s
   if (!call.epilogue) {
     return;
   }
-  cublasLtMatmulDesc_t const descriptor = plan.descriptor.get();
+  cublasLtMatmulDesc_t descriptor = plan.descriptor.get();
   if (call.epilogue == Epilogue::kBiasGradient) {
     set(descriptor, CUBLASLT_MATMUL_DESC_BIAS_POINTER, sums);
   } else if (!call.bias.empty()) {

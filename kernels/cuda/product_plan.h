@@ -3,10 +3,9 @@
 
 #include <cublasLt.h>
 
-#include <compare>
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kernels/cuda/cublas_lt.h"
@@ -18,20 +17,12 @@ namespace ptdp::cuda {
 /// documentation, cublasSetWorkspace().
 inline constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20U;
 
-/// What products must have in common to share a plan.
-struct ProductKey {
-  explicit ProductKey(const ProductCall& call);
-
-  std::int64_t m, n, k;
-  bool transposes_a, transposes_b, accumulates;
-  DataType type_of_operands, type_of_result;
-  std::uint32_t alignment_of_a, alignment_of_b, alignment_of_c;
-  int epilogue;    ///< Number of an Epilogue, or −1 without one.
-  bool adds_bias;  ///< Whether an epilogue reads a bias.
-  std::uint32_t alignment_of_bias, alignment_of_x;
-
-  friend auto operator<=>(const ProductKey&, const ProductKey&) = default;
-};
+/// What products must have in common to share a plan: sizes, form, types, the alignment of what
+/// they read and write, the number of their Epilogue (−1 without one), and whether it adds a bias.
+using ProductKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, bool, DataType,
+                              DataType, std::uint32_t, std::uint32_t, std::uint32_t, int, bool,
+                              std::uint32_t, std::uint32_t>;
+[[nodiscard]] ProductKey key_of(const ProductCall& call);
 
 /// The descriptors and the algorithm of a product. cuBLAS counts columns first, so that a row-major
 /// matrix is its transpose there. It is asked for cᵀ[n,m] = op(b)ᵀ·op(a)ᵀ, whose first operand is

@@ -141,15 +141,20 @@ struct Products::State {
   /// Chooses the fastest algorithm. An epilogue is refused if single operations are faster.
   void choose(cudaStream_t stream, ProductPlan& plan, const ProductCall& call,
               const std::vector<cublasLtMatmulAlgo_t>& algorithms) const {
-    std::optional<ApartFromResults> apart;  // The contents of the operands must stay as they are.
     try {
-      apart.emplace(backend, stream, call);
+      choose_by_time(stream, plan, call, algorithms);
     } catch (const OutOfMemory&) {
-      return;
+      plan.algorithm = algorithms.front();  // Timing takes more memory than a product does.
+      plan.refusal.clear();
     }
+  }
+  void choose_by_time(cudaStream_t stream, ProductPlan& plan, const ProductCall& call,
+                      const std::vector<cublasLtMatmulAlgo_t>& algorithms) const {
+    // The contents of the operands must stay as they are.
+    const ApartFromResults apart(backend, stream, call);
     float least = std::numeric_limits<float>::infinity();
     for (const cublasLtMatmulAlgo_t& algorithm : algorithms) {
-      const float time = time_of_algorithm(stream, plan, apart->call(), algorithm);
+      const float time = time_of_algorithm(stream, plan, apart.call(), algorithm);
       if (time < least) {
         least = time;
         plan.algorithm = algorithm;
@@ -158,7 +163,7 @@ struct Products::State {
     if (!call.epilogue) {
       return;
     }
-    const EpilogueCall single = with_single_operations(apart->call());
+    const EpilogueCall single = with_single_operations(apart.call());
     if (const float time = steady_time(stream, [&] { multiply_apart(backend, single); });
         time < least) {
       plan.refusal = std::isinf(least) ? "cuBLASLt's algorithms refuse " + describe(call)
@@ -171,7 +176,7 @@ struct Products::State {
 
   /// Returns the plan of a product, and makes it if there is none that was chosen by time.
   const ProductPlan& plan_of(cudaStream_t stream, const ProductCall& call) {
-    const ProductKey key(call);
+    const ProductKey key = key_of(call);
     const auto found = plans.find(key);
     if (found != plans.end() && found->second.is_chosen) {
       return found->second;

@@ -90,10 +90,11 @@ void RowParallelLinear::activated_input_gradient(Buffer output_gradient, Activat
 
 void RowParallelLinear::weight_gradient(Buffer input, Buffer output_gradient) const {
   const Buffer gradient = bias_.exists() ? bias_.gradient() : Buffer{};
-  // The product takes all rows, and ranks sum the gradients of biases of their own ones.
-  const bool sums_own_rows = !gradient.empty() && context_.scatters_sequence();
-  linear_.weight_gradient(input, output_gradient, sums_own_rows ? Buffer{} : gradient);
-  if (sums_own_rows) {
+  // Ranks of a tensor group hold copies of the bias, which would drift apart if each chose a kernel
+  // for its gradient by time. With sequence parallelism they sum those of their own rows.
+  const bool is_apart = !gradient.empty() && context_.tp() > 1;
+  linear_.weight_gradient(input, output_gradient, is_apart ? Buffer{} : gradient);
+  if (is_apart) {
     context_.backend().bias_gradient(own_rows(context_, output_gradient), gradient,
                                      context_.own_rows());
   }

@@ -99,11 +99,20 @@ TEST(ElementWiseTime, OfEpiloguesIsThatOfTheInputOfGelu) {
   scenario.stack.fused_epilogues = true;
   const ElementWiseTime time = layer_element_wise_time(scenario, alone);
   const double gelu = time_of_passes(1, kAllRows, 24.0) - kOneLatency;
-  expect_time(time.forward, gelu + 2.0 * time_of_passes(2, kAllRows, kFeatures) +
-                                2.0 * time_of_passes(3, kAllRows, kFeatures));
+  expect_time(time.forward, gelu + time_of_passes(2, kAllRows, kFeatures) +
+                                time_of_passes(4, kAllRows, kFeatures) +
+                                time_of_passes(3, kAllRows, kFeatures));
   expect_time(time.backward, gelu + 2.0 * time_of_passes(4, kAllRows, kFeatures) +
                                  2.0 * time_of_passes(2, kAllRows, kFeatures));
   EXPECT_EQ(time.weight_gradient, Seconds(0.0));
+
+  // In 32 bits GELU is an operation of its own. All else has twice as many bytes.
+  scenario.stack.precision = Precision::kFp32;
+  const ElementWiseTime wide = layer_element_wise_time(scenario, alone);
+  expect_time(wide.forward, 2.0 * (time.forward.value() - gelu) - 3.0 * kOneLatency +
+                                2.0 * time_of_passes(3, kAllRows, 24.0) - kOneLatency);
+  EXPECT_EQ(wide.weight_gradient, Seconds(0.0));
+  scenario.stack.precision = Precision::kBf16;
 
   // ReLU has no epilogue here, and reads its bias by itself; nor has GELU of rows of 12 elements.
   const double activation = time_of_passes(3, kAllRows, 24.0);
@@ -216,8 +225,7 @@ TEST(ElementWiseTime, OfNormsOfHeadsFollowsTheirWidth) {
   expect_time(by_head.backward - without.backward,
               time_of_passes(4, 2.0 * kAllRows, 4.0) + time_of_passes(4, kAllRows, 4.0));
   model.qk_layernorm_width = QkNormWidth::kAllHeads;
-  const std::vector<ElementWiseOperation> list =
-      layer_operations(model, alone, /*fuses_epilogues=*/false);
+  const std::vector<ElementWiseOperation> list = layer_operations(model, alone, {});
   const auto norms = [&](double rows, double width) {
     return std::ranges::count_if(list, [&](const ElementWiseOperation& each) {
       return each.operation == DeviceOperation::kRmsNorm &&

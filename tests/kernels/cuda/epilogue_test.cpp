@@ -43,6 +43,13 @@ TEST_F(GpuEpilogue, IsCuBlasLtsForBiasAndGeluByTanh) {
     other.activation = kind;
     EXPECT_FALSE(backend().has_epilogue(other)) << static_cast<int>(kind);
   }
+  const Tensor wide(backend(), DataType::kFloat32, 64 * 64);
+  other.activation = ActivationKind::kTanhGelu;
+  other.a = other.b = other.c = other.x = wide;
+  other.bias = wide.buffer().slice(0, 64);
+  EXPECT_FALSE(backend().has_epilogue(other)) << "f32";
+  other.epilogue = Epilogue::kBias;
+  EXPECT_TRUE(backend().has_epilogue(other)) << "f32";
 }
 
 // Weight gradients are f32, and so are the sums of biases.

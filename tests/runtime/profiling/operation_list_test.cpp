@@ -33,6 +33,9 @@ class FusingBackend final : public ForwardingBackend<FusingBackend> {
   [[nodiscard]] double seconds_between(const Event& first, const Event& second) override {
     return inner_.seconds_between(first, second);
   }
+  [[nodiscard]] bool replaces_attention_inputs() const override {
+    return inner_.replaces_attention_inputs();
+  }
   [[nodiscard]] bool has_epilogue(const EpilogueCall& call) override {
     return call.x.empty() ||
            (call.activation == ActivationKind::kTanhGelu && call.product.n % 8 == 0);
@@ -114,7 +117,8 @@ Calls calls_of_model(const Task& task, const Layout& layout, ScheduleKind schedu
       calls[{std::string(name_of(each.operation)), each.sizes}] += count;
     }
   };
-  add(layer_operations(task.model, config, fuses_epilogues), task.model.num_layers);
+  add(layer_operations(task.model, config, {.biases = fuses_epilogues, .gelu = fuses_epilogues}),
+      task.model.num_layers);
   add(embedding_operations(task.model, config), 1);
   add(logits_operations(task.model, config), 1);
   return calls;

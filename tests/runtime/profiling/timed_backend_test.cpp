@@ -53,6 +53,7 @@ class IdleEpilogues final : public ForwardingBackend<IdleEpilogues> {
   [[nodiscard]] double seconds_between(const Event& first, const Event& second) override {
     return host_.seconds_between(first, second);
   }
+  [[nodiscard]] bool replaces_attention_inputs() const override { return false; }
   [[nodiscard]] bool has_epilogue(const EpilogueCall&) override { return true; }
   void matmul_with_epilogue(const EpilogueCall& call) override { ran.push_back(call.epilogue); }
 
