@@ -152,10 +152,6 @@ struct StackSpec {
   bool keeps_expert_outputs = true;
   /// Whether weight-gradient products add into fp32 gradients by themselves.
   bool fused_gradient_accumulation = false;
-  /// Whether products add biases, sum bias gradients and, in 16 bits, apply tanh-GELU and its
-  /// gradient by themselves. It matters where operations are measured one by one (this project's
-  /// runtime).
-  bool fused_epilogues = false;
   double weight_bytes = 2.0;      ///< Weights [B per parameter].
   double gradient_bytes = 4.0;    ///< Gradients [B per parameter].
   double optimizer_bytes = 12.0;  ///< Master weights, two moments and copies [B per parameter].
@@ -216,6 +212,10 @@ struct StackSpec {
   /// Whether experts' products include the activation between them and the casts of what they
   /// return (TransformerEngine's fused grouped MLP).
   bool fused_expert_activation = false;
+  /// Whether products add biases, sum bias gradients and, in 16 bits, apply tanh-GELU and its
+  /// gradient by themselves. It matters where operations are measured one by one (this project's
+  /// runtime).
+  bool fused_epilogues = false;
   ContextParallel context_parallel_kind = ContextParallel::kRing;
   PipelineOverlap pipeline_overlap = PipelineOverlap::kSplitBackward;
   Seconds pipeline_latency;     ///< Host and network time of one exchange between pipeline ranks.
