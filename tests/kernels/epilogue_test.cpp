@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdint>
 
 #include "tests/kernels/finite_differences.h"
 #include "tests/kernels/matmul_definition.h"
@@ -13,7 +14,13 @@
 namespace ptdp {
 namespace {
 
-using EpilogueOfProduct = OnBackend;
+class EpilogueOfProduct : public OnBackend {
+ protected:
+  /// Compares a product with GELU and a bias, which may be empty. All buffers begin `offset`
+  /// elements behind an aligned place.
+  void expect_activated(DataType type, const ProductShape& shape, const Values& bias,
+                        std::int64_t offset = 0);
+};
 
 // GELU's input has rows of n elements: those of 20 and 7 are not divisible by 8.
 constexpr std::array<ProductShape, 5> kEpilogueShapes = {
@@ -57,6 +64,27 @@ void for_products(const Check& check) {
   }
 }
 
+void EpilogueOfProduct::expect_activated(DataType type, const ProductShape& shape,
+                                         const Values& bias, std::int64_t offset) {
+  const Matmul product{.m = shape.m, .n = shape.n, .k = shape.k, .transposes_b = true};
+  const ProductInputs inputs(product, type, type);
+  const Buffer x = poison(type, shape.m * shape.n, offset);
+  const Buffer c = poison(type, shape.m * shape.n, offset);
+  multiply(backend(), {.product = product,
+                       .a = put(type, inputs.a, offset),
+                       .b = put(type, inputs.b, offset),
+                       .c = c,
+                       .epilogue = Epilogue::kActivation,
+                       .bias = bias.empty() ? Buffer{} : put(type, bias, offset),
+                       .x = x});
+  Values expected = with_bias(product, inputs, bias);
+  expect_near_in_norm(get(x), expected, type, "x");
+  for (double& value : expected) {
+    value = gelu(value);
+  }
+  expect_near_in_norm(get(c), expected, type, "c");
+}
+
 TEST_F(EpilogueOfProduct, AddsABiasToEveryRow) {
   for_products([&](DataType type, const ProductShape& shape) {
     const Matmul product{.m = shape.m, .n = shape.n, .k = shape.k, .transposes_b = true};
@@ -75,25 +103,8 @@ TEST_F(EpilogueOfProduct, AddsABiasToEveryRow) {
 
 TEST_F(EpilogueOfProduct, ActivatesAndKeepsTheInputOfTheActivation) {
   for_products([&](DataType type, const ProductShape& shape) {
-    const Matmul product{.m = shape.m, .n = shape.n, .k = shape.k, .transposes_b = true};
-    const ProductInputs inputs(product, type, type);
-    for (const Values& bias : {random_values(shape.n, 4, type), Values{}}) {
-      const Buffer x = poison(type, shape.m * shape.n);
-      const Buffer c = poison(type, shape.m * shape.n);
-      multiply(backend(), {.product = product,
-                           .a = put(type, inputs.a),
-                           .b = put(type, inputs.b),
-                           .c = c,
-                           .epilogue = Epilogue::kActivation,
-                           .bias = bias.empty() ? Buffer{} : put(type, bias),
-                           .x = x});
-      Values expected = with_bias(product, inputs, bias);
-      expect_near_in_norm(get(x), expected, type, "x");
-      for (double& value : expected) {
-        value = gelu(value);
-      }
-      expect_near_in_norm(get(c), expected, type, "c");
-    }
+    expect_activated(type, shape, random_values(shape.n, 4, type));
+    expect_activated(type, shape, {});
   });
 }
 
@@ -192,24 +203,7 @@ TEST_F(EpilogueOfProduct, TakesEveryActivation) {
 
 TEST_F(EpilogueOfProduct, TakesBuffersThatAreNotAligned) {
   for (const DataType type : computed_types()) {
-    const Matmul product{.m = 24, .n = 24, .k = 24, .transposes_b = true};
-    const ProductInputs inputs(product, type, type);
-    const Values bias = random_values(24, 4, type);
-    const Buffer x = poison(type, 24 * 24, /*offset=*/1);
-    const Buffer c = poison(type, 24 * 24, /*offset=*/1);
-    multiply(backend(), {.product = product,
-                         .a = put(type, inputs.a, /*offset=*/1),
-                         .b = put(type, inputs.b, /*offset=*/1),
-                         .c = c,
-                         .epilogue = Epilogue::kActivation,
-                         .bias = put(type, bias, /*offset=*/1),
-                         .x = x});
-    Values expected = with_bias(product, inputs, bias);
-    expect_near_in_norm(get(x), expected, type, "x");
-    for (double& value : expected) {
-      value = gelu(value);
-    }
-    expect_near_in_norm(get(c), expected, type, "c");
+    expect_activated(type, {.m = 24, .n = 24, .k = 24}, random_values(24, 4, type), /*offset=*/1);
   }
 }
 

@@ -1,4 +1,4 @@
-// A backend that allocates and computes nothing. The memory in use is thus the layers' own, without
+// Backends that allocate and compute nothing. The memory in use is thus the layers' own, without
 // the scratch memory of operations.
 #pragma once
 
@@ -9,13 +9,11 @@
 
 namespace ptdp {
 
-class IdleBackend final : public ForwardingBackend<IdleBackend> {
+/// A base for backends that compute nothing. A derived class says in run() what an operation does
+/// instead (ForwardingBackend).
+template <class Derived>
+class IdleBackendOf : public ForwardingBackend<Derived> {
  public:
-  /// Attention's backward pass replaces its inputs, as a host's does, or not.
-  explicit IdleBackend(bool replaces_attention_inputs = true)
-      : replaces_(replaces_attention_inputs) {}
-
-  [[nodiscard]] bool replaces_attention_inputs() const override { return replaces_; }
   void use_lane(int /*lane*/) override {}
   [[nodiscard]] Event record() override { return {}; }
   void wait(const Event& /*event*/) override {}
@@ -31,6 +29,16 @@ class IdleBackend final : public ForwardingBackend<IdleBackend> {
   void release_memory(void* memory, std::int64_t /*bytes*/) noexcept override {
     ::operator delete(memory);
   }
+};
+
+/// A backend whose operations do nothing.
+class IdleBackend final : public IdleBackendOf<IdleBackend> {
+ public:
+  /// Attention's backward pass replaces its inputs, as a host's does, or not.
+  explicit IdleBackend(bool replaces_attention_inputs = true)
+      : replaces_(replaces_attention_inputs) {}
+
+  [[nodiscard]] bool replaces_attention_inputs() const override { return replaces_; }
 
  private:
   friend class ForwardingBackend<IdleBackend>;

@@ -4,12 +4,11 @@
 
 #include <cstdint>
 #include <iostream>
-#include <new>
 
 #include "cost_model/layer/element_wise.h"
 #include "cost_model/layer/element_wise_operations.h"
-#include "kernels/forwarding_backend.h"
 #include "runtime/transport/solo_communicator.h"
+#include "tests/runtime/model/idle_backend.h"
 #include "tests/runtime/model/stage_run.h"
 
 namespace ptdp {
@@ -85,7 +84,7 @@ std::int64_t moved_by(Operation<&Backend::attention_backward> /*attend*/,
 
 /// A backend that computes nothing and counts what operations move. Those that no overload knows
 /// are told.
-class MovingBackend final : public ForwardingBackend<MovingBackend> {
+class MovingBackend final : public IdleBackendOf<MovingBackend> {
  public:
   /// Begins to count, behind what making a stage moves.
   void start() {
@@ -100,21 +99,6 @@ class MovingBackend final : public ForwardingBackend<MovingBackend> {
   }
   /// Counts what a product alone would neither read nor write.
   void matmul_with_epilogue(const EpilogueCall& call) override { moved_ += call.x.size; }
-  void use_lane(int /*lane*/) override {}
-  [[nodiscard]] Event record() override { return {}; }
-  void wait(const Event& /*event*/) override {}
-  void synchronize() override {}
-  [[nodiscard]] double seconds_between(const Event& /*first*/, const Event& /*second*/) override {
-    return 0.0;
-  }
-
- protected:
-  [[nodiscard]] void* allocate_memory(std::int64_t bytes) override {
-    return ::operator new(static_cast<std::size_t>(bytes));
-  }
-  void release_memory(void* memory, std::int64_t /*bytes*/) noexcept override {
-    ::operator delete(memory);
-  }
 
  private:
   friend class ForwardingBackend<MovingBackend>;
