@@ -135,7 +135,7 @@ pid_t start_process(const char* const* argv, const Environment& environment, con
   std::vector<std::string> texts;
   texts.reserve(environment.size());
   for (const auto& [name, value] : environment) {
-    texts.push_back(name + "=" + value);
+    texts.push_back(fmt::format("{}={}", name, value));
   }
   std::vector<char*> pointers;
   pointers.reserve(texts.size() + 1);
