@@ -176,7 +176,7 @@ TransformerConfig resolved(TransformerConfig model, const std::string& place) {
         "add_qkv_bias, add_projection_bias and add_mlp_bias are for models with add_bias_linear "
         "false, which stands for all of them");
   }
-  if (!has_dropout(model) && model.dropout_rates != DropoutRates(kUsualDropout)) {
+  if (!has_dropout(model) && model.dropout_rates != kUsualDropoutRates) {
     refuse(
         "hidden_dropout, attention_dropout and embedding_dropout are for models with dropout, "
         "which this one lacks");
@@ -231,9 +231,11 @@ void describe_numerics(Fields& fields, Described<Fields, TransformerConfig>& mod
     }
   };
   auto& rates = model.dropout_rates;
-  optional_number("hidden_dropout", rates.hidden, kUsualDropout, kDropoutRange);
-  optional_number("attention_dropout", rates.attention, kUsualDropout, kDropoutRange);
-  optional_number("embedding_dropout", rates.embedding, kUsualDropout, kDropoutRange);
+  optional_number("hidden_dropout", rates.hidden, kUsualDropoutRates.hidden, kDropoutRange);
+  optional_number("attention_dropout", rates.attention, kUsualDropoutRates.attention,
+                  kDropoutRange);
+  optional_number("embedding_dropout", rates.embedding, kUsualDropoutRates.embedding,
+                  kDropoutRange);
   const TransformerConfig usual;
   optional_number("layernorm_epsilon", model.layernorm_epsilon, usual.layernorm_epsilon,
                   kEpsilonRange);

@@ -98,7 +98,7 @@ struct RotaryEmbedding {
   friend bool operator==(const RotaryEmbedding&, const RotaryEmbedding&) = default;
 };
 
-/// The default rate of dropout, as in GPT-2 and Megatron-LM.
+/// The rate of dropout in GPT-2, and the default of Megatron-LM's flags.
 inline constexpr double kUsualDropout = 0.1;
 
 /// Rates of dropout that a file may give.
@@ -125,6 +125,14 @@ struct DropoutRates {
   constexpr DropoutRates(double all = 0.0) : embedding(all), attention(all), hidden(all) {}
   friend bool operator==(const DropoutRates&, const DropoutRates&) = default;
 };
+
+/// The default rates of dropout. Probabilities of attention keep all elements: fast kernels of GPUs
+/// draw masks that differ from layout to layout, or draw none.
+inline constexpr DropoutRates kUsualDropoutRates = [] {
+  DropoutRates rates(kUsualDropout);
+  rates.attention = 0.0;
+  return rates;
+}();
 
 /// The most layers that a model may have, a bound that no model reaches.
 inline constexpr int kMostModelLayers = 100'000;
@@ -155,8 +163,8 @@ struct TransformerConfig {
   std::optional<bool> dropout = {};
 
   // The cost of training does not depend on these fields, but its result does.
-  DropoutRates dropout_rates = kUsualDropout;  ///< Rates of dropout, if training uses it.
-  double layernorm_epsilon = 1e-5;             ///< What norms add to the variance.
+  DropoutRates dropout_rates = kUsualDropoutRates;  ///< Rates of dropout, if training uses it.
+  double layernorm_epsilon = 1e-5;                  ///< What norms add to the variance.
   /// Whether a norm's weights are stored minus 1, so that they begin as 0 (Gemma, Nemotron).
   bool layernorm_zero_centered_gamma = false;
   double init_method_std = 0.02;  ///< Standard deviation of initial weights.

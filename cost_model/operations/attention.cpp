@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <string>
+#include <string_view>
 
 #include "cost_model/operations/gemm.h"
 #include "cost_model/operations/memory_bound.h"
@@ -43,9 +45,15 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
     return unfused_attention_time(model, micro_batch_size, tp, gpu, stack);
   }
   const FlopsPerSecond peak = gpu.peak(stack.precision);
-  const auto rate =
-      std::find_if(gpu.attention_rates.begin(), gpu.attention_rates.end(),
-                   [&](const AttentionRate& entry) { return entry.kernel == stack.attention; });
+  const bool drops = dropout_rates(model).attention > 0.0;
+  const auto rate_of = [&](const std::string& kernel) {
+    return std::find_if(gpu.attention_rates.begin(), gpu.attention_rates.end(),
+                        [&](const AttentionRate& entry) { return entry.kernel == kernel; });
+  };
+  auto rate = rate_of(stack.attention + std::string(kWithDropout));
+  if (!drops || rate == gpu.attention_rates.end()) {
+    rate = rate_of(stack.attention);
+  }
   assert(rate != gpu.attention_rates.end());
   const double s = model.seq_length;
   const double widths = query_head_width(model) + value_head_width(model);
@@ -68,7 +76,6 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
                                      },
                                      gpu.num_multiprocessors == 1 ? kHeads : 0);
   };
-  const bool drops = dropout_rates(model).attention > 0.0;
   const Seconds whole =
       forward *
       correction(drops ? DeviceOperation::kDropoutAttention : DeviceOperation::kAttention, forward);

@@ -1,12 +1,18 @@
 // Time of the attention core: softmax(QKᵀ)V, without its linear layers.
 #pragma once
 
+#include <string_view>
+
 #include "cost_model/inputs/cluster_spec.h"
 #include "cost_model/inputs/stack_spec.h"
 #include "cost_model/inputs/transformer_config.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
+
+/// What the name of a kernel ends with that computes attention with dropout of probabilities, where
+/// a stack has a kernel of its own for that.
+inline constexpr std::string_view kWithDropout = "-dropout";
 
 /// Forward and backward time of one layer's attention core, per microbatch.
 struct AttentionTime {
@@ -23,7 +29,8 @@ struct AttentionTime {
 /// Fused: the causal half of the FLOPs at the GPU's rate for the stack's kernel. Forward they are
 /// 2bs²h/t, or bs²a(d_q + d_v)/t when query and value heads differ in width. Backward they are 2.5
 /// times as many, which includes recomputing QKᵀ. Source: FlashAttention-2 (arXiv:2307.08691)
-/// section 4.1 for the way of counting. A GPU's measured times of attention, with dropout or
+/// section 4.1 for the way of counting. With dropout the rate is that of the kernel whose name ends
+/// with kWithDropout, if the GPU has one. A GPU's measured times of attention, with dropout or
 /// without as the model has it, correct the fused times (MeasuredOperation), on a single core
 /// whatever the number of heads. A window takes its share of the corrected times.
 [[nodiscard]] AttentionTime attention_time(const TransformerConfig& model, int micro_batch_size,

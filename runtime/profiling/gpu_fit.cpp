@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cost_model/layer/element_wise.h"
+#include "cost_model/operations/attention.h"
 #include "cost_model/operations/gemm.h"
 
 namespace ptdp {
@@ -103,21 +104,32 @@ void fit_products(GpuSpec& gpu, Precision precision) {
   gpu.matmul_efficiency = std::clamp(std::exp(-mean(product_residuals(gpu, precision))), 0.01, 1.0);
 }
 
-/// Replaces the rates of attention `kernel` by geometric means of the measured ones.
-void fit_attention(GpuSpec& gpu, Precision precision, const std::string& kernel) {
+/// The two passes of attention.
+struct AttentionPasses {
+  DeviceOperation forward;
+  DeviceOperation backward;
+};
+
+/// Replaces the rates of attention `kernel` by geometric means of those measured of `passes`, if
+/// there are any.
+void fit_attention(GpuSpec& gpu, Precision precision, const AttentionPasses& passes,
+                   const std::string& kernel) {
   std::vector<double> forward;
   std::vector<double> backward;
   for (const MeasuredOperation& measured : gpu.measured_operations) {
-    if (measured.precision() != precision || kind_of(measured.operation()) != Kind::kAttention) {
+    const bool is_backward = measured.operation() == passes.backward;
+    if (measured.precision() != precision ||
+        (measured.operation() != passes.forward && !is_backward)) {
       continue;
     }
-    const bool is_backward = measured.operation() == DeviceOperation::kAttentionBackward ||
-                             measured.operation() == DeviceOperation::kDropoutAttentionBackward;
     for (const MeasuredOperation::Point& point : measured.points()) {
       (is_backward ? backward : forward)
           .push_back(std::log(flops_of_attention(measured.operation(), point.sizes) /
                               point.time.value() / gpu.peak(precision).value()));
     }
+  }
+  if (forward.empty() || backward.empty()) {
+    return;
   }
   const auto rate = [](const std::vector<double>& rates) {
     return std::clamp(std::exp(mean(rates)), 1e-4, 1.0);
@@ -194,7 +206,11 @@ void fit_constants(GpuSpec& gpu, Precision precision, const std::string& kernel)
     }
   }
   fit_products(gpu, precision);
-  fit_attention(gpu, precision, kernel);
+  fit_attention(gpu, precision, {DeviceOperation::kAttention, DeviceOperation::kAttentionBackward},
+                kernel);
+  fit_attention(gpu, precision,
+                {DeviceOperation::kDropoutAttention, DeviceOperation::kDropoutAttentionBackward},
+                kernel + std::string(kWithDropout));
   fit_element_wise(gpu, precision);
 }
 

@@ -17,7 +17,7 @@ namespace {
 TransformerConfig as_given(TransformerConfig model) {
   model.seq_length = 1;
   model.dropout = {};
-  model.dropout_rates = kUsualDropout;
+  model.dropout_rates = kUsualDropoutRates;
   model.init_method_std = 0.02;
   model.activation_func = activation_of(model);
   return model;

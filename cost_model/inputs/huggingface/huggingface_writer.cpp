@@ -230,7 +230,7 @@ TransformerConfig meaningful(TransformerConfig model) {
   const DropoutRates rates = dropout_rates(model);
   const bool drops = rates != DropoutRates(0.0);
   model.dropout = std::nullopt;
-  model.dropout_rates = drops ? rates : DropoutRates(kUsualDropout);
+  model.dropout_rates = drops ? rates : kUsualDropoutRates;
   if (drops != has_dropout(model)) {
     model.dropout = drops;
   }

@@ -244,7 +244,7 @@ void read_dropout(const FlagList& flags, std::string_view attention, std::string
   if (has_rates != has_dropout(model)) {
     model.dropout = has_rates;  // otherwise positions say it
   }
-  model.dropout_rates = has_rates ? rates : DropoutRates(kUsualDropout);
+  model.dropout_rates = has_rates ? rates : kUsualDropoutRates;
 }
 
 void read_context_parallel(const FlagList& flags, std::string_view flag, ImportedRun& run) {
