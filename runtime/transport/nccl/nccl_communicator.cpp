@@ -441,7 +441,7 @@ std::optional<double> NcclCommunicator::estimate(CollectiveKind kind, Buffer who
   }
   const std::shared_ptr<NcclEnd> estimator =
       split(0, place_.rank, "estimates for " + name_of(place_.members),
-            {.is_blocking = true, .most_blocks = blocks_.collective});
+            {.most_blocks = blocks_.collective});
   ncclSimInfo_t information = NCCL_SIM_INFO_INITIALIZER;
   estimator->call("ncclGroupSimulateEnd", [&](ncclComm_t communicator) {
     const NcclLibrary& nccl = nccl_library();

@@ -20,6 +20,8 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kWatchPeriod(100);
 /// The longest pause between looks at a call in progress.
 constexpr std::chrono::microseconds kLongestPause(1000);
+/// How long an abort waits for a call to return, as calls do that wait for no other rank.
+constexpr std::chrono::milliseconds kLongestCall(200);
 /// How long a thread only yields while a call is in progress. NCCL makes a nonblocking call on a
 /// thread of its own, within tens of microseconds; a sleep would take longer.
 constexpr std::chrono::microseconds kYielding(200);
@@ -41,12 +43,6 @@ ncclResult_t state_of(ncclComm_t communicator) {
 }
 
 }  // namespace
-
-NcclBlocks blocks_beside_compute(int multiprocessors) {
-  const NcclBlocks most;
-  return {.collective = std::clamp(multiprocessors / 8, 1, most.collective),
-          .link = std::clamp(multiprocessors / 32, 1, most.link)};
-}
 
 void NcclEnd::throw_if_ended() const {
   world_.throw_if_ended(rank_);
@@ -106,6 +102,7 @@ void NcclEnd::finish(std::unique_lock<std::mutex>& lock, std::string_view name,
     result = state_of(communicator_);
   }
   if (result != ncclSuccess) {
+    throw_if_ended();  // An abort ends a call that blocks, with an error of its own.
     throw Error(described(name, std::string(nccl.get_error_string(result)) + " (" +
                                     nccl.get_last_error(communicator_) + ")"),
                 ExitStatus::kRuntimeFault);
@@ -126,7 +123,12 @@ bool NcclEnd::close() noexcept {
 }
 
 void NcclEnd::abort() noexcept {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  const auto start = steady_clock::now();
+  while (!lock.owns_lock() && steady_clock::now() - start < kLongestCall) {
+    std::this_thread::sleep_for(kLongestPause);
+    static_cast<void>(lock.try_lock());
+  }
   if (!is_gone_ && communicator_ != nullptr) {
     static_cast<void>(nccl_library().comm_abort(communicator_));
   }

@@ -13,31 +13,24 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/transport/nccl/nccl_blocks.h"
 #include "runtime/transport/nccl/nccl_library.h"
 #include "runtime/transport/nccl/nccl_world.h"
 
 namespace ptdp {
 
-/// Most blocks (CTAs) of a kernel of NCCL, each of which occupies a multiprocessor. At once a rank
-/// runs a collective on each of its lanes of compute and data and one of its tensor group, and a
-/// message on each link, of which DualPipe has eight. That is at most 5/8 of the multiprocessors,
-/// so that kernels of compute always find room beside it and no rank waits for ever.
-struct NcclBlocks {
-  int collective = 16;  ///< Most blocks of a collective.
-  int link = 4;         ///< Most blocks of a message between two pipeline ranks.
-};
-/// Returns the limits for a GPU: 16 and 4, or fewer if it has less than 128 multiprocessors.
-[[nodiscard]] NcclBlocks blocks_beside_compute(int multiprocessors);
-
 /// How a part of a communicator is made.
 struct SplitOptions {
-  bool is_blocking = false;  ///< Whether calls return when NCCL has queued their work.
+  /// Whether calls return when NCCL has queued their work. Otherwise NCCL makes each call on a
+  /// thread of its own, which takes some 50 microseconds of the thread that asks.
+  bool is_blocking = true;
   int most_blocks = NcclBlocks{}.collective;  ///< Most blocks of its kernels.
 };
 
 /// One rank's end of an NCCL communicator. One thread makes its calls, and another may abort it at
-/// any time, so every call is made under a lock. Calls do not block (config.blocking = 0). A call
-/// that is unfinished when it returns is polled without the lock.
+/// any time, so every call is made under a lock. Calls of the world do not block (config.blocking =
+/// 0): one that is unfinished when it returns is polled without the lock. Calls of its parts do,
+/// and may wait for a rank that never comes; only an abort then ends them.
 class NcclEnd {
  public:
   /// `rank` is the rank in the world. `name` is for error messages.
@@ -64,7 +57,8 @@ class NcclEnd {
   }
   /// Ends the communicator once the queued work is done. Returns false when that fails.
   [[nodiscard]] bool close() noexcept;
-  /// Aborts the communicator. The watching thread calls it.
+  /// Aborts the communicator, also in the middle of a call that does not return. The watching
+  /// thread calls it.
   void abort() noexcept;
   /// Returns the error that NCCL has found since. Returns "" when there is none or the end is in
   /// use.
@@ -86,7 +80,7 @@ class NcclEnd {
   std::string name_;
   std::mutex mutex_;
   ncclComm_t communicator_ = nullptr;
-  bool is_gone_ = false;  ///< The communicator was destroyed or aborted.
+  std::atomic<bool> is_gone_ = false;  ///< The communicator was destroyed or aborted.
   std::atomic<bool> is_in_call_ = false;
 };
 

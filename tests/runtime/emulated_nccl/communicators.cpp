@@ -133,6 +133,10 @@ ncclResult_t enter(ncclComm_t communicator, const char* name) {
   return fails() ? ncclSystemError : ncclSuccess;
 }
 
+bool is_alive(ncclComm_t communicator) {
+  return alive.contains(communicator);
+}
+
 ncclResult_t begun(ncclComm_t communicator, std::function<bool()> is_ready) {
   communicator->is_ready = std::move(is_ready);
   communicator->polls = 1;

@@ -115,6 +115,8 @@ namespace ptdp::emulated_nccl {
 /// Counts a call on a communicator and returns its result: ncclSuccess if the call may go on. Notes
 /// a fault for calls of one device from several threads, and for a call before the last is done.
 [[nodiscard]] ncclResult_t enter(ncclComm_t communicator, const char* name);
+/// Returns whether a communicator is neither destroyed nor aborted.
+[[nodiscard]] bool is_alive(ncclComm_t communicator);
 /// Returns the result of a call that is completed later.
 ncclResult_t begun(ncclComm_t communicator, std::function<bool()> is_ready = {});
 void note(std::string fault);

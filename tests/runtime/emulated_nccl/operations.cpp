@@ -1,6 +1,7 @@
 // Queues the operations of the emulated NCCL as work of streams.
 #include <algorithm>
 #include <mutex>
+#include <thread>
 
 #include "tests/runtime/emulated_nccl/emulation.h"
 
@@ -179,6 +180,25 @@ ncclResult_t of_group(ncclResult_t result) {
   return result;
 }
 
+/// Waits, if the communicator blocks, until a call of it is done or it is aborted. Call it without
+/// the lock.
+ncclResult_t finished(ncclComm_t communicator, ncclResult_t result) {
+  while (result == ncclInProgress) {
+    {
+      const std::lock_guard lock(emulated_gpu::mutex());
+      if (!is_alive(communicator)) {
+        return ncclSystemError;
+      }
+      if (!communicator->blocks) {
+        return result;
+      }
+      static_cast<void>(ncclCommGetAsyncError(communicator, &result));
+    }
+    std::this_thread::yield();
+  }
+  return result;
+}
+
 ncclResult_t launch(const std::vector<std::pair<ncclComm_t, Call>>& calls) {
   if (calls.empty()) {
     return ncclSuccess;
@@ -202,7 +222,7 @@ ncclResult_t ask(ncclComm_t communicator, const char* name, const Call& call) {
   if (emulated_gpu::make_room(call.stream) != cudaSuccess) {
     return of_group(ncclUnhandledCudaError);
   }
-  const std::lock_guard lock(emulated_gpu::mutex());
+  std::unique_lock lock(emulated_gpu::mutex());
   if (const ncclResult_t result = enter(communicator, name); result != ncclSuccess) {
     return of_group(result);
   }
@@ -219,7 +239,9 @@ ncclResult_t ask(ncclComm_t communicator, const char* name, const Call& call) {
     grouped.emplace_back(communicator, call);
     return ncclSuccess;
   }
-  return launch({{communicator, call}});
+  const ncclResult_t result = launch({{communicator, call}});
+  lock.unlock();
+  return finished(communicator, result);
 }
 
 }  // namespace
@@ -233,13 +255,18 @@ ncclResult_t ncclGroupStart() {
 }
 
 ncclResult_t ncclGroupEnd() {
-  const std::lock_guard lock(ptdp::emulated_gpu::mutex());
+  std::unique_lock lock(ptdp::emulated_gpu::mutex());
   if (--depth > 0) {
     return ncclSuccess;
   }
   const std::vector<std::pair<ncclComm_t, Call>> calls = std::exchange(grouped, {});
   const ncclResult_t result = std::exchange(group_result, ncclSuccess);
-  return result == ncclSuccess ? launch(calls) : result;
+  if (result != ncclSuccess || calls.empty()) {
+    return result;
+  }
+  const ncclResult_t launched = launch(calls);
+  lock.unlock();
+  return finished(calls.front().first, launched);
 }
 
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* information) {

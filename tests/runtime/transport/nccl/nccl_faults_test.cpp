@@ -109,6 +109,27 @@ TEST_F(NcclFaults, AnAbortWakesRanksThatSleepInCollectivesAndMessages) {
   }
 }
 
+// Calls of a part of the world block: the first message waits for its receiver to ask for it.
+TEST_F(NcclFaults, AnAbortEndsACallThatWaitsForARankThatDoesNotCome) {
+  EXPECT_EQ(failure_of({.size = 3},
+                       [](const GpuRank& rank) {
+                         const int number = rank.all.rank();
+                         const auto group = number == 2 ? rank.all.group(std::array{2}, 0)
+                                                        : rank.all.group(std::array{0, 1}, 0);
+                         if (number == 0) {
+                           const Tensor x = uploaded(rank.backend, DataType::kFloat32, {1.0});
+                           static_cast<void>(group->send(x, 1));
+                           ADD_FAILURE();
+                         } else if (number == 1) {
+                           rank.all.barrier();
+                         } else {
+                           std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                           rank.all.abort(ExitStatus::kRuntimeFault);
+                         }
+                       }),
+            "another rank failed");
+}
+
 TEST_F(NcclFaults, ARankThatNeverCallsIsWaitedForNoLongerThanTheDeadline) {
   EXPECT_THAT(failure_of({.size = 2, .options = {.deadline = Seconds(0.05)}},
                          [](const GpuRank& rank) {
