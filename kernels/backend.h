@@ -330,6 +330,9 @@ struct CrossEntropyBackwardCall {
   std::int64_t rows = 0;
 };
 
+/// What is added to a norm before something is divided by it, so that nothing is divided by zero.
+inline constexpr double kNormGuard = 1e-6;
+
 /// Settings of a step of AdamW:
 ///
 ///   θ ← θ − lr·( m̂ / (√v̂ + ε) + λθ )
@@ -343,8 +346,14 @@ struct AdamW {
   double epsilon = 1e-8;       ///< Summand of the denominator, ε.
   double weight_decay = 0.0;   ///< Weight decay, λ.
   std::int64_t step = 1;       ///< Number of the step, t, from 1.
-  /// Factor of the stored gradient that gives g: clipping and loss scaling.
+  /// Factor of the stored gradient that gives g before clipping: the loss scale's inverse.
   double gradient_scale = 1.0;
+  /// Largest norm of all g; g is multiplied by min(1, largest_norm/(norm + 10^-6)). 0: no limit.
+  /// Source: clip_grad_norm_ of PyTorch, as Megatron-LM.
+  double largest_norm = 0.0;
+  /// Sum of the squares of all stored gradients (f64, one element), read when the step runs. Where
+  /// it is not finite, the step changes nothing. Empty: neither clipped nor looked at.
+  Buffer squares = {};
 };
 
 /// Parameters that AdamW updates, with their states. All buffers have equally many elements.
@@ -352,7 +361,7 @@ struct AdamWSlice {
   Buffer master;       ///< Master weights θ, accumulator.
   Buffer moment1;      ///< First moments m, accumulator.
   Buffer moment2;      ///< Second moments v, accumulator.
-  Buffer gradient;     ///< Stored gradient, accumulator; g is this times AdamW::gradient_scale.
+  Buffer gradient;     ///< Stored gradient, accumulator; g is this times AdamW's factors.
   Buffer weights;      ///< Updated weights in the working type; may be `master`.
   bool decays = true;  ///< Whether weight decay applies.
 };
@@ -395,6 +404,9 @@ class Backend {
   [[nodiscard]] std::int64_t bytes_in_use() const { return in_use_; }
   /// Returns the largest bytes_in_use() since the last reset_peak().
   [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
+  /// Returns the memory of the device [B] that is taken beside what this backend holds: by the
+  /// driver, by libraries such as NCCL, and by other processes. It is 0 on a host.
+  [[nodiscard]] virtual std::int64_t bytes_beside() { return 0; }
   /// Sets peak_bytes() to bytes_in_use().
   void reset_peak() { peak_.store(in_use_); }
   /// Allocates memory for a message in flight between ranks of the device, aligned to 64 bytes. It
@@ -409,6 +421,9 @@ class Backend {
   virtual void use_lane(int lane) = 0;
   /// Returns an event that marks the present end of the lane in use.
   [[nodiscard]] virtual Event record() = 0;
+  /// Returns an event for wait() alone, not for seconds_between(). A GPU then writes no time, which
+  /// takes it about a microsecond.
+  [[nodiscard]] virtual Event mark() { return record(); }
   /// Makes the lane in use wait until `event` is reached, which may be another backend's event of
   /// the same device.
   virtual void wait(const Event& event) = 0;
@@ -539,6 +554,7 @@ class Backend {
   /// infinite when an element of x is.
   virtual void add_squares(Buffer x, Buffer total) = 0;
   /// Makes one AdamW step on all slices, which do not overlap. All slices have weights of one type.
+  /// The sum of squares stays on the device, so that no host waits for it.
   virtual void adamw(const AdamW& settings, std::span<const AdamWSlice> slices) = 0;
   /// Fills a block of a matrix with normal variates of mean 0 and standard deviation `deviation`
   /// (counter_random.h), rounded from f64.

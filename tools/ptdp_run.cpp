@@ -339,6 +339,7 @@ int execute(const CommandLine& line, const Job& job, JobProcess* process) {
       .process = process,
       .uses_nccl = job.prepared->uses_nccl,
       .make_host_backend = [] { return std::make_unique<CpuBackend>(); },
+      .asks_estimates = job.request.asks_estimates,
       .hooks = [&](int rank) { return injected_faults(job.faults, rank); },
       .give_up = [&](const EarlyEnd& end) { ::_exit(report_end(line, job, end, watch)); }};
   const bool is_quiet = line.has("quiet");
@@ -353,6 +354,9 @@ int execute(const CommandLine& line, const Job& job, JobProcess* process) {
                    process != nullptr);
   if (!sharing.empty() && !job.prepared->uses_nccl && is_first(process)) {
     tell(fmt::format("{}: {}\n", kProgram, sharing));
+  }
+  if (const std::string note = dropout_note(*job.prepared); !note.empty() && is_first(process)) {
+    tell(fmt::format("{}: {}\n", kProgram, note));
   }
   Progress progress(*job.prepared, hardware_flops(settings.model, settings.global_batch_size,
                                                   settings.config.recompute));

@@ -2,6 +2,7 @@
 // set.
 #include "kernels/cpu/cpu_backend.h"
 
+#include <algorithm>
 #include <cassert>
 #include <chrono>
 #include <cmath>
@@ -99,8 +100,19 @@ void CpuBackend::add_losses(Buffer sums, Buffer total, std::int64_t rows) {
 }
 
 void CpuBackend::adamw(const AdamW& settings, std::span<const AdamWSlice> slices) {
+  AdamW clipped = settings;
+  if (!settings.squares.empty()) {
+    const double squares = *elements<double>(settings.squares);
+    if (!std::isfinite(squares)) {
+      return;
+    }
+    const double norm = std::sqrt(squares) * settings.gradient_scale;
+    if (settings.largest_norm > 0.0) {
+      clipped.gradient_scale *= std::min(1.0, settings.largest_norm / (norm + kNormGuard));
+    }
+  }
   for (const AdamWSlice& slice : slices) {
-    AdamW own = settings;
+    AdamW own = clipped;
     own.weight_decay = slice.decays ? settings.weight_decay : 0.0;
     loops_.adamw_slice(own, slice);
   }

@@ -79,9 +79,10 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
  public:
   explicit CudaBackend(const CudaOptions& options)
       : options_(options),
-        events_(std::make_shared<cuda::EventPool>()),
-        run_ahead_(options.most_operations_ahead, events_),
-        memory_(lanes_.all(), events_),
+        marks_(std::make_shared<cuda::EventPool>(cuda::EventUse::kOrder)),
+        times_(std::make_shared<cuda::EventPool>(cuda::EventUse::kTime)),
+        run_ahead_(options.most_operations_ahead, marks_),
+        memory_(lanes_.all(), marks_),
         products_(*this, options.is_deterministic),
         fused_attention_(*this, options.is_deterministic) {
     use_lane(0);
@@ -98,6 +99,12 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
 
   // --- memory ---
 
+  [[nodiscard]] std::int64_t bytes_beside() override {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    PTDP_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return static_cast<std::int64_t>(total - free) - memory_.reserved();
+  }
   [[nodiscard]] std::shared_ptr<void> message_memory(std::int64_t bytes) override {
     void* const memory = cuda::allocate_on_device(bytes);
     if (memory == nullptr && bytes > 0) {
@@ -114,12 +121,8 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
     lane_in_use = lane;
   }
 
-  [[nodiscard]] Event record() override {
-    count_call();
-    Event event{.nanoseconds = steady_nanoseconds(), .device = events_->take()};
-    cuda::record_on(stream(), event.device);
-    return event;
-  }
+  [[nodiscard]] Event record() override { return record_with(*times_); }
+  [[nodiscard]] Event mark() override { return record_with(*marks_); }
 
   void wait(const Event& event) override {
     if (event.device != nullptr) {
@@ -192,11 +195,11 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
     if (!options_.uses_epilogues || !is_in_library(call)) {
       return false;
     }
-    const std::string refusal = products_.refusal(stream(), cuda::product_call(call));
-    if (!refusal.empty()) {
-      tell("own kernels behind a product: " + refusal);
+    const auto refusal = products_.refusal(stream(), cuda::product_call(call));
+    if (refusal && !refusal->empty()) {
+      tell("own kernels behind a product: " + *refusal);
     }
-    return refusal.empty();
+    return !refusal;
   }
   void matmul_with_epilogue(const EpilogueCall& call) override {
     assert(is_in_library(call));
@@ -253,6 +256,13 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
   }
 
   [[nodiscard]] cudaStream_t stream() const { return lanes_[lane_in_use]; }
+
+  [[nodiscard]] Event record_with(cuda::EventPool& pool) {
+    count_call();
+    Event event{.nanoseconds = steady_nanoseconds(), .device = pool.take()};
+    cuda::record_on(stream(), event.device);
+    return event;
+  }
 
   /// Counts a call that queues something, and waits if the host is too far ahead. Other threads
   /// than that of compute must not wait for compute, which may wait for them.
@@ -329,7 +339,8 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
   CudaOptions options_;
   const cuda::Kernels kernels_ = all_kernels();
   Selected selected_{options_.device};
-  std::shared_ptr<cuda::EventPool> events_;
+  std::shared_ptr<cuda::EventPool> marks_;
+  std::shared_ptr<cuda::EventPool> times_;
   cuda::RunAhead run_ahead_;
   Lanes lanes_;
   cuda::DeviceMemory memory_;

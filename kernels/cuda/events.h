@@ -12,11 +12,15 @@
 
 namespace ptdp::cuda {
 
+/// What events of a pool are for: to order streams, or also to tell the time between them, which
+/// costs a GPU a microsecond each.
+enum class EventUse : unsigned { kOrder = cudaEventDisableTiming, kTime = cudaEventDefault };
+
 /// A pool of CUDA events. Any thread may use it. It lives at least as long as every holder of its
 /// events.
 class EventPool : public std::enable_shared_from_this<EventPool> {
  public:
-  EventPool() = default;
+  explicit EventPool(EventUse use) : use_(use) {}
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
   EventPool(EventPool&&) = delete;
@@ -38,7 +42,7 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
       }
     }
     if (event == nullptr) {
-      PTDP_CUDA_CHECK(cudaEventCreate(&event));
+      PTDP_CUDA_CHECK(cudaEventCreateWithFlags(&event, static_cast<unsigned>(use_)));
     }
     return {event, [pool = shared_from_this()](void* taken) {
               const std::lock_guard lock(pool->mutex_);
@@ -47,6 +51,7 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
   }
 
  private:
+  EventUse use_;
   std::mutex mutex_;
   std::vector<cudaEvent_t> free_;
 };

@@ -39,9 +39,11 @@ struct StepSlices {
   std::int32_t num_chunks = 0;
 };
 
-/// AdamW's settings in f32.
+/// AdamW's settings in f32, and in f64 what the factor of gradients follows from.
 struct StepFactors {
-  float beta1, beta2, rest1, rest2, correction1, correction2, rate, epsilon, decay, scale;
+  float beta1, beta2, rest1, rest2, correction1, correction2, rate, epsilon, decay;
+  double scale, largest_norm;
+  const double* squares;  ///< Sum of all squares, or null.
 };
 static_assert(sizeof(StepSlices) + sizeof(StepFactors) <= 4096);
 
@@ -58,7 +60,30 @@ StepFactors factors_of(const AdamW& settings) {
           .rate = single(settings.learning_rate),
           .epsilon = single(settings.epsilon),
           .decay = single(settings.weight_decay),
-          .scale = single(settings.gradient_scale)};
+          .scale = settings.gradient_scale,
+          .largest_norm = settings.largest_norm,
+          .squares = settings.squares.empty() ? nullptr : elements<double>(settings.squares)};
+}
+
+__device__ bool is_number(double x) {
+  return x == x;
+}
+
+/// Returns the factor of gradients with clipping, or NaN where the step must change nothing.
+__device__ float scale_of(const StepFactors& by) {
+  double scale = by.scale;
+  if (by.squares != nullptr) {
+    const double squares = *by.squares;
+    const double finite = squares - squares;  // Not a number where the sum is not finite.
+    if (!is_number(finite)) {
+      return static_cast<float>(finite);
+    }
+    const double clipping = by.largest_norm / (sqrt(squares) * scale + kNormGuard);
+    if (by.largest_norm > 0.0 && clipping < 1.0) {
+      scale *= clipping;
+    }
+  }
+  return static_cast<float>(scale);
 }
 
 /// Returns a·b, rounded before anything is added to it. Weights thus have the bits that a host
@@ -72,9 +97,9 @@ __device__ float times(float a, float b) {
 }
 
 /// Makes one parameter's step: updates theta, m and v.
-__device__ void step(const StepFactors& by, float decay, float gradient, float& theta, float& m,
-                     float& v) {
-  const float g = times(gradient, by.scale);
+__device__ void step(const StepFactors& by, float scale, float decay, float gradient, float& theta,
+                     float& m, float& v) {
+  const float g = times(gradient, scale);
   m = times(by.beta1, m) + times(by.rest1, g);
   v = times(by.beta2, v) + times(times(by.rest2, g), g);
   const float direction = times(m, by.correction1) / (sqrtf(times(v, by.correction2)) + by.epsilon);
@@ -99,7 +124,7 @@ __device__ int slice_of(const StepSlices& all, std::int32_t chunk) {
 
 /// Makes the step of four adjacent elements of an aligned slice.
 template <class T>
-__device__ void step_four(const StepSlice& slice, const StepFactors& by, float decay,
+__device__ void step_four(const StepSlice& slice, const StepFactors& by, float scale, float decay,
                           std::int64_t i) {
   using Four = Vector<float, 4>;
   Four theta = *reinterpret_cast<const Four*>(slice.master + i);
@@ -108,7 +133,7 @@ __device__ void step_four(const StepSlice& slice, const StepFactors& by, float d
   const Four gradient = *reinterpret_cast<const Four*>(slice.gradient + i);
   Vector<T, 4> weights;
   for (int j = 0; j < 4; ++j) {
-    step(by, decay, gradient[j], theta[j], m[j], v[j]);
+    step(by, scale, decay, gradient[j], theta[j], m[j], v[j]);
     weights[j] = narrow<T>(theta[j]);
   }
   *reinterpret_cast<Four*>(slice.master + i) = theta;
@@ -120,13 +145,17 @@ __device__ void step_four(const StepSlice& slice, const StepFactors& by, float d
 /// Makes AdamW's step on all slices of a launch.
 template <class T>
 __global__ void step_slices(StepSlices all, StepFactors by) {
+  const float scale = scale_of(by);
+  if (!is_number(scale)) {
+    return;
+  }
   for (std::int32_t chunk = static_cast<std::int32_t>(blockIdx.x); chunk < all.num_chunks;
        chunk += static_cast<std::int32_t>(gridDim.x)) {
     const StepSlice slice = all.slices[slice_of(all, chunk)];
     const float decay = slice.decays ? by.decay : 0.0F;
     const std::int64_t first = std::int64_t{chunk - slice.first_chunk} * kStepChunk;
     if (slice.is_aligned && first + kStepChunk <= slice.size) {
-      step_four<T>(slice, by, decay, first + std::int64_t{threadIdx.x} * 4);
+      step_four<T>(slice, by, scale, decay, first + std::int64_t{threadIdx.x} * 4);
       continue;
     }
     const std::int64_t end = first + kStepChunk < slice.size ? first + kStepChunk : slice.size;
@@ -134,7 +163,7 @@ __global__ void step_slices(StepSlices all, StepFactors by) {
       float theta = slice.master[i];
       float m = slice.moment1[i];
       float v = slice.moment2[i];
-      step(by, decay, slice.gradient[i], theta, m, v);
+      step(by, scale, decay, slice.gradient[i], theta, m, v);
       slice.master[i] = theta;
       slice.moment1[i] = m;
       slice.moment2[i] = v;

@@ -4,6 +4,7 @@
 #include <cublasLt.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -34,8 +35,8 @@ struct ProductPlan {
   OwnedByCublasLt<cublasLtMatrixLayout_t> c;
   cublasLtMatmulAlgo_t algorithm{};
   bool is_chosen = false;  ///< Not merely the first proposed, as during a capture.
-  /// Why the product runs without its epilogue, for the user; empty if it runs with it.
-  std::string refusal;
+  /// Why the product runs without its epilogue (Products::refusal); nullopt if it runs with it.
+  std::optional<std::string> refusal = {};
 };
 
 /// Returns the plan of a product, without an algorithm.

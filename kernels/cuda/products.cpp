@@ -145,7 +145,7 @@ struct Products::State {
       choose_by_time(stream, plan, call, algorithms);
     } catch (const OutOfMemory&) {
       plan.algorithm = algorithms.front();  // Timing takes more memory than a product does.
-      plan.refusal.clear();
+      plan.refusal = std::nullopt;
     }
   }
   void choose_by_time(cudaStream_t stream, ProductPlan& plan, const ProductCall& call,
@@ -166,11 +166,7 @@ struct Products::State {
     const EpilogueCall single = with_single_operations(apart.call());
     if (const float time = steady_time(stream, [&] { multiply_apart(backend, single); });
         time < least) {
-      plan.refusal = std::isinf(least) ? "cuBLASLt's algorithms refuse " + describe(call)
-                                       : describe(call) + " takes cuBLASLt " +
-                                             std::to_string(std::lround(1e3F * least)) +
-                                             " us, and single operations " +
-                                             std::to_string(std::lround(1e3F * time)) + " us";
+      plan.refusal = std::isinf(least) ? "cuBLASLt's algorithms refuse " + describe(call) : "";
     }
   }
 
@@ -227,7 +223,7 @@ Products::Products(Backend& backend, bool is_deterministic)
     : state_(std::make_unique<State>(backend, is_deterministic)) {}
 Products::~Products() = default;
 
-std::string Products::refusal(cudaStream_t stream, const ProductCall& call) {
+std::optional<std::string> Products::refusal(cudaStream_t stream, const ProductCall& call) {
   return state_->plan_of(stream, call).refusal;
 }
 

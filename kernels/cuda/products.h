@@ -45,11 +45,11 @@ class Products {
   Products& operator=(Products&&) = delete;
   ~Products();
 
-  /// Returns why a product does not run with its epilogue, for the user, or an empty text if it
-  /// does. The library may have no algorithm, or single operations may have taken less time.
-  [[nodiscard]] std::string refusal(cudaStream_t stream, const ProductCall& call);
+  /// Returns why a product does not run with its epilogue, or nullopt if it does. The text for the
+  /// user is empty where single operations took less time: nothing is then wrong.
+  [[nodiscard]] std::optional<std::string> refusal(cudaStream_t stream, const ProductCall& call);
   /// Queues c = op(a)·op(b) or c += op(a)·op(b) on `stream`, with an epilogue for which refusal()
-  /// is empty. f32 is multiplied in f32; bf16 and fp16 accumulate in f32.
+  /// is nullopt. f32 is multiplied in f32; bf16 and fp16 accumulate in f32.
   void multiply(cudaStream_t stream, const ProductCall& call);
 
  private:

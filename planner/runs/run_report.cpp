@@ -28,9 +28,16 @@ void describe(Fields& fields, Described<Fields, RunStraggler>& straggler) {
   fields.quantity("lost_s", straggler.lost, 1.0, kReportedTime);
 }
 
+/// The most blocks that NCCL runs for a kernel, and more.
+constexpr int kMostBlocks = 1024;
+
 template <class Fields>
 void describe(Fields& fields, Described<Fields, RunExecution>& run) {
   fields.name("transport", run.transport);
+  if (fields.optional("nccl_collective_blocks", run.collective_blocks > 0)) {
+    fields.count("nccl_collective_blocks", run.collective_blocks, 1, kMostBlocks);
+    fields.count("nccl_message_blocks", run.message_blocks, 1, kMostBlocks);
+  }
   if (fields.optional("hosts", !run.hosts.empty())) {
     fields.texts("hosts", run.hosts);
   }
@@ -83,6 +90,9 @@ void describe(Fields& fields, Described<Fields, ActionComparison>& action) {
 template <class Fields>
 void describe(Fields& fields, Described<Fields, MemoryComparison>& memory) {
   describe_measured(fields, memory.size, "bytes");
+  if (fields.optional("predicted_bytes_beside", memory.beside.measured > Bytes(0.0))) {
+    describe_measured(fields, memory.beside, "bytes_beside");
+  }
   describe_measured(fields, memory.activations, "activations");
 }
 

@@ -25,9 +25,12 @@ struct RunStraggler {
 /// How a plan was run.
 struct RunExecution {
   std::string transport = "threads";  ///< How ranks exchange data: "threads", "mpi", "tcp", "nccl".
-  std::vector<std::string> hosts;     ///< Hosts of ranks that are processes, each once.
-  std::int64_t ranks = 1;             ///< Number of ranks.
-  std::string device = "cpu";         ///< What ran: "cpu", or "cuda: " and the GPUs' names.
+  /// Most multiprocessors that NCCL takes for a collective, and for a message; 0 without NCCL.
+  int collective_blocks = 0;
+  int message_blocks = 0;
+  std::vector<std::string> hosts;  ///< Hosts of ranks that are processes, each once.
+  std::int64_t ranks = 1;          ///< Number of ranks.
+  std::string device = "cpu";      ///< What ran: "cpu", or "cuda: " and the GPUs' names.
   Precision precision = Precision::kFp32;
   std::int64_t first_step = 0;       ///< First step in the training: above 0 if it was resumed.
   std::int64_t requested_steps = 0;  ///< Steps asked for: more than `steps` if it ended early.
@@ -64,6 +67,9 @@ struct ActionComparison {
 struct MemoryComparison {
   Measured<Bytes> size;
   Measured<int> activations;  ///< Virtual stages of a microbatch held at the worst moment.
+  /// What the stack reserves, and what the driver, NCCL and others took after the first step; 0 on
+  /// a host.
+  Measured<Bytes> beside = {};
 };
 /// The bytes that all ranks together send in a step, for one group and collective.
 struct TrafficComparison {

@@ -20,6 +20,10 @@ std::string ranks_text(const RunExecution& run) {
   if (run.transport != "threads") {
     ranks += " over " + run.transport;
   }
+  if (run.collective_blocks > 0) {
+    ranks += fmt::format(" (at most {} multiprocessors for a collective, {} for a message)",
+                         run.collective_blocks, run.message_blocks);
+  }
   return run.device == "cpu" ? ranks : fmt::format("{} ({})", ranks, run.device);
 }
 
@@ -148,6 +152,9 @@ std::string memory_text(const RunReport& report) {
     if (is_shown) {
       text += measured_row(fmt::format("rank {}, {} in flight", rank, memory.activations.measured),
                            memory.size);
+      if (memory.beside.measured > Bytes(0.0)) {
+        text += measured_row("  the driver, NCCL and others beside it", memory.beside);
+      }
     }
   }
   return text;

@@ -95,7 +95,7 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
                                                   .group_size = num_sharers(settings.config),
                                                   .of_weights = shards_weights(settings.config),
                                                   .keeps_weights = !gathers_again(settings.config)},
-                                     .clock = runs_graphs() ? nullptr : &clock_};
+                                     .clock = &clock_};
   for (const Action& action : order_) {
     if (is_compute(action.kind)) {
       stages_.try_emplace(action.stage);

@@ -183,12 +183,16 @@ class Executor {
   void set_silent(bool is_silent);
   void reduce_tied(const Action& action);
   void reduce_norm();
+  [[nodiscard]] Buffer loss_total() const;
   void step_optimizer(const Action& action);
+  void read_loss();
+  void read_norm();
 
   [[nodiscard]] bool is_sharded() const { return shards_optimizer(settings_.config); }
   /// Returns whether compute runs as graphs, which needs compute that never waits for another rank.
   [[nodiscard]] bool runs_graphs() const {
-    return settings_.uses_graphs && tensor_->size() == 1 && shards_ == nullptr;
+    return settings_.uses_graphs && !times_operations_ && tensor_->size() == 1 &&
+           shards_ == nullptr;
   }
   [[nodiscard]] double loss_scale() const;
   [[nodiscard]] Microbatch microbatch(const Action& action);
@@ -202,6 +206,8 @@ class Executor {
   const TrainingData& data_;
   ActionHooks hooks_;
   OperationClock clock_;
+  std::int64_t num_steps_ = 0;    ///< Steps that this executor has begun.
+  bool times_operations_ = true;  ///< Whether the present step's operations are timed.
   ProcessGroups groups_;
   std::vector<SilentCommunicator*> silenced_;  ///< Communicators of calls within passes.
   TimedCommunicator* tensor_ = nullptr;
@@ -222,8 +228,7 @@ class Executor {
   std::map<Key, Tensor> outputs_;  ///< Outputs of stages that are not yet sent or copied.
   /// Gradients of stages' inputs that are not yet sent or copied.
   std::map<Key, Tensor> input_gradients_;
-  Tensor total_;          ///< Sum of squares of the gradients, f64, one element.
-  double squares_ = 0.0;  ///< Sum of squares of all gradients as stored, with the loss scale.
+  Tensor total_;  ///< Sum of squares of the gradients, f64, one element.
   LossScaler loss_scaler_;
   TrainingState state_;
 

@@ -84,7 +84,8 @@ StepRecord Executor::run_step() {
     }
   }
   static_cast<void>(tensor_->take());
-  clock_.restart();
+  times_operations_ = settings_.operation_timing.includes(num_steps_++);
+  clock_.restart(times_operations_);
   const Event start = backend_.record();
   try {
     run_actions();
@@ -122,7 +123,9 @@ void Executor::add_times(const Event& start, const Event& end) {
   }
   std::stable_sort(record_.sub_spans.begin(), record_.sub_spans.end(),
                    [](const SubSpan& a, const SubSpan& b) { return a.span.start < b.span.start; });
-  record_.operations = clock_.take();
+  if (times_operations_) {
+    record_.operations = clock_.take();
+  }
 }
 
 /// Runs an action, or its part on this lane, between the hooks.
@@ -229,7 +232,7 @@ Executor::Posted Executor::post(std::size_t index, std::function<void()> work) {
   const bool is_beside = is_used(on);
   Event asked;
   if (is_beside) {
-    asked = backend_.record();
+    asked = backend_.mark();
   }
   const LaneThread::Ticket ticket =
       worker.post([this, index, on, is_beside, asked, work = std::move(work)] {

@@ -98,62 +98,78 @@ void Executor::reduce_tied(const Action& action) {
   groups_.tied->all_reduce(store.all_gradients().slice(range.first, range.count), Reduction::kSum);
 }
 
-/// Sums the squares of the gradients over ranks, and the loss over the last stage's replicas.
-/// Throws Error(kRuntimeFault) when the loss is not finite.
+/// Sums the squares of the gradients over ranks, and the loss over the last stage's replicas. Both
+/// sums stay on the device.
 void Executor::reduce_norm() {
   wait_for_all(Lane::kData);
   backend_.fill(total_, 0.0);
   optimizer_->add_squares(total_);
   (is_sharded() ? groups_.world : groups_.model)->all_reduce(total_, Reduction::kSum);
-  read_from_device([this] { backend_.copy_out(total_, &squares_); });
-
-  const int last = num_stages(settings_.schedule) - 1;
-  const auto found = stages_.find(last);
-  if (found != stages_.end()) {
-    const Buffer loss = found->second->loss_total();
-    groups_.stage_data[static_cast<std::size_t>(last)]->all_reduce(loss, Reduction::kSum);
-    double total = 0.0;
-    read_from_device([&] { backend_.copy_out(loss, &total); });
-    record_.loss =
-        total / (static_cast<double>(settings_.global_batch_size) * settings_.model.seq_length);
-    if (!std::isfinite(*record_.loss)) {
-      throw Error(fmt::format("the loss is {}; expected a finite one (a smaller --lr, or longer "
-                              "--lr-warm-up)",
-                              *record_.loss),
-                  ExitStatus::kRuntimeFault);
-    }
+  if (const Buffer loss = loss_total(); !loss.empty()) {
+    groups_.stage_data[static_cast<std::size_t>(num_stages(settings_.schedule) - 1)]->all_reduce(
+        loss, Reduction::kSum);
   }
 }
 
-/// Updates the weights, or skips the step when fp16 gradients overflowed. Throws
-/// Error(kRuntimeFault) when the norm is not finite and no smaller loss scale can help.
+/// Returns the sum of the losses of the last stage; empty on ranks without that stage.
+Buffer Executor::loss_total() const {
+  const auto found = stages_.find(num_stages(settings_.schedule) - 1);
+  return found == stages_.end() ? Buffer() : found->second->loss_total();
+}
+
+/// Updates the weights, unless the sum of squares turns out not to be finite. Only then waits for
+/// the device.
 void Executor::step_optimizer(const Action& action) {
-  record_.loss_scale = loss_scale();
-  record_.is_skipped = !std::isfinite(squares_);
-  record_.gradient_norm = record_.is_skipped ? 0.0 : std::sqrt(squares_) / loss_scale();
-  if (record_.is_skipped) {
-    const bool may_shrink =
-        settings_.type == DataType::kFloat16 && loss_scaler_.scale() > LossScaler::kSmallestScale;
-    if (!may_shrink) {
-      throw Error(fmt::format("the norm of the gradients is {}; expected a finite one (a smaller "
-                              "--lr, or longer --lr-warm-up)",
-                              squares_),
-                  ExitStatus::kRuntimeFault);
-    }
-    optimizer_->zero_gradients();
-  } else {
-    ++state_.optimizer_steps;
-    const AdamW step = {
-        .learning_rate = learning_rate(settings_.learning_rate, state_.step + 1),
-        .beta1 = settings_.beta1,
-        .beta2 = settings_.beta2,
-        .epsilon = settings_.epsilon,
-        .weight_decay = settings_.weight_decay,
-        .step = state_.optimizer_steps,
-        .gradient_scale = gradient_scale(squares_, settings_.gradient_clip, loss_scale())};
-    issue(action, /*posts=*/false, [&] { optimizer_->step(step); });
+  const AdamW step = {.learning_rate = learning_rate(settings_.learning_rate, state_.step + 1),
+                      .beta1 = settings_.beta1,
+                      .beta2 = settings_.beta2,
+                      .epsilon = settings_.epsilon,
+                      .weight_decay = settings_.weight_decay,
+                      .step = state_.optimizer_steps + 1,
+                      .gradient_scale = 1.0 / loss_scale(),
+                      .largest_norm = settings_.gradient_clip,
+                      .squares = total_};
+  issue(action, /*posts=*/false, [&] { optimizer_->step(step); });
+  read_loss();
+  read_norm();
+}
+
+/// Reads the step's loss from the device. Throws Error(kRuntimeFault) when it is not finite.
+void Executor::read_loss() {
+  const Buffer loss = loss_total();
+  if (loss.empty()) {
+    return;
   }
-  if (settings_.type == DataType::kFloat16) {
+  double total = 0.0;
+  read_from_device([&] { backend_.copy_out(loss, &total); });
+  record_.loss =
+      total / (static_cast<double>(settings_.global_batch_size) * settings_.model.seq_length);
+  if (!std::isfinite(*record_.loss)) {
+    throw Error(fmt::format("the loss is {}; expected a finite one (a smaller --lr, or longer "
+                            "--lr-warm-up)",
+                            *record_.loss),
+                ExitStatus::kRuntimeFault);
+  }
+}
+
+/// Reads the norm of the gradients from the device, and so whether the step changed the weights:
+/// overflowing gradients of fp16 skip it. Throws Error(kRuntimeFault) when the norm is not finite
+/// and no smaller loss scale can help.
+void Executor::read_norm() {
+  double squares = 0.0;
+  read_from_device([&] { backend_.copy_out(total_, &squares); });
+  record_.loss_scale = loss_scale();
+  record_.is_skipped = !std::isfinite(squares);
+  record_.gradient_norm = record_.is_skipped ? 0.0 : std::sqrt(squares) / loss_scale();
+  const bool is_scaled = settings_.type == DataType::kFloat16;
+  if (record_.is_skipped && !(is_scaled && loss_scaler_.scale() > LossScaler::kSmallestScale)) {
+    throw Error(fmt::format("the norm of the gradients is {}; expected a finite one (a smaller "
+                            "--lr, or longer --lr-warm-up)",
+                            squares),
+                ExitStatus::kRuntimeFault);
+  }
+  state_.optimizer_steps += record_.is_skipped ? 0 : 1;
+  if (is_scaled) {
     loss_scaler_.update(record_.is_skipped);
   }
 }

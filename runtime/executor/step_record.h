@@ -42,13 +42,16 @@ struct StepRecord {
   /// Collectives within actions, by their start. Empty once the step is not among the last
   /// kDetailedSteps.
   std::vector<SubSpan> sub_spans;
-  std::array<double, kNumOperationKinds> operations{};  ///< Time [s] by OperationKind.
+  /// Time [s] by OperationKind; nullopt in a step whose operations were not timed.
+  std::optional<std::array<double, kNumOperationKinds>> operations = {};
   /// Mean loss over the tokens of the global batch. Only ranks of the last stage know it.
   std::optional<double> loss;
   /// Norm before clipping, without the loss scale; 0 when the step is skipped.
   double gradient_norm = 0.0;
   double loss_scale = 1.0;
   bool is_skipped = false;  ///< Whether gradients overflowed, so that the weights are unchanged.
+  /// Whether something other than training lies before the step: the run's start or a checkpoint.
+  bool is_after_pause = false;
 };
 
 /// What a transport expects of a call, if it can tell (Communicator::estimate).
@@ -65,6 +68,8 @@ struct CallEstimate {
 struct RankRecord {
   std::vector<StepRecord> steps;
   std::int64_t peak_bytes = 0;  ///< Peak memory [B] through the backend's allocator.
+  /// Memory of the device that is taken beside the backend's, after the first step [B].
+  std::int64_t bytes_beside = 0;
   /// Most activations held at once: pairs of virtual stage and microbatch.
   int peak_activations = 0;
   // Bytes and messages sent in all steps, by group.

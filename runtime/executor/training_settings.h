@@ -14,6 +14,17 @@
 
 namespace ptdp {
 
+/// In which steps the operations are timed one by one. Times on a GPU cost 1 % of a step.
+struct OperationTiming {
+  std::int64_t first = 0;   ///< The first such step, counted from where the run began.
+  std::int64_t period = 1;  ///< Steps from one to the next.
+
+  /// Returns whether step `number` is one, counted from where the run began.
+  [[nodiscard]] constexpr bool includes(std::int64_t number) const {
+    return number >= first && (number - first) % period == 0;
+  }
+};
+
 /// Everything that determines what the ranks of a run compute and send.
 struct TrainingSettings {
   /// The model, resolved; find_unsupported_feature() must return nothing.
@@ -39,9 +50,10 @@ struct TrainingSettings {
   /// Whether collectives use CollectiveAlgorithm::kOrdered, else kRing.
   bool uses_ordered_sums = false;
 
-  /// Whether the kernels of a pass are launched at once, when the backend can. Times of single
-  /// operations are then unknown. It takes effect only when one rank has all of a layer.
+  /// Whether the kernels of a pass are launched at once, when the backend can. It takes effect only
+  /// when one rank has all of a layer, and not in steps whose operations are timed.
   bool uses_graphs = false;
+  OperationTiming operation_timing = {};
 
   LearningRateSchedule learning_rate;
   double beta1 = 0.9;

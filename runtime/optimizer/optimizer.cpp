@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 #include <utility>
 
 #include "cost_model/pipeline_rank/aligned_ranges.h"
@@ -233,18 +232,6 @@ void Optimizer::round_masters() {
       }
     }
   }
-}
-
-double clipping_coefficient(double norm, double largest_norm) {
-  if (largest_norm == 0.0) {
-    return 1.0;
-  }
-  return std::min(1.0, largest_norm / (norm + 1e-6));
-}
-
-double gradient_scale(double squares, double largest_norm, double loss_scale) {
-  const double norm = std::sqrt(squares) / loss_scale;
-  return clipping_coefficient(norm, largest_norm) / loss_scale;
 }
 
 }  // namespace ptdp

@@ -109,13 +109,4 @@ class Optimizer {
   std::vector<States> states_;
 };
 
-/// Returns the factor on gradients that keeps their norm at most `largest_norm`:
-/// min(1, largest_norm/(norm + 10^-6)), or 1 for largest_norm = 0. Source: clip_grad_norm_ of
-/// PyTorch, as Megatron-LM.
-[[nodiscard]] double clipping_coefficient(double norm, double largest_norm);
-
-/// Returns AdamW::gradient_scale for gradients that carry a loss scale (1 for none). `squares` is
-/// Σ g² of all gradients as stored; when it is not finite, the step must be skipped.
-[[nodiscard]] double gradient_scale(double squares, double largest_norm, double loss_scale);
-
 }  // namespace ptdp

@@ -86,16 +86,20 @@ class ByteReader {
   std::string_view bytes_;
 };
 
+using OperationTimes = decltype(StepRecord::operations)::value_type;
+
 void put(ByteWriter& writer, const StepRecord& step) {
   writer.put(step.step);
   writer.put_all(step.actions);
   writer.put_all(step.sub_spans);
-  writer.put(step.operations);
+  writer.put(static_cast<std::uint8_t>(step.operations.has_value() ? 1 : 0));
+  writer.put(step.operations.value_or(OperationTimes{}));
   writer.put(static_cast<std::uint8_t>(step.loss.has_value() ? 1 : 0));
   writer.put(step.loss.value_or(0.0));
   writer.put(step.gradient_norm);
   writer.put(step.loss_scale);
   writer.put(static_cast<std::uint8_t>(step.is_skipped ? 1 : 0));
+  writer.put(static_cast<std::uint8_t>(step.is_after_pause ? 1 : 0));
 }
 
 StepRecord get_step(ByteReader& reader) {
@@ -103,13 +107,16 @@ StepRecord get_step(ByteReader& reader) {
   step.step = reader.get<Span>();
   step.actions = reader.get_all<Span>();
   step.sub_spans = reader.get_all<SubSpan>();
-  step.operations = reader.get<decltype(step.operations)>();
+  const bool has_times = reader.get<std::uint8_t>() != 0;
+  const auto times = reader.get<OperationTimes>();
+  step.operations = has_times ? std::optional(times) : std::nullopt;
   const bool has_loss = reader.get<std::uint8_t>() != 0;
   const auto loss = reader.get<double>();
   step.loss = has_loss ? std::optional(loss) : std::nullopt;
   step.gradient_norm = reader.get<double>();
   step.loss_scale = reader.get<double>();
   step.is_skipped = reader.get<std::uint8_t>() != 0;
+  step.is_after_pause = reader.get<std::uint8_t>() != 0;
   return step;
 }
 
@@ -185,6 +192,7 @@ std::string to_bytes(const RankRecord& record) {
     put(writer, step);
   }
   writer.put(record.peak_bytes);
+  writer.put(record.bytes_beside);
   writer.put(record.peak_activations);
   for (const SentBytes* sent : {&record.tensor, &record.pipeline_forward, &record.pipeline_backward,
                                 &record.data, &record.tied, &record.model}) {
@@ -204,6 +212,7 @@ RankRecord parse_record(std::string_view bytes) {
     record.steps.push_back(get_step(reader));
   }
   record.peak_bytes = reader.get<std::int64_t>();
+  record.bytes_beside = reader.get<std::int64_t>();
   record.peak_activations = reader.get<int>();
   for (SentBytes* sent : {&record.tensor, &record.pipeline_forward, &record.pipeline_backward,
                           &record.data, &record.tied, &record.model}) {

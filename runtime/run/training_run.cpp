@@ -193,12 +193,12 @@ bool reports(const TrainingSettings& settings, const Executor& executor) {
          groups.pipeline_rank == rank_of(settings.schedule, last_stage, 0);
 }
 
-/// Tells of a step. Its time runs from the end of the step before, or from its own first action.
+/// Tells of a step. Its time runs from the end of the step before, or after a pause from its own
+/// first action.
 void report_step(const RunState& run, std::int64_t step, const StepRecord& record,
                  double& step_before) {
   const double end = record.step.end.value();
-  // A checkpoint may lie between two steps.
-  const double start = std::max(record.step.start.value(), step_before);
+  const double start = record.is_after_pause ? record.step.start.value() : step_before;
   step_before = end;
   run.options.on_step({.step = step,
                        .done = step - run.first_step + 1,
@@ -356,14 +356,17 @@ void train(RunState& run, Communicator& world, Backend& backend, const HostSide&
   const bool is_reporter = run.options.on_step && reports(run.settings, executor);
   double step_before = 0.0;
   std::vector<CallEstimate> estimates;  // equal in all steps
+  std::int64_t bytes_beside = 0;
   StopNotice notice(host.world, host.backend);
   run.log.enter(rank, Phase::kBetweenSteps, run.first_step);
   host.world.barrier();
   bool is_other = false;  // Whether a step differed from what is expected.
+  bool is_after_pause = true;
   for (bool is_last = false; !is_last;) {
     const std::int64_t step = executor.state().step;
     notice.begin_step(step == run.last_step || (run.options.stop != nullptr && *run.options.stop));
     StepRecord record = executor.run_step();
+    record.is_after_pause = is_after_pause;
     run.log.enter(rank, Phase::kBetweenSteps, step + 1);
     if (is_reporter) {
       report_step(run, step, record, step_before);
@@ -372,14 +375,19 @@ void train(RunState& run, Communicator& world, Backend& backend, const HostSide&
                       .peak_activations = executor.peak_activations()};
     executor.add_sent(totals);
     if (step == run.first_step) {
-      estimates = executor.estimates();
+      bytes_beside = backend.bytes_beside();
+      if (run.options.asks_estimates) {
+        estimates = executor.estimates();
+      }
     }
+    totals.bytes_beside = bytes_beside;
     totals.estimates = estimates;
     run.journal.add(rank - run.log.first_rank(), std::move(record), totals);
     is_last = notice.was_last();
     const std::int64_t done = step + 1;
     const bool is_due = checkpoint.save_every > 0 && done % checkpoint.save_every == 0;
     const bool is_saved = checkpoint.save_to && (is_due || is_last);
+    is_after_pause = is_saved;
     const bool is_looked_at =
         run.options.expected && (step == run.first_step || is_saved || is_last);
     is_other = is_looked_at && differs(run, totals, done, executor, host);

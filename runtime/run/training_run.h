@@ -132,6 +132,9 @@ struct RunOptions {
   /// then travels between backends of make_host_backend.
   bool uses_nccl = false;
   BackendMaker make_host_backend = {};
+  /// Whether the transport is asked after the first step what it expects of the largest calls. NCCL
+  /// splits a communicator for each.
+  bool asks_estimates = false;
   /// Returns more hooks for a rank's actions, of which only `before` and `after` are used. They are
   /// called while the action log has the action as begun.
   std::function<ActionHooks(int rank)> hooks;

@@ -23,7 +23,7 @@ class LinkBackend {
   [[nodiscard]] Backend& operator*() const { return *backend_; }
   /// Returns a mark behind everything that the calling thread has asked for, or an empty Event on a
   /// host.
-  [[nodiscard]] Event mark() const { return is_asynchronous_ ? backend_->record() : Event{}; }
+  [[nodiscard]] Event mark() const { return is_asynchronous_ ? backend_->mark() : Event{}; }
   /// Makes what the calling thread asks for later wait for `mark`. An empty mark has no effect.
   void wait_for(const Event& mark) const {
     if (mark.device != nullptr) {

@@ -1,6 +1,9 @@
 // Tests of AdamW, of the norm of gradients, and of initial values.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <limits>
+
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/kernels/philox_reference.h"
 #include "tests/kernels/tested_backend.h"
@@ -195,6 +198,57 @@ TEST_F(AdamWStep, GivesTheBitsOfAHostInF32) {
       EXPECT_TRUE(found.values()[i] == expected.values()[i])
           << name_of(type) << ", " << kNamesOfStates[i];
     }
+  }
+}
+
+/// Returns the first moment after a step from nothing by a gradient of 1, with β1 = 0.5: half of g.
+class ClippedStep : public OnBackend {
+ protected:
+  double half_of_g(AdamW settings, double squares) {
+    const DataType type = widest_type();
+    const auto zero = [&] { return put(type, {0.0}); };
+    const AdamWSlice slice{zero(), zero(), zero(), put(type, {1.0}), zero()};
+    settings.beta1 = 0.5;
+    settings.squares = put(kDouble, {squares});
+    backend().adamw(settings, {&slice, 1});
+    return get(slice.moment1)[0];
+  }
+  void expect_g(const AdamW& settings, double squares, double expected) {
+    const double tolerance = 4.0 * rounding_of(widest_type());
+    EXPECT_NEAR(2.0 * half_of_g(settings, squares) / expected, 1.0, tolerance)
+        << settings.largest_norm << ", " << squares;
+  }
+};
+
+// clip_grad_norm_ of PyTorch: min(1, limit/(norm + 10^-6)).
+TEST_F(ClippedStep, ScalesNormsAboveTheLimitDownToIt) {
+  expect_g({.largest_norm = 1.0}, 0.25, 1.0);
+  expect_g({.largest_norm = 1.0}, 16.0, 1.0 / 4.000001);
+  expect_g({.largest_norm = 0.0}, 1e18, 1.0);
+  expect_g({.largest_norm = 1.0}, 0.0, 1.0);
+  expect_g({.largest_norm = 1.0}, 1.0, 1.0 / 1.000001);  // the norm is the limit
+  expect_g({.largest_norm = 1.0}, 0.999998 * 0.999998, 1.0);
+}
+
+// Gradients that carry a scale of 8 and have the norm 32, so 4 without it.
+TEST_F(ClippedStep, TakesTheLossScaleOutFirst) {
+  expect_g({.gradient_scale = 0.125, .largest_norm = 1.0}, 1024.0, 0.125 / 4.000001);
+  expect_g({.gradient_scale = 0.125, .largest_norm = 5.0}, 1024.0, 0.125);
+}
+
+TEST_F(ClippedStep, ChangesNothingWhereTheSumOfSquaresIsNotFinite) {
+  const DataType type = widest_type();
+  for (const double squares :
+       {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+        std::numeric_limits<double>::quiet_NaN()}) {
+    const AdamWSlice slice{put(type, {1.0}), put(type, {2.0}), put(type, {3.0}), put(type, {4.0}),
+                           put(type, {5.0})};
+    backend().adamw({.learning_rate = 0.1, .largest_norm = 1.0, .squares = put(kDouble, {squares})},
+                    {&slice, 1});
+    EXPECT_EQ(get(slice.master)[0], 1.0) << squares;
+    EXPECT_EQ(get(slice.moment1)[0], 2.0) << squares;
+    EXPECT_EQ(get(slice.moment2)[0], 3.0) << squares;
+    EXPECT_EQ(get(slice.weights)[0], 5.0) << squares;
   }
 }
 

@@ -103,13 +103,15 @@ std::vector<double> measured_step_times(const RunRecord& record) {
   std::vector<double> times;
   double before = 0.0;
   for (std::size_t step = 0; step < record.ranks.front().steps.size(); ++step) {
-    double start = record.ranks.front().steps[step].step.start.value();
+    const StepRecord& of_first = record.ranks.front().steps[step];
+    double start = of_first.step.start.value();
     double end = 0.0;
     for (const RankRecord& rank : record.ranks) {
       start = std::min(start, rank.steps[step].step.start.value());
       end = std::max(end, rank.steps[step].step.end.value());
     }
-    times.push_back(end - std::max(start, before));
+    const bool is_after_pause = step == 0 || of_first.is_after_pause;
+    times.push_back(end - (is_after_pause ? start : before));
     before = end;
   }
   return times;
@@ -137,10 +139,11 @@ RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step) {
                                                          : RunTerm::kTensorParallel;
     terms[term] += sub.exposed();
   }
-  terms[RunTerm::kMatmul] =
-      Seconds(step.operations[static_cast<std::size_t>(OperationKind::kMatmul)]);
-  terms[RunTerm::kAttention] =
-      Seconds(step.operations[static_cast<std::size_t>(OperationKind::kAttention)]);
+  if (step.operations) {
+    const auto& [matmul, attention] = *step.operations;
+    terms[RunTerm::kMatmul] = Seconds(matmul);
+    terms[RunTerm::kAttention] = Seconds(attention);
+  }
   terms[RunTerm::kMemoryBound] =
       std::max(Seconds(compute) - terms[RunTerm::kTensorParallel] - terms[RunTerm::kDataParallel] -
                    terms[RunTerm::kMatmul] - terms[RunTerm::kAttention],
@@ -177,10 +180,17 @@ MeasuredTerms measure_terms(const Schedule& schedule, const ParallelConfig& conf
                             const RunRecord& record, std::size_t first_step) {
   const Steps steps{schedule, config, record};
   const std::vector<double> times = measured_step_times(record);
+  const auto& of_first = record.ranks.front().steps;
+  const bool any_timed =
+      std::any_of(of_first.begin() + static_cast<std::ptrdiff_t>(first_step), of_first.end(),
+                  [](const StepRecord& step) { return step.operations.has_value(); });
   MeasuredTerms longest{.stage = -1};
   for (int stage = 0; stage < config.pp; ++stage) {
     std::vector<RunTerms> terms;
     for (std::size_t step = first_step; step < times.size(); ++step) {
+      if (any_timed && !record.ranks.front().steps[step].operations) {
+        continue;
+      }
       terms.push_back(terms_of_rank(steps, stage, step));
       terms.back()[RunTerm::kBubble] =
           std::max(Seconds(times[step]) - terms.back().own(), Seconds(0.0));

@@ -16,8 +16,8 @@ namespace ptdp {
 /// pipeline.
 [[nodiscard]] int pipeline_rank(const ParallelConfig& config, std::size_t rank);
 
-/// Returns how long each step took after the end of the step before [s]. For the first step, and
-/// after a checkpoint was written, the time counts from the start of its first rank.
+/// Returns how long each step took after the end of the step before [s], and so what ranks do
+/// between steps, too. After a pause, the time counts from the start of the step's first rank.
 [[nodiscard]] std::vector<double> measured_step_times(const RunRecord& record);
 
 /// Returns the first step, from `warm_up` on, whose actions the record still holds.
@@ -26,6 +26,7 @@ namespace ptdp {
 /// Returns the terms of what one rank did in a step whose actions are all recorded. Messages, data
 /// and tensor parallelism count only as far as the rank computed nothing meanwhile. The all-reduces
 /// of the tied embedding and of the norm include the rank's waiting there. There is no bubble term.
+/// Where operations were not timed, all compute is bound by memory.
 [[nodiscard]] RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step);
 
 /// Returns the median of each term over `steps`; 0 for no steps.
@@ -39,7 +40,8 @@ struct MeasuredTerms {
   int stage = 0;
   RunTerms terms;
 };
-/// Measures the terms over the steps from `first_step` on.
+/// Measures the terms over the steps from `first_step` on whose operations were timed, or over all
+/// of them if none were.
 [[nodiscard]] MeasuredTerms measure_terms(const Schedule& schedule, const ParallelConfig& config,
                                           const RunRecord& record, std::size_t first_step);
 

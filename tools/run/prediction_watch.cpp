@@ -59,12 +59,14 @@ std::optional<std::string> PredictionWatch::observe(const StepProgress& step) {
   if (!run_.is_predicted || has_judged_ || step.done <= warm_up_) {
     return std::nullopt;
   }
-  const Schedule& schedule = run_.settings.schedule;
-  RunTerms terms =
-      rank_terms(schedule.orders[static_cast<std::size_t>(telling_stage(schedule))], *step.record);
-  terms[RunTerm::kBubble] = std::max(step.time - terms.own(), Seconds(0.0));
   times_.push_back(step.time.value());
-  terms_.push_back(terms);
+  if (step.record->operations) {
+    const Schedule& schedule = run_.settings.schedule;
+    RunTerms terms = rank_terms(schedule.orders[static_cast<std::size_t>(telling_stage(schedule))],
+                                *step.record);
+    terms[RunTerm::kBubble] = std::max(step.time - terms.own(), Seconds(0.0));
+    terms_.push_back(terms);
+  }
   return std::ssize(times_) < kJudgedSteps ? std::nullopt : judge();
 }
 

@@ -76,7 +76,7 @@ RehearsedTimes rehearsed_times(const TrainingSettings& settings, int rank,
       compute += is_compute(order[i].kind) ? times[i] : 0.0;
     }
     const auto operation = [&](OperationKind kind) {
-      return share_of(step.operations[static_cast<std::size_t>(kind)], compute);
+      return share_of(step.operations.value()[static_cast<std::size_t>(kind)], compute);
     };
     matmul_shares.push_back(operation(OperationKind::kMatmul));
     attention_shares.push_back(operation(OperationKind::kAttention));

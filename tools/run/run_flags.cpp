@@ -83,11 +83,13 @@ po::options_description run_flags() {
   option("device", text_value(),
          "cpu or cuda (default: cuda where the plan is for GPUs, runs at full size and a GPU is "
          "there, else cpu); processes are dealt out over the GPUs, threads share the first");
+  option("nccl-estimates",
+         "ask NCCL after the first step how long it expects the largest calls to take, for the "
+         "report");
   option("allow-other-gpu", "run on GPUs of another kind than the plan's, without a prediction");
   option("graphs", text_value(),
          "on or off: launch all kernels of a pass at once, as a CUDA graph, on GPUs where tp is 1 "
-         "and no gradients are sharded; times of single operations are then not measured (default: "
-         "off)");
+         "and no gradients are sharded, but in steps that time single operations (default: off)");
   option("overlap", text_value(), kOverlapHelp);
   option("shrink", "run any plan's orders and messages here, with tiny layers and one replica");
   option("microbatches", text_value(),
@@ -175,6 +177,7 @@ RunRequest parse_request(const CommandLine& line) {
   }
   request.device = line.choice<DeviceKind>("device", kDeviceNames);
   request.allows_other_gpu = line.has("allow-other-gpu");
+  request.asks_estimates = line.has("nccl-estimates");
   request.uses_nccl = line.choice<bool>("transport", kTransports);
   request.allows_nccl_threads = line.text("transport") == kNcclThreads;
   request.uses_graphs = line.choice_or_first<bool>("graphs", kOffAndOn);

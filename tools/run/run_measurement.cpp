@@ -15,6 +15,7 @@
 #include "planner/plan/plan_simulation.h"
 #include "planner/plan/run_terms.h"
 #include "runtime/faults/straggler.h"
+#include "runtime/transport/nccl/nccl_blocks.h"
 #include "tools/run/call_comparison.h"
 #include "tools/run/measured_terms.h"
 #include "tools/run/run_plan.h"
@@ -104,11 +105,14 @@ std::vector<MemoryComparison> compare_memory(const PreparedRun& run, const RunRe
     MemoryComparison& here = memory[static_cast<std::size_t>(pipeline_rank(config, rank))];
     const RankRecord& there = record.ranks[rank];
     here.size.measured = std::max(here.size.measured, Bytes(static_cast<double>(there.peak_bytes)));
+    here.beside.measured =
+        std::max(here.beside.measured, Bytes(static_cast<double>(there.bytes_beside)));
     here.activations.measured = std::max(here.activations.measured, there.peak_activations);
   }
   for (std::size_t rank = 0; rank < memory.size(); ++rank) {
     if (run.is_predicted) {
       memory[rank].size.predicted = predicted[rank].total() - predicted[rank].reserve;
+      memory[rank].beside.predicted = predicted[rank].reserve;
     }
     memory[rank].activations.predicted = activations[rank];
   }
@@ -188,7 +192,12 @@ std::vector<std::string> each_once(const std::vector<std::string>& hosts) {
 
 RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
                           const RunRecord& record) {
+  const NcclBlocks blocks = run.uses_nccl
+                                ? blocks_beside_compute(run.device.gpus.front().num_multiprocessors)
+                                : NcclBlocks{.collective = 0, .link = 0};
   return {.transport = run.uses_nccl ? "nccl" : request.meeting,
+          .collective_blocks = blocks.collective,
+          .message_blocks = blocks.link,
           .hosts = each_once(record.hosts),
           .ranks = std::ssize(record.ranks),
           .device = run.device.name(),

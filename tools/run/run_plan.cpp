@@ -7,10 +7,12 @@
 #include "cost_model/error.h"
 #include "cost_model/iteration/step_builder.h"
 #include "cost_model/memory/memory.h"
+#include "cost_model/operations/attention.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/validator/validator.h"
 #include "cost_model/text/plural.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "planner/formatting.h"
 #include "planner/plan/plan_simulation.h"
 #include "runtime/data_type_of.h"
 #include "runtime/model/executed_fields.h"
@@ -273,6 +275,14 @@ void check_device(const RunDevice& device, const RunRequest& request, Precision 
   }
 }
 
+/// Returns in which steps operations are timed: in all on a host, where that costs nothing, and in
+/// one of four on GPUs, the first of which is the first that is measured.
+OperationTiming operation_timing(const RunRequest& request, const RunDevice& device) {
+  return device.is_gpu() && !request.rehearses
+             ? OperationTiming{.first = request.warm_up, .period = 4}
+             : OperationTiming{};
+}
+
 }  // namespace
 
 PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
@@ -347,10 +357,32 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
       // Rings are slower for tiny messages, many at a time.
       .uses_ordered_sums = request.is_reproducible || request.shrinks,
       .uses_graphs = request.uses_graphs,
+      .operation_timing = operation_timing(request, device),
       .learning_rate = request.learning_rate,
       .weight_decay = request.weight_decay,
       .gradient_clip = request.gradient_clip};
   return run;
+}
+
+std::string dropout_note(const PreparedRun& run) {
+  const DropoutRates rates = run.settings.dropout;
+  const Scenario& scenario = run.executed.scenario;
+  if (!run.device.is_gpu() || rates.attention == 0.0 || !run.is_predicted) {
+    return "";
+  }
+  const auto time_with = [&](double rate) {
+    TransformerConfig model = scenario.job.model;
+    model.dropout = true;
+    model.dropout_rates.attention = rate;
+    const AttentionTime time =
+        attention_time(model, run.executed.config.micro_batch_size, run.executed.config.tp,
+                       scenario.cluster.gpu, scenario.stack);
+    return duration(time.forward + time.backward);
+  };
+  return fmt::format(
+      "attention drops probabilities ({}), which fast kernels do not do alike in every layout: "
+      "{} a layer and microbatch as predicted, {} with \"attention_dropout\": 0 in the model",
+      rates.attention, time_with(rates.attention), time_with(0.0));
 }
 
 BackendMaker backend_maker(const PreparedRun& run, std::optional<int> place,

@@ -56,6 +56,7 @@ struct RunRequest {
   /// Whether tensors travel over NCCL. With nullopt they do if the build has NCCL, there are
   /// several ranks, and each has a GPU to itself.
   std::optional<bool> uses_nccl;
+  bool asks_estimates = false;    ///< Whether NCCL is asked what it expects of the run's calls.
   bool allows_other_gpu = false;  ///< Whether to run on GPUs of another kind than the plan's.
 };
 
@@ -85,6 +86,10 @@ struct PreparedRun {
 /// - a device that is missing, is not the plan's, or does not compute in the precision;
 /// - ranks that are not placed as their links need it.
 [[nodiscard]] PreparedRun prepare_run(const Plan& plan, const RunRequest& request);
+
+/// Returns what dropout of attention's probabilities costs a predicted run on GPUs, for the user
+/// before it starts. It is empty where nothing of the kind is asked for.
+[[nodiscard]] std::string dropout_note(const PreparedRun& run);
 
 /// Returns a maker of backends for the run's ranks. `run` must outlive it. `place` is the place of
 /// this process's rank on its machine; nullopt when ranks are threads. `on_note` receives the notes

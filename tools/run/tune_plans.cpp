@@ -52,8 +52,12 @@ void add_turn(RunRecord& all, const RunRecord& turn, std::int64_t warm_up) {
   for (std::size_t rank = 0; rank < turn.ranks.size(); ++rank) {
     RankRecord& to = all.ranks[rank];
     const RankRecord& from = turn.ranks[rank];
-    to.steps.insert(to.steps.end(), from.steps.end() - kept, from.steps.end());
+    const auto first = to.steps.insert(to.steps.end(), from.steps.end() - kept, from.steps.end());
+    if (kept > 0) {
+      first->is_after_pause = true;
+    }
     to.peak_bytes = std::max(to.peak_bytes, from.peak_bytes);
+    to.bytes_beside = std::max(to.bytes_beside, from.bytes_beside);
     to.peak_activations = std::max(to.peak_activations, from.peak_activations);
     for (SentBytes RankRecord::*sent :
          {&RankRecord::tensor, &RankRecord::pipeline_forward, &RankRecord::pipeline_backward,

@@ -71,7 +71,8 @@ class NcclChannel {
   NcclWorldState& world_;
   std::shared_ptr<NcclEnd> end_;
   Backend& backend_;
-  std::shared_ptr<cuda::EventPool> events_ = std::make_shared<cuda::EventPool>();
+  std::shared_ptr<cuda::EventPool> events_ =
+      std::make_shared<cuda::EventPool>(cuda::EventUse::kOrder);
   cudaStream_t own_ = nullptr;          ///< The channel's own stream; null before its first use.
   cudaStream_t last_stream_ = nullptr;  ///< Stream of the latest call.
   int exceptions_;                      ///< Exceptions that were passing when the channel was made.

@@ -104,12 +104,13 @@ Products::Products(Backend&, bool) : state_(std::make_unique<State>()) {}
 Products::~Products() = default;
 
 // The one refusal that cuBLASLt documents.
-std::string Products::refusal(cudaStream_t, const ProductCall& call) {
+std::optional<std::string> Products::refusal(cudaStream_t, const ProductCall& call) {
   const bool has_input =
       call.epilogue == Epilogue::kActivation || call.epilogue == Epilogue::kActivationGradient;
-  return has_input && call.product.n % kGeluInputWidth != 0
-             ? "GELU of rows of " + std::to_string(call.product.n) + " elements"
-             : std::string();
+  if (!has_input || call.product.n % kGeluInputWidth == 0) {
+    return std::nullopt;
+  }
+  return "GELU of rows of " + std::to_string(call.product.n) + " elements";
 }
 
 void Products::multiply(cudaStream_t stream, const ProductCall& call) {

@@ -53,6 +53,7 @@ struct EmulatedEvent {
   std::shared_ptr<Record> last;  ///< The last record; null before the first.
   /// Records of the event in launched graphs, in order of launches.
   std::deque<std::shared_ptr<Record>> in_graphs;
+  bool tells_time = true;
 };
 
 struct EmulatedGraph {
@@ -574,8 +575,9 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t* event) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   *event = new EmulatedEvent();
+  (*event)->tells_time = (flags & cudaEventDisableTiming) == 0;
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -612,7 +614,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t second) {
   const std::lock_guard lock(device_mutex);
-  if (first->last == nullptr || second->last == nullptr) {
+  if (first->last == nullptr || second->last == nullptr || !first->tells_time ||
+      !second->tells_time) {
     return cudaErrorInvalidResourceHandle;
   }
   if (!first->last->is_reached || !second->last->is_reached) {

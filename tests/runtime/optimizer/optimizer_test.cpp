@@ -413,20 +413,5 @@ TEST(Optimizer, RoundsMastersIntoWeights) {
             flat_of(std::vector<double>(kSize, 1.0), store.size(), 1, 0.0));
 }
 
-TEST(Clipping, ScalesNormsAboveTheLimitDownToIt) {
-  EXPECT_EQ(clipping_coefficient(0.5, 1.0), 1.0);
-  EXPECT_DOUBLE_EQ(clipping_coefficient(4.0, 1.0), 1.0 / 4.000001);
-  EXPECT_EQ(clipping_coefficient(1e9, 0.0), 1.0);
-  EXPECT_EQ(clipping_coefficient(0.0, 1.0), 1.0);
-  EXPECT_DOUBLE_EQ(clipping_coefficient(1.0, 1.0), 1.0 / 1.000001);  // the norm is the limit
-  EXPECT_EQ(clipping_coefficient(0.999998, 1.0), 1.0);
-}
-
-// Gradients that carry a scale of 8 and have the norm 32, so 4 without it.
-TEST(Clipping, TakesTheLossScaleOutFirst) {
-  EXPECT_DOUBLE_EQ(gradient_scale(1024.0, 1.0, 8.0), 1.0 / 4.000001 / 8.0);
-  EXPECT_DOUBLE_EQ(gradient_scale(1024.0, 5.0, 8.0), 1.0 / 8.0);
-}
-
 }  // namespace
 }  // namespace ptdp

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -33,11 +34,12 @@ RankRecord full_record() {
                                          .span = span(1.5, 1.75),
                                          .bytes = 77,
                                          .hidden = Seconds(0.125)}},
-                          .operations = {0.25, 0.125},
+                          .operations = std::array{0.25, 0.125},
                           .loss = 3.5,
                           .gradient_norm = 0.75,
                           .loss_scale = 1024.0,
-                          .is_skipped = true});
+                          .is_skipped = true,
+                          .is_after_pause = true});
   record.steps.push_back({.step = span(2.0, 3.0)});
   record.peak_bytes = std::int64_t{5} << 40;
   record.peak_activations = 6;
@@ -47,6 +49,7 @@ RankRecord full_record() {
   record.data = sent(40);
   record.tied = sent(50);
   record.model = sent(60);
+  record.bytes_beside = 17;
   record.estimates = {{.group = CallGroup::kData,
                        .kind = CollectiveKind::kReduceScatter,
                        .bytes = std::int64_t{7} << 33,
@@ -80,6 +83,7 @@ void expect_equal(const StepRecord& a, const StepRecord& b) {
   EXPECT_EQ(a.gradient_norm, b.gradient_norm);
   EXPECT_EQ(a.loss_scale, b.loss_scale);
   EXPECT_EQ(a.is_skipped, b.is_skipped);
+  EXPECT_EQ(a.is_after_pause, b.is_after_pause);
 }
 
 TEST(RecordBytes, ComeBackAsTheyWere) {
@@ -99,6 +103,7 @@ TEST(RecordBytes, ComeBackAsTheyWere) {
     EXPECT_EQ((again.*group).bytes, (record.*group).bytes);
     EXPECT_EQ((again.*group).messages, (record.*group).messages);
   }
+  EXPECT_EQ(again.bytes_beside, 17);
   ASSERT_EQ(again.estimates.size(), 1U);
   const CallEstimate& estimate = again.estimates.front();
   EXPECT_EQ(estimate.group, CallGroup::kData);

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <thread>
 
 #include "tests/cost_model/simulation/spans.h"
@@ -17,7 +18,7 @@ using testing::HasSubstr;
 StepRecord step_of(const std::vector<Span>& spans, double matmul, double attention) {
   StepRecord step{.step = {.start = spans.front().start, .end = spans.back().end},
                   .actions = spans};
-  step.operations = {matmul, attention};
+  step.operations = std::array{matmul, attention};
   return step;
 }
 
@@ -68,7 +69,7 @@ TEST(MeasureTerms, AreOfTheStageThatComputesLongest) {
 
 TEST(MeasureTerms, CountTheNormAsLongAsTheLastToComeTakesForIt) {
   RunRecord record = two_stages_record();
-  record.ranks[1].steps[0].operations = {20.0, 0.0};
+  record.ranks[1].steps[0].operations = std::array{20.0, 0.0};
   record.ranks[1].steps[0].actions[2] = span(3.5, 25.5);  // stage 1 computes longest by far
   const MeasuredTerms found = measure_terms(two_stages(), {.pp = 2}, record, 0);
   EXPECT_EQ(found.stage, 1);
@@ -81,8 +82,8 @@ TEST(MeasureTerms, TakeTheMedianOfTheSteps) {
   for (RankRecord& rank : record.ranks) {
     rank.steps.resize(3, rank.steps.front());
   }
-  record.ranks[0].steps[1].operations = {4.0, 0.5};
-  record.ranks[0].steps[2].operations = {4.5, 0.5};
+  record.ranks[0].steps[1].operations = std::array{4.0, 0.5};
+  record.ranks[0].steps[2].operations = std::array{4.5, 0.5};
   EXPECT_DOUBLE_EQ(
       measure_terms(two_stages(), {.pp = 2}, record, 0).terms[RunTerm::kMatmul].value(), 4.0);
   // The mean of the last two steps, without the first.
@@ -148,7 +149,28 @@ TEST(MeasuredStepTimes, RunFromOneEndToTheNext) {
   RunRecord record = two_stages_record();
   record.ranks[0].steps.push_back(step_of({span(10.5, 12)}, 0, 0));
   record.ranks[1].steps.push_back(step_of({span(11, 12.5)}, 0, 0));
-  EXPECT_EQ(measured_step_times(record), (std::vector<double>{10.0, 2.0}));
+  EXPECT_EQ(measured_step_times(record), (std::vector<double>{10.0, 2.5}));
+}
+
+TEST(MeasuredStepTimes, LeaveOutACheckpointBetweenSteps) {
+  RunRecord record = two_stages_record();
+  for (RankRecord& rank : record.ranks) {
+    rank.steps.push_back(step_of({span(10.5, 12)}, 0, 0));
+    rank.steps.back().is_after_pause = true;
+  }
+  EXPECT_EQ(measured_step_times(record), (std::vector<double>{10.0, 1.5}));
+}
+
+// Of three steps the middle one times no operations, as on a GPU.
+TEST(MeasureTerms, AreOfStepsThatTimedOperations) {
+  RunRecord record = two_stages_record();
+  for (RankRecord& rank : record.ranks) {
+    rank.steps = {rank.steps[0], rank.steps[0], rank.steps[0]};
+    rank.steps[1].operations = std::nullopt;
+  }
+  const RunTerms terms = measure_terms(two_stages(), {.pp = 2}, record, 0).terms;
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kMatmul].value(), 3.0);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kAttention].value(), 1.0);
 }
 
 /// A run of one rank that was predicted to take `predicted` seconds an iteration.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <string>
 
@@ -75,7 +76,7 @@ StepRecord rehearsed_step(double forward, double norm, double matmul) {
   step.sub_spans = {{.action = 1, .span = span(0.5, 1.5)},
                     {.action = 1, .span = span(begin, begin + 1), .hidden = Seconds(0.5)},
                     {.action = 3, .span = span(end + 4, end + 6)}};
-  step.operations = {matmul, 1.0};
+  step.operations = std::array{matmul, 1.0};
   return step;
 }
 

@@ -56,7 +56,8 @@ def run_configuration(check, name, shape, degrees):
         microbatch, "--recompute", "none", "--schedule", "1f1b"])
     if plan is None:
         return {"fits": False}
-    report = train(check, plan, name, tp * pp * dp, ["--steps", STEPS, "--warm-up", WARM_UP])
+    report = train(check, plan, name, tp * pp * dp, ["--steps", STEPS, "--warm-up", WARM_UP,
+                                                     "--nccl-estimates"])
     if not report["predicted"]["iteration_time_s"]:
         raise Failed(f"{name}: {report['execution']['basis']}")
     memory = report["memory"]

@@ -244,7 +244,8 @@ class TrainingRank {
                       .epsilon = task_.epsilon,
                       .weight_decay = task_.weight_decay,
                       .step = step,
-                      .gradient_scale = gradient_scale(total, task_.clip, 1.0)});
+                      .largest_norm = task_.clip,
+                      .squares = squares});
     return std::sqrt(total);
   }
 
