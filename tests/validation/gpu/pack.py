@@ -14,7 +14,10 @@ PROGRAMS = ("ptdp-plan", "ptdp-run", "ptdp-profile", "ptdp-validate", "gpu_test"
             "gpu_training_test", "gpu_nccl_test", "gpu_benchmark", "nccl_benchmark")
 TREES = ("profiles", "tests/validation/gpu", "tests/validation/multi_gpu")
 FILES = ("tools/gpu-check", "tools/multi-gpu-check")
-LARGEST = 60 << 20
+# Nine stripped programs take 65 MiB: kernels, compressed, are 4 of them; code of the host is the
+# rest, with loops for three instruction sets in each of six. One more program fits. They do not fit
+# unstripped, 79 MiB.
+LARGEST = 76 << 20
 # Of every Linux, of CUDA or of its driver: these are not taken along. NCCL is not linked: programs
 # load it where it is found.
 FOUND_THERE = re.compile(r"linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so"
