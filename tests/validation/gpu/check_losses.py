@@ -28,6 +28,15 @@ LAYOUTS = {
 }
 
 
+# Of a short check: each kind of parallelism once.
+SHORT_LAYOUTS = ("tp=2", "pp=2, zb-h1", "dp=4, ZeRO-1", "full recomputation")
+
+
+def layouts_of(machine):
+    return {name: layout for name, layout in LAYOUTS.items()
+            if machine.is_full or name in SHORT_LAYOUTS}
+
+
 def shape_of(machine):
     return TINY_SHAPE if machine.rehearses else SHAPE
 
@@ -110,7 +119,7 @@ def losses(check):
     rows = against_host(check)
     device = check.machine.device_flags()
     alone = check.parts["gpu f32 dropout 0.1"]
-    for name, layout in LAYOUTS.items():
+    for name, layout in layouts_of(check.machine).items():
         found = check.remember(
             name, lambda name=name, layout=layout: losses_of(
                 check, "layout-" + "".join(filter(str.isalnum, name)), layout,

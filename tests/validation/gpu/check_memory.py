@@ -1,15 +1,16 @@
-"""Section `memory`: a run that was predicted to fit and does not ends with what was predicted
-beside what was there."""
+"""Section `memory`: what a run uses of the GPU beside its plan. A full check also sees that a run
+that was predicted to fit and does not ends with what was predicted beside what was there."""
 
 import json
 import re
 import signal
 import subprocess
+import threading
 import time
 
 from check import Failed
 from check_speed import most_layers
-from commands import end_group, make_plan, note, one_gpu, program, run_plan
+from commands import end_group, make_plan, note, one_gpu, program, run_plan, train
 from machine import find_smi, output_of, smi_selection
 from shapes import TINY_STACKS, STACKS, model_of
 
@@ -19,6 +20,7 @@ SHARE = 0.6  # of the GPU's memory, for each of two runs
 # With so many sequences about half of it is activations: the second run ends in its first step.
 MICROBATCH = 8
 MOSTLY = 0.9  # of what is predicted: then the first run is in its step
+LAYERS, STEPS = 4, 8  # of the run whose use is watched
 START_SECONDS = 120.0
 RUN_SECONDS = 200.0
 ENDS_WITHIN = 30.0  # seconds after memory ended
@@ -45,6 +47,55 @@ def judged(status, messages, seconds):
     return {"status": status, "actual": named_in(actual), "predicted": named_in(predicted),
             "seconds": seconds, "out_of_memory": "out of memory" in messages,
             "messages": messages[-2000:]}
+
+
+class MemoryWatch:
+    """The most that nvidia-smi shows in use meanwhile [MiB], asked every so often by a thread."""
+
+    INTERVAL = 0.2  # seconds
+
+    def __init__(self, machine):
+        self.machine = machine
+        self.most = used_mebibytes(machine)
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._watch)
+
+    def _watch(self):
+        while not self.ended.wait(self.INTERVAL):
+            self.most = max(self.most, used_mebibytes(self.machine))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+
+def use(check):
+    """[MiB]: in use before and at most, the plan's peak, what of it is reserved for the context,
+    libraries and the allocator, and the peak that the run's allocator saw."""
+    plan = make_plan(check, "use", model_of(STACKS["hidden 4096"], LAYERS), one_gpu(2))
+    if plan is None:
+        raise Failed(f"{LAYERS} layers do not fit")
+    before = used_mebibytes(check.machine)
+    with MemoryWatch(check.machine) as watch:
+        report = train(check, plan, "use", ["--steps", STEPS, "--warm-up", 2,
+                                            *check.machine.device_flags("off")])
+    memory = json.loads(plan.read_text())["memory"]
+    return {"before": before, "most": watch.most, "peak": peak_mebibytes(plan),
+            "reserve": 1024 * memory["stages"][memory["heaviest_stage"]]["reserve_GiB"],
+            "allocated": report["memory"][0]["measured_bytes"] / 2**20}
+
+
+def judge_use(check, found):
+    check.values["use"] = found
+    used = found["most"] - found["before"]
+    check.goal(f"memory in use, {LAYERS} layers: within the plan's peak with its reserve",
+               f"<= {found['peak']:.0f} MiB", f"{used:.0f} MiB", 0 < used <= found["peak"])
+    check.tell("of it what is not this program's allocations, beside the reserve for it",
+               f"{used - found['allocated']:.0f} of {found['reserve']:.0f} MiB")
 
 
 def rehearse(check):
@@ -95,6 +146,15 @@ def exhaust(check):
 
 
 def memory(check):
+    if check.machine.rehearses:
+        check.skip("memory in use", "nvidia-smi shows none of a host")
+    else:
+        judge_use(check, check.remember("use", lambda: use(check), 60.0))
+    if check.machine.rehearses or check.machine.is_full:
+        end_of_memory(check)
+
+
+def end_of_memory(check):
     result = check.remember(
         "exhausted", lambda: rehearse(check) if check.machine.rehearses else exhaust(check),
         RUN_SECONDS)

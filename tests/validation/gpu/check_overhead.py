@@ -4,7 +4,7 @@ import json
 
 from commands import make_plan, one_gpu, train
 from check import Failed
-from check_speed import NO_DROPOUT, slug, stacks
+from check_speed import slug, stacks
 from check import read_json
 from shapes import model_of
 
@@ -34,7 +34,7 @@ def trace_run(check, name, stack, layers, microbatch, graphs):
         raise Failed(f"{name}: {layers} layers do not fit")
     trace = check.scratch / f"{slug(name)}-{graphs}.trace.json"
     report = train(check, plan, f"{slug(name)}-{graphs}", [
-        *check.machine.device_flags(graphs), *NO_DROPOUT, "--steps", STEPS, "--warm-up", WARM_UP,
+        *check.machine.device_flags(graphs), "--steps", STEPS, "--warm-up", WARM_UP,
         "--trace", trace])
     share = idle_share(json.loads(trace.read_text())["traceEvents"])
     trace.unlink()

@@ -3,15 +3,15 @@
 import json
 
 from check import Failed
-from commands import make_plan, one_gpu, run_plan, succeeded
-from shapes import (MICROBATCHES, MOST_LAYERS, MOST_TINY_LAYERS, STACKS, TINY_STACKS, model_of,
-                    step_flops)
+from commands import keep_run, make_plan, one_gpu, run_plan, succeeded
+from shapes import (MICROBATCHES, MOST_LAYERS, MOST_TINY_LAYERS, SHORT_LAYERS, STACKS, TINY_STACKS,
+                    model_of, step_flops)
 
 HEADROOM = "3%"
 STEPS, WARM_UP = 8, 2
+SHORT_STEPS = 5
 RUN_SECONDS = 60.0
 TRIES = 4
-NO_DROPOUT = ["--dropout", 0]
 
 
 def stacks(machine):
@@ -44,7 +44,8 @@ def predicted_mfu(plan):
 def choose_layers(check, name, stack):
     """[layers, sequences of a microbatch]: of those with the most layers that fit, the fastest as
     predicted."""
-    most = MOST_TINY_LAYERS if check.machine.rehearses else MOST_LAYERS
+    most = MOST_TINY_LAYERS if check.machine.rehearses else \
+        MOST_LAYERS if check.machine.is_full else SHORT_LAYERS[name]
     choices = []
     for microbatch in MICROBATCHES:
         def fits(layers, microbatch=microbatch):
@@ -65,11 +66,14 @@ def run_stack(check, name, stack, layers, microbatch, graphs, flags=()):
     if plan is None:
         raise Failed(f"{name}: {layers} layers do not fit")
     done, report = run_plan(check, plan, f"{slug(name)}-graphs-{graphs}",
-                            [*check.machine.device_flags(graphs), *NO_DROPOUT, "--steps", STEPS,
+                            [*check.machine.device_flags(graphs), "--steps",
+                             STEPS if check.machine.is_full else SHORT_STEPS,
                              "--warm-up", WARM_UP, *flags])
     if done.returncode == 4 and "out of memory" in done.stderr:
         return None
     succeeded(done)
+    if graphs == "off":  # with them single operations are not measured
+        keep_run(check, f"{slug(name)}-graphs-{graphs}")
     return measured(check.machine, model_of(stack, layers), microbatch, report)
 
 
@@ -105,14 +109,16 @@ def speed(check):
         with_graphs = check.remember(
             f"{name}, graphs on", lambda name=name, stack=stack: fit_and_run(check, name, stack),
             RUN_SECONDS)
-        without = check.remember(
-            f"{name}, graphs off",
-            lambda name=name, stack=stack, on=with_graphs: run_stack(
-                check, name, stack, on["layers"], on["micro_batch_size"], "off"),
-            RUN_SECONDS)
-        check.values[name] = {
-            "on": with_graphs, "off": without,
-            "gain_of_graphs": without["seconds"] / with_graphs["seconds"] - 1 if without else None}
+        check.values[name] = {"on": with_graphs}
+        if check.machine.is_full:
+            without = check.remember(
+                f"{name}, graphs off",
+                lambda name=name, stack=stack, on=with_graphs: run_stack(
+                    check, name, stack, on["layers"], on["micro_batch_size"], "off"),
+                RUN_SECONDS)
+            check.values[name] |= {"off": without, "gain_of_graphs":
+                                   without["seconds"] / with_graphs["seconds"] - 1
+                                   if without else None}
         mfu = with_graphs["mfu_causal"]
         check.goal(f"MFU, {name}, {with_graphs['layers']} layers, causal count",
                    f">= {100 * stack['goal']:.0f} % (stretch {100 * stack['stretch']:.0f})",

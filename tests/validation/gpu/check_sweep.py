@@ -4,20 +4,20 @@ import json
 import statistics
 
 from check import Failed
-from commands import make_plan, one_gpu, train
-from shapes import SWEEP, TINY_SWEEP, sweep_model
+from commands import keep_run, make_plan, one_gpu, train
+from shapes import SHORT_SWEEP, SWEEP, TINY_SWEEP, sweep_model
 
 HEADROOM = "3%"
 WARM_UP = 3
 LEAST_STEPS, MOST_STEPS = 5, 60
-MEASURED_SECONDS = 2.0
+MEASURED_SECONDS, SHORT_SECONDS = 2.0, 0.5
 CONFIGURATION_SECONDS = 30.0
 TIME_MEAN, TIME_WORST, MEMORY_WORST = 0.03, 0.08, 0.03
 LEAST_CONFIGURATIONS = 20
 
 
-def steps_of(predicted_seconds):
-    wanted = int(MEASURED_SECONDS / predicted_seconds)
+def steps_of(predicted_seconds, is_full=True):
+    wanted = int((MEASURED_SECONDS if is_full else SHORT_SECONDS) / predicted_seconds)
     return WARM_UP + min(max(wanted, LEAST_STEPS), MOST_STEPS)
 
 
@@ -39,8 +39,10 @@ def run_configuration(check, name, row):
         return {"layers": 0}
     predicted = json.loads(plan.read_text())["predicted"]["iteration_time_s"]
     # Without graphs, as it is predicted; and single operations are timed.
-    report = train(check, plan, name, [*check.machine.device_flags("off"), "--steps",
-                                       steps_of(predicted), "--warm-up", WARM_UP])
+    steps = steps_of(predicted, check.machine.is_full)
+    report = train(check, plan, name, [*check.machine.device_flags("off"), "--steps", steps,
+                                       "--warm-up", WARM_UP])
+    keep_run(check, name)
     memory = report["memory"][0]
     return {"layers": layers, "predicted_s": report["predicted"]["iteration_time_s"],
             "measured_s": report["measured"]["iteration_time_s"],
@@ -54,6 +56,15 @@ def error_of(result, kind):
     return result[f"predicted_{kind}"] / result[f"measured_{kind}"] - 1
 
 
+def worst_term(terms):
+    """[term, predicted/measured - 1] of the term whose error is the most time; None without one."""
+    known = {term: pair for term, pair in terms.items() if pair[1] > 0}
+    if not known:
+        return None
+    term = max(known, key=lambda name: abs(known[name][0] - known[name][1]))
+    return [term, known[term][0] / known[term][1] - 1]
+
+
 def attempt(check, name, row):
     """A configuration that fails is a result too: the others go on."""
     try:
@@ -63,7 +74,8 @@ def attempt(check, name, row):
 
 
 def sweep(check):
-    rows = TINY_SWEEP if check.machine.rehearses else SWEEP
+    rows = TINY_SWEEP if check.machine.rehearses else \
+        SWEEP if check.machine.is_full else SHORT_SWEEP
     results = {}
     for row in rows:
         hidden, layers, length, microbatch, microbatches, recompute = row
@@ -78,7 +90,8 @@ def judge(check, results, least):
     run = {name: result for name, result in results.items() if "measured_s" in result}
     for name, result in run.items():
         check.values[name] = {"time_error": error_of(result, "s"),
-                              "memory_error": error_of(result, "bytes")}
+                              "memory_error": error_of(result, "bytes"),
+                              "worst_term": worst_term(result.get("terms", {}))}
     check.goal("configurations that ran", f">= {min(least, LEAST_CONFIGURATIONS)}, none failed",
                f"{len(run)}, {len(failed)} failed: {', '.join(failed)}".removesuffix(": "),
                len(run) >= min(least, LEAST_CONFIGURATIONS) and not failed)

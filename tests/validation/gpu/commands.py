@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -12,7 +13,8 @@ LONGEST = 400.0  # seconds of one program
 LEAST = 1.0
 MODEL_KEYS = {"layers": "num_layers", "hidden": "hidden_size", "heads": "num_attention_heads",
               "length": "seq_length", "vocabulary": "vocab_size", "batch": "global_batch_size",
-              "positions": "position_embedding"}
+              "positions": "position_embedding", "dropout": "dropout",
+              "hidden_dropout": "hidden_dropout", "attention_dropout": "attention_dropout"}
 
 
 def end_group(process, how=signal.SIGKILL):
@@ -119,3 +121,12 @@ def train(check, plan, name, flags):
     done, report = run_plan(check, plan, name, flags)
     succeeded(done)
     return report
+
+
+def keep_run(check, name):
+    """Puts the report of run_plan() where ptdp-validate and ptdp-calibrate find it, if the run was
+    predicted from the profile of this GPU: fits of other predictions say nothing about it."""
+    if check.machine.measured_cluster().exists():
+        check.machine.runs().mkdir(parents=True, exist_ok=True)
+        shutil.copy(check.scratch / f"{name}.run.json",
+                    check.machine.runs() / f"{check.name}-{name}.json")

@@ -15,6 +15,7 @@ import gpu_check
 import machine
 import pack
 from check import SECTION_SECONDS, Check, Failed, Skipped, Unfinished, read_json, write_json
+from sections import Sections
 
 SMI = """#!/bin/sh
 case "$*" in
@@ -188,7 +189,9 @@ class RunningAll(Directory):
 
     def run_all(self, sections, *words):
         output, errors = io.StringIO(), io.StringIO()
+        budgets = {name: 100.0 for name in sections}
         with mock.patch.object(gpu_check, "SECTIONS", sections), \
+                mock.patch.object(gpu_check, "BUDGETS", budgets), \
                 contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
             status = gpu_check.main([str(self.directory), "--rehearse", *words])
         return status, output.getvalue(), errors.getvalue()
@@ -212,7 +215,9 @@ class RunningAll(Directory):
 
     def test_a_failure_does_not_stop_the_others_and_is_tried_again(self):
         _, output, errors = self.run_all({"a": self.broken, "b": self.met})
-        self.assertRegex(output, r"a +it broke +failed\nb +speed +>= 1 +2 +yes\n")
+        self.assertRegex((self.directory / "table.txt").read_text(),
+                         r"a +it broke +failed\nb +speed +>= 1 +2 +yes\n")
+        self.assertIn("not done: a (failed)", output)
         self.assertIn("b done", errors)
         status, output, errors = self.run_all({"a": self.met, "b": self.broken})
         self.assertEqual(status, 0)
@@ -227,13 +232,48 @@ class RunningAll(Directory):
     def test_only_chosen_sections_are_run_and_judged(self):
         status, output, _ = self.run_all({"a": self.met, "b": self.missed}, "--section", "a")
         self.assertEqual(status, 0)
-        self.assertNotIn("size", output)
+        self.assertNotIn("size", (self.directory / "table.txt").read_text())
+        self.assertRegex(output, r"missed +nothing\n")
 
     def test_nothing_is_begun_without_time(self):
         status, output, errors = self.run_all({"a": self.met}, "--seconds", "1")
         self.assertEqual(status, 4)
         self.assertIn("not run", output)
+        self.assertIn("not run", (self.directory / "table.txt").read_text())
         self.assertIn("no time left", errors)
+
+    def test_what_a_section_leaves_of_its_time_the_next_ones_may_take(self):
+        given = []
+
+        def note(check):
+            given.append(check.seconds)
+            check.goal("a", "", "", True)
+
+        found = machine.Machine(self.directory, rehearses=True)
+        with contextlib.redirect_stderr(io.StringIO()):
+            Sections("t", {"a": note, "b": note, "c": note}, found,
+                     budgets={"a": 10.0, "b": 30.0, "c": 60.0}).run(seconds=100.0)
+        for seconds, expected in zip(given, (10.0, 40.0, 100.0)):
+            self.assertAlmostEqual(seconds, expected, delta=2.0)
+
+    def test_a_section_alone_has_all_the_time(self):
+        given = []
+        found = machine.Machine(self.directory, rehearses=True)
+        with contextlib.redirect_stderr(io.StringIO()):
+            Sections("t", {"a": lambda check: given.append(check.seconds)}, found,
+                     budgets={"a": 10.0}).run(["a"], seconds=100.0)
+        self.assertAlmostEqual(given[0], 100.0, delta=2.0)
+
+    def test_the_budgets_of_a_short_check_are_eight_minutes(self):
+        self.assertEqual(sum(gpu_check.BUDGETS.values()), gpu_check.SHORT_SECONDS)
+        self.assertLessEqual(gpu_check.SHORT_SECONDS, 480.0)
+        self.assertLessEqual(set(gpu_check.BUDGETS), set(gpu_check.SECTIONS))
+
+    def test_results_are_one_document(self):
+        self.run_all({"a": self.met, "b": self.missed})
+        document = read_json(self.directory / "results.json")
+        self.assertEqual((document["status"], document["runs"]), (6, []))
+        self.assertEqual(document["sections"]["b"]["goals"][0]["met"], False)
 
     def test_without_a_gpu_it_says_so(self):
         command = [pathlib.Path(__file__).parents[3] / "tools/gpu-check", self.directory]

@@ -163,6 +163,8 @@ def summarize_clocks(text):
 class Machine:
     """`rehearses`: tiny models on the host, to try the sections where there is no GPU."""
 
+    is_full = True  # long versions of the sections; a short check sets it to False
+
     def __init__(self, directory, rehearses=False, build=None, environment=None):
         self.environment = dict(os.environ if environment is None else environment)
         self.environment.setdefault("PTDP_PROFILES", str(ROOT / "profiles"))
@@ -187,18 +189,30 @@ class Machine:
                                                      "tests/runtime/cuda", "tests/benchmarks")]
         return next((place / name for place in places if (place / name).is_file()), None)
 
+    def library_folders(self):
+        """Where programs look first. NCCL last: its folder may hold other versions of the rest."""
+        packed = [ROOT / "lib"] if (ROOT / "lib").is_dir() else []
+        nccl = [self.nccl] if self.nccl else []
+        return [pathlib.Path(folder) for folder in (*packed, *self.libraries, *nccl)]
+
     def program_environment(self):
         """For our programs only: PyTorch brings its own libraries."""
         environment = dict(self.environment)
-        packed = ROOT / "lib"
-        # NCCL last: its folder may hold other versions of the libraries above.
-        paths = [str(packed) if packed.is_dir() else "", *self.libraries, str(self.nccl or ""),
-                 environment.get("LD_LIBRARY_PATH", "")]
+        paths = [*map(str, self.library_folders()), environment.get("LD_LIBRARY_PATH", "")]
         environment["LD_LIBRARY_PATH"] = os.pathsep.join(path for path in paths if path)
         return environment
 
     def measured_cluster(self):
         return self.directory / "cluster.json"
+
+    def runs(self):
+        """The folder of the reports that ptdp-validate and ptdp-calibrate read."""
+        return self.directory / "runs"
+
+    def planned_from(self):
+        """What cluster_flags() name."""
+        return "profile" if self.measured_cluster().exists() else \
+            "shipped host" if self.rehearses else "data sheet"
 
     def cluster_flags(self):
         """Of ptdp-plan: this machine as section `profile` measured it, else the data sheet's."""

@@ -8,7 +8,7 @@ from check import SECTION_SECONDS, Check, read_json, write_json
 from machine import ClockLog
 
 DONE, BAD_USAGE, FAULT, MISSED = 0, 2, 4, 6
-LEAST_SECONDS = 20.0  # worth beginning a section with
+LEAST_SECONDS = 20.0  # worth beginning a section with, unless its budget is less
 
 
 def add_flags(parser, sections):
@@ -17,7 +17,7 @@ def add_flags(parser, sections):
     parser.add_argument("--section", action="append", choices=list(sections), metavar="NAME",
                         help="only this one; can be given several times")
     parser.add_argument("--again", action="store_true", help="also what is done, from its start")
-    parser.add_argument("--seconds", type=float, default=float("inf"),
+    parser.add_argument("--seconds", type=float,
                         help="begin nothing after so long, and end what runs then")
     parser.add_argument("--build", type=pathlib.Path,
                         help="the build to use (default: build/gpu, else build/cuda)")
@@ -65,13 +65,15 @@ def exit_status(records):
 
 class Sections:
     """`functions` by name, in the order in which they run; `tool` stands before messages. A run of
-    one takes at most `longest` seconds."""
+    one takes at most `longest` seconds. `budgets`: seconds of a section that others wait for; what
+    one leaves of them the next ones may take."""
 
-    def __init__(self, tool, functions, machine, longest=SECTION_SECONDS):
+    def __init__(self, tool, functions, machine, longest=SECTION_SECONDS, budgets=None):
         self.tool = tool
         self.functions = functions
         self.machine = machine
         self.longest = longest
+        self.budgets = budgets or {}
 
     def tell(self, text):
         print(f"{self.tool}: {text}", file=sys.stderr, flush=True)
@@ -98,11 +100,14 @@ class Sections:
         self.machine.directory.mkdir(parents=True, exist_ok=True)
         end = time.monotonic() + seconds
         chosen = chosen or list(self.functions)
-        for name in chosen:
-            if is_done(read_json(self.file(name))) and not again:
-                continue
+        due = [name for name in chosen if again or not is_done(read_json(self.file(name)))]
+        for number, name in enumerate(due):
             left = min(self.longest, end - time.monotonic())
-            if left < LEAST_SECONDS:
+            if name in self.budgets:
+                others = sum(self.budgets.get(other, 0.0) for other in due[number + 1:])
+                # An end in sight is shared out, none is not.
+                left = min(left, max(self.budgets[name], end - time.monotonic() - others))
+            if left < min(LEAST_SECONDS, self.budgets.get(name, LEAST_SECONDS)):
                 self.tell(f"{name}: no time left; run the same command again")
                 continue
             self.run_one(name, left, again)

@@ -13,6 +13,8 @@ TINY_STACKS = {
                   "goal": 0.58, "stretch": 0.62},
 }
 MOST_LAYERS = 96
+# Of a short check: the share of the head and of the optimizer hardly changes beyond.
+SHORT_LAYERS = {"hidden 4096": 12, "hidden 8192": 4}
 MOST_TINY_LAYERS = 3
 MICROBATCHES = (1, 2, 4)
 
@@ -45,13 +47,22 @@ SWEEP = [
     (12288, 2, 2048, 4, 2, "full"),
     (12288, 2, 4096, 1, 4, "none"),
 ]
+# Of a short check: every width, both recomputations, the step of section `step` first.
+SHORT_SWEEP = [
+    (4096, 2, 4096, 1, 4, "none"),
+    (1024, 24, 1024, 8, 4, "none"),
+    (2048, 12, 4096, 2, 4, "none"),
+    (4096, 8, 4096, 2, 2, "full"),
+    (8192, 3, 4096, 1, 4, "none"),
+    (12288, 2, 2048, 2, 4, "none"),
+]
 TINY_SWEEP = [(64, 3, 32, 2, 2, "none"), (64, 3, 32, 2, 2, "full"), (128, 2, 64, 1, 4, "none")]
 
 
 def model_of(stack, layers):
-    """A shape for write_model."""
+    """A shape for write_model, without dropout."""
     keys = ("hidden", "heads", "length", "vocabulary", "batch")
-    return {"layers": layers, **{key: stack[key] for key in keys}}
+    return {"layers": layers, **{key: stack[key] for key in keys}, "dropout": False}
 
 
 def sweep_model(hidden, layers, length, microbatch, microbatches):

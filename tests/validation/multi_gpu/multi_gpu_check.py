@@ -150,7 +150,8 @@ def check_nodes(arguments, machine):
             machine.address = address_of(arguments.master)[0]
             others = join_others(arguments.nodes, arguments.master, sections.tell)
             machine.use_nodes([machine.nodes[0], *others])
-        records = sections.run(arguments.section, arguments.again, arguments.seconds)
+        records = sections.run(arguments.section, arguments.again,
+                               arguments.seconds or float("inf"))
         print(table(summary_rows(records)))
         status = write_report(machine, records)
         sections.tell(f"{machine.directory / 'report.md'}: status {status}")
