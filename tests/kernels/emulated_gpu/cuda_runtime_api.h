@@ -177,6 +177,14 @@ void set_hardships(const Hardships& hardships);
 /// Sets the number of devices from the call on; it is 1 at first.
 void set_devices(int count);
 
+/// What a device says of itself.
+struct Identity {
+  const char* name = "emulated GPU";  ///< Name of the device; must outlive the program.
+  int multiprocessors = 4;            ///< Multiprocessors, unless a hardship gives it others.
+};
+/// Sets what all devices say of themselves from the call on.
+void set_identity(const Identity& identity);
+
 /// Sets the memory of all devices together from the call on [B]; cudaMalloc fails beyond it.
 void set_memory(std::size_t bytes);
 /// Returns the bytes that are allocated and not freed.

@@ -79,6 +79,7 @@ bool has_meetings =
     false;  ///< Whether streams may wait for what other threads have yet to ask for.
 std::map<EmulatedStream*, std::unique_ptr<EmulatedStream>> streams;
 std::map<void*, Allocation> allocations;
+ptdp::emulated_gpu::Identity identity;
 std::size_t memory_size = std::size_t{1} << 40U;
 std::size_t memory_used = 0;
 // Addresses that tell apart kinds of operation without a kernel.
@@ -397,6 +398,11 @@ void set_devices(int count) {
   num_devices = count;
 }
 
+void set_identity(const Identity& other) {
+  const std::lock_guard lock(device_mutex);
+  identity = other;
+}
+
 void set_memory(std::size_t bytes) {
   const std::lock_guard lock(device_mutex);
   memory_size = bytes;
@@ -442,9 +448,10 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   const std::lock_guard lock(device_mutex);
   *properties = {};
-  std::strcpy(properties->name, "emulated GPU");
+  std::strncpy(properties->name, identity.name, sizeof(properties->name) - 1);
   properties->totalGlobalMem = memory_size;
-  properties->multiProcessorCount = hardships.multiprocessors > 0 ? hardships.multiprocessors : 4;
+  properties->multiProcessorCount =
+      hardships.multiprocessors > 0 ? hardships.multiprocessors : identity.multiprocessors;
   properties->major = 9;
   return cudaSuccess;
 }

@@ -102,7 +102,8 @@ def rehearse(check):
     """An allocation that fails on purpose."""
     plan = make_plan(check, "plan", model_of(TINY_STACKS["hidden 64"], 1), one_gpu(1))
     start = time.monotonic()
-    done, _ = run_plan(check, plan, "run", ["--inject", "rank=0,action=0F0,step=1,what=alloc"])
+    done, _ = run_plan(check, plan, "run", ["--inject", "rank=0,action=0F0,step=1,what=alloc",
+                                            *check.machine.device_flags("off")])
     return judged(done.returncode, done.stderr, time.monotonic() - start)
 
 
@@ -147,7 +148,7 @@ def exhaust(check):
 
 def memory(check):
     if check.machine.rehearses:
-        check.skip("memory in use", "nvidia-smi shows none of a host")
+        check.skip("memory in use", "nvidia-smi shows none of a host or an emulation")
     else:
         judge_use(check, check.remember("use", lambda: use(check), 60.0))
     if check.machine.rehearses or check.machine.is_full:

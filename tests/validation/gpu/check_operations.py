@@ -111,8 +111,10 @@ def operation_tflops(cluster, precision):
 
 def measure_profile(check):
     cluster = check.scratch / "cluster.json"
-    flags = ["--seconds", 2, "--ranks", 2] if check.machine.rehearses else ["--device", "cuda"]
-    if not check.machine.rehearses and not check.machine.is_full:
+    flags = ["--device", "cuda"] if check.machine.on_gpu else ["--seconds", 2, "--ranks", 2]
+    if check.machine.emulates:
+        flags += ["--seconds", 1, "--types", "bf16"]
+    elif check.machine.on_gpu and not check.machine.is_full:
         flags += ["--seconds", SHORT_PROFILE]
     done = succeeded(run_program(check, [program(check, "ptdp-profile"), "-o", cluster, *flags]))
     shutil.copy(cluster, check.machine.measured_cluster())
@@ -129,7 +131,7 @@ def profile(check):
     check.values["summary"] = summary["summary"]
     check.skip("spread of cuBLASLt's candidates", "no program tells the times of those that lost")
     cluster = json.loads(check.machine.measured_cluster().read_text())
-    precision = "fp32" if check.machine.rehearses else "bf16"
+    precision = "bf16" if check.machine.on_gpu else "fp32"
     rates = operation_rates(cluster, precision)
     copy = rates.pop("copy", None)
     check.values["GBps"], check.values["copy_GBps"] = rates, copy

@@ -64,6 +64,8 @@ def fit(check, stack, layers, microbatch, mode):
 
 
 def pytorch(check):
+    if check.machine.emulates:
+        raise Skipped("PyTorch knows no emulated GPU")
     if importlib.util.find_spec("torch") is None:
         raise Skipped(f"{sys.executable} has no PyTorch")
     modes = ("eager",) if check.machine.rehearses else \

@@ -65,6 +65,8 @@ def parse(words):
                         help="collect in DIRECTORY what a machine without a compiler needs")
     parser.add_argument("--rehearse", action="store_true",
                         help="try the sections without a GPU: tiny models on this host")
+    parser.add_argument("--emulated", action="store_true",
+                        help="likewise, on emulated GPUs: programs of the build's targets emulated-*")
     return parser.parse_args(words)
 
 
@@ -73,7 +75,8 @@ def main(words):
     build = arguments.build.resolve() if arguments.build else None
     if arguments.pack:
         return pack.pack(arguments.directory, build)
-    machine = Machine(arguments.directory.resolve(), arguments.rehearse, build)
+    machine = Machine(arguments.directory.resolve(), arguments.rehearse, build,
+                      emulates=arguments.emulated)
     machine.is_full = arguments.full
     if not machine.gpu and not machine.rehearses:
         print("gpu-check: no GPU here (nvidia-smi shows none)", file=sys.stderr)

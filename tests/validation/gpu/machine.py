@@ -12,6 +12,7 @@ import subprocess
 import sysconfig
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+EMULATED = "tests/validation/emulated"  # of the sources, and of a build
 BUILDS = ("build/gpu", "build/cuda", "build/release")
 NCCL = "libnccl.so.2"  # loaded by programs when they need it; may be missing
 NEEDED_LIBRARIES = ("libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libnvrtc.so.13")
@@ -161,20 +162,32 @@ def summarize_clocks(text):
 
 
 class Machine:
-    """`rehearses`: tiny models on the host, to try the sections where there is no GPU."""
+    """`rehearses`: tiny models on the host, to try the sections where there is no GPU. `emulates`:
+    tiny models on GPUs that are emulated by the build's programs in EMULATED."""
 
     is_full = True  # long versions of the sections; a short check sets it to False
 
-    def __init__(self, directory, rehearses=False, build=None, environment=None):
+    def __init__(self, directory, rehearses=False, build=None, environment=None, emulates=False):
         self.environment = dict(os.environ if environment is None else environment)
         self.environment.setdefault("PTDP_PROFILES", str(ROOT / "profiles"))
         self.directory = directory
-        self.rehearses = rehearses
+        self.rehearses = rehearses or emulates
+        self.emulates = emulates
         self.build = build
-        self.gpu = {} if rehearses else find_gpu(self.environment)
+        if emulates:
+            self.environment.pop("CUDA_VISIBLE_DEVICES", None)
+            self.environment["PATH"] = os.pathsep.join(
+                [str(ROOT / EMULATED), self.environment.get("PATH", "")])
+        self.gpu = find_gpu(self.environment) if self.on_gpu else {}
+        rehearses = self.rehearses
         libraries = [] if rehearses else find_libraries(self.environment)
         self.libraries = [str(library) for library in libraries]
         self.nccl = None if rehearses else find_nccl(self.environment)
+
+    @property
+    def on_gpu(self):
+        """Whether programs compute on a GPU, if only an emulated one."""
+        return self.emulates or not self.rehearses
 
     def description(self):
         gpu = self.gpu or {"gpu": "none: rehearsed on the host"}
@@ -184,9 +197,12 @@ class Machine:
         """Path of a built program, or None."""
         builds = [ROOT / build for build in BUILDS] if self.build is None else [self.build]
         places = [ROOT / "bin"]
+        if self.emulates:
+            places = [build / EMULATED for build in builds]
         for build in builds:
             places += [build / folder for folder in ("tools", "tests/kernels/cuda",
-                                                     "tests/runtime/cuda", "tests/benchmarks")]
+                                                     "tests/runtime/cuda", "tests/benchmarks",
+                                                     "tests/runtime/emulated_nccl")]
         return next((place / name for place in places if (place / name).is_file()), None)
 
     def library_folders(self):
@@ -212,21 +228,21 @@ class Machine:
     def planned_from(self):
         """What cluster_flags() name."""
         return "profile" if self.measured_cluster().exists() else \
-            "shipped host" if self.rehearses else "data sheet"
+            "data sheet" if self.on_gpu else "shipped host"
 
     def cluster_flags(self):
         """Of ptdp-plan: this machine as section `profile` measured it, else the data sheet's."""
         if self.measured_cluster().exists():
             return ["--cluster", self.measured_cluster()]
-        if self.rehearses:
+        if not self.on_gpu:
             return ["--cluster", "host"]
         name = CLUSTERS.get(word_of(self.gpu.get("gpu", "")), "hgx-h200")
         return ["--cluster", name, "--stack", "ptdp-cuda"]
 
     def peak_flops(self):
         """Of the data sheet, per second: bf16 on a GPU, f32 in a rehearsal."""
-        name = "cpu" if self.rehearses else word_of(self.gpu["gpu"])
-        key = "peak_fp32_TFLOPs" if self.rehearses else "peak_bf16_TFLOPs"
+        name = word_of(self.gpu["gpu"]) if self.on_gpu else "cpu"
+        key = "peak_bf16_TFLOPs" if self.on_gpu else "peak_fp32_TFLOPs"
         folder = pathlib.Path(self.environment["PTDP_PROFILES"]) / "gpus"
         for path in sorted(folder.glob(f"{name}-*.json")) if name else []:
             return 1e12 * json.loads(path.read_text())[key]
@@ -234,7 +250,7 @@ class Machine:
 
     def device_flags(self, graphs="on"):
         """Of ptdp-run."""
-        return [] if self.rehearses else ["--device", "cuda", "--graphs", graphs]
+        return ["--device", "cuda", "--graphs", graphs] if self.on_gpu else []
 
 
 def revision():
