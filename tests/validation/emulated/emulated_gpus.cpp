@@ -36,7 +36,7 @@ int num_gpus() {
   const int count = num_gpus();
   emulated_gpu::set_devices(count);
   emulated_gpu::set_identity({.name = "emulated NVIDIA H200", .multiprocessors = kMultiprocessors});
-  emulated_gpu::set_memory(static_cast<std::size_t>(count) * kMemory);
+  emulated_gpu::set_memory(kMemory);  // which they share, but each says to have all of it
   return true;
 }();
 

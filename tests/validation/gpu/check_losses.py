@@ -132,8 +132,8 @@ def losses(check):
         rows.append((f"f32, {name} against one rank", F32,
                      largest_difference(found["losses"], alone["losses"])))
     for what, tolerance, difference in rows:
-        check.goal(f"{steps_of(check.machine)} losses: {what}", f"<= {tolerance:.0e}", f"{difference:.1e}",
-                   difference <= tolerance)
+        check.goal(f"{steps_of(check.machine)} losses: {what}", f"<= {tolerance:.0e}",
+                   f"{difference:.1e}", difference <= tolerance)
     first, second = check.remember("twice", lambda: run_twice(check), 2 * RUN_SECONDS)
     check.goal("bf16 --reproducible, twice", "equal bits",
                "equal" if first == second else "different", first == second)

@@ -74,8 +74,8 @@ def same_losses(check):
         if runs[1]["transport"] != over:
             raise Failed(f"tensors travelled over {runs[1]['transport']}, expected {over}")
         same = all(runs[0][key] == runs[1][key] for key in ("losses", "norms"))
-        check.goal(f"{steps_of(check.machine)} losses and norms, {dtype}, one rank over NCCL and without",
-                   "equal bits", "equal" if same else "different", same)
+        check.goal(f"{steps_of(check.machine)} losses and norms, {dtype}, one rank over NCCL and "
+                   "without", "equal bits", "equal" if same else "different", same)
 
 
 def same_speed(check):

@@ -57,7 +57,7 @@ def measure(check, ranks):
     machine = check.machine
     meeting = machine.meeting
     sizes = HOST_SIZES if machine.on_host else SIZES
-    words = [PROGRAM, "--bytes", ",".join(map(str, sizes)), *machine.transport_flags(meeting)]
+    words = [PROGRAM, "--bytes", ",".join(map(str, sizes)), *machine.benchmark_flags(meeting)]
     files = {}
     if meeting == "threads":
         words += ["--ranks", ranks]

@@ -71,7 +71,8 @@ def cases_of(machine):
                 continue
             found.append((layout, rank, kind, fault, machine.meeting))
             if fault in IN_THREADS and not machine.on_host and len(machine.nodes) == 1:
-                found.append((layout, rank, kind, fault, "threads"))
+                found += [(layout, rank, kind, fault, meeting)
+                          for meeting in ("own processes", "threads")]
     return found
 
 

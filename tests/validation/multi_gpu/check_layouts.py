@@ -1,8 +1,9 @@
 """Section `layouts`: every layout trains as one rank does, over what joins the GPUs."""
 
 from check import Failed
-from check_losses import F32, SIXTEEN_BITS, STEPS, largest_difference, layout_flags
+from check_losses import F32, SIXTEEN_BITS, largest_difference, layout_flags, steps_of
 from commands import make_plan
+from gpus import WORDS_OF_MEETINGS
 from ranks import train
 
 SHAPE = {"layers": 8, "hidden": 256, "heads": 8, "length": 128, "vocabulary": 1024, "batch": 8}
@@ -62,7 +63,8 @@ def losses_of(check, name, layout, flags, meeting=None, variables=None, **how):
                      cluster=["--cluster", "host"])
     if plan is None:
         raise Failed(f"{name}: nothing fits")
-    report = train(check, plan, name, tp * pp * dp, ["--steps", STEPS, "--warm-up", 1, *flags],
+    report = train(check, plan, name, tp * pp * dp,
+                   ["--steps", steps_of(check.machine), "--warm-up", 1, *flags],
                    meeting=meeting, variables=variables, **how)
     return report["losses"]
 
@@ -88,10 +90,10 @@ def difference_of(check, name, layout, overlap, meeting, dtype="f32"):
 
 
 def meetings_of(machine):
-    """How ranks meet in the runs of this section: as processes and, where there is one node, as
-    threads too."""
-    both = not machine.on_host and len(machine.nodes) == 1
-    return ["tcp", "threads"] if both else [machine.meeting]
+    """How ranks meet in the runs of this section: as processes of a launcher and, where there is
+    one node, as those that ptdp-run starts and as threads of one process too."""
+    all_of_them = not machine.on_host and len(machine.nodes) == 1
+    return ["tcp", "own processes", "threads"] if all_of_them else [machine.meeting]
 
 
 def layouts(check):
@@ -104,12 +106,13 @@ def layouts(check):
         for meeting in meetings_of(machine):
             for overlap in OVERLAPS[-1:] if machine.is_quick else OVERLAPS:
                 difference = difference_of(check, name, layout, overlap, meeting)
-                rows.append((f"f32, {name}, overlap {overlap}, {meeting}", F32, difference))
+                rows.append((f"f32, {name}, overlap {overlap}, {WORDS_OF_MEETINGS[meeting]}", F32,
+                             difference))
     if not machine.on_host:
         name, layout = list(chosen.items())[-1]
         for dtype in ("bf16", "fp16"):
             rows.append((f"{dtype}, {name}, against f32", SIXTEEN_BITS,
                          difference_of(check, name, layout, "all", "tcp", dtype)))
     for what, tolerance, difference in rows:
-        check.goal(f"{STEPS} losses: {what}", f"<= {tolerance:.0e}", f"{difference:.1e}",
-                   difference <= tolerance)
+        check.goal(f"{steps_of(check.machine)} losses: {what}", f"<= {tolerance:.0e}",
+                   f"{difference:.1e}", difference <= tolerance)

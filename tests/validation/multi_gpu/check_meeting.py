@@ -75,7 +75,9 @@ def wrong_number(check):
     start = time.monotonic()
     number = 2 + len(check.machine.nodes)
     job = Job(check, words, number, meeting="tcp", files=files)
-    return judged(check, job, (2,), rf"2 ranks, but {number} processes", start)
+    # Where they are more than the GPUs, that is seen first.
+    return judged(check, job, (2,), rf"2 ranks, but {number} processes|"
+                  rf"{number} ranks on this machine and \d+ GPUs", start)
 
 
 def two_sizes(check):
@@ -100,6 +102,8 @@ def one_gpu(check):
 def launchers_of(machine):
     """name: what stands before ptdp-run to start two ranks on this node with it."""
     found = {}
+    if machine.emulates:  # its NCCL joins threads, not processes
+        return found
     path = machine.environment.get("PATH", "")
     if shutil.which("torchrun", path=path):
         found["torchrun"] = ["torchrun", "--nnodes", 1, "--nproc-per-node", 2, "--master-port",
@@ -154,8 +158,13 @@ def meeting(check):
         judge_launched(check, " ".join(words), [word.format(ranks=ranks) for word in words], ranks)
     for name in ("mpirun", "srun", "torchrun"):
         if name not in launchers_of(machine):
-            check.skip(f"started by {name}", "not found here" if name != "srun" else
-                       "no srun, or outside a job of Slurm's")
+            check.skip(f"started by {name}", reason_without(machine, name))
+
+
+def reason_without(machine, name):
+    if machine.emulates:
+        return "an emulated NCCL joins threads, not processes"
+    return "not found here" if name != "srun" else "no srun, or outside a job of Slurm's"
 
 
 def judge_launched(check, name, words, ranks):

@@ -12,6 +12,7 @@ SHAPE = {"layers": 16, "hidden": 4096, "heads": 32, "length": 2048, "vocabulary"
          "batch": 32}
 TINY_SHAPE = {"layers": 4, "hidden": 64, "heads": 4, "length": 64, "vocabulary": 256, "batch": 8}
 STEPS, WARM_UP = 12, 4
+EMULATED_SHAPE = {**TINY_SHAPE, "length": 32, "layers": 2, "batch": 4}
 TINY_STEPS, TINY_WARM_UP = 6, 2
 TURNS = 3
 RUN_SECONDS = 60.0
@@ -42,7 +43,8 @@ def cases_of(machine):
 
 def plan_of(check, name, degrees, flags, overlap):
     tp, pp, dp = degrees
-    shape = TINY_SHAPE if check.machine.on_host else SHAPE
+    shape = EMULATED_SHAPE if check.machine.emulates else \
+        TINY_SHAPE if check.machine.on_host else SHAPE
     plan = make_plan(check, name, shape, [
         "--gpus", tp * pp * dp, "--tp", tp, "--pp", pp, "--dp", dp, "--micro-batch-size", 1,
         "--recompute", "none", "--overlap", overlap, *flags])

@@ -62,7 +62,9 @@ def report_of(overlaps):
     seconds = 0.88 if overlaps else 0.98
     return {"losses": LOSSES, "gradient_norms": LOSSES, "execution": {"basis": "", "transport": "nccl"},
             "predicted": {"iteration_time_s": 1.0}, "measured": {"iteration_time_s": seconds},
-            "memory": [{"predicted_bytes": 100, "measured_bytes": 101}], "terms": [],
+            "memory": [{"predicted_bytes": 100, "measured_bytes": 101}],
+            "terms": [{"term": "data_parallel", "predicted_s": 0.1, "measured_s": 0.1}],
+            "traffic": [{"group": "data", "collective": "all-gather", "measured_bytes": 100.0}],
             "calls": [{"group": "data", "collective": "all-reduce", "size_bytes": 8.0,
                        "predicted_s": 1.0, "estimated_s": 1.0, "measured_s": 1.0}]}
 
@@ -141,7 +143,8 @@ def ptdp_run(words):
     rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     threads = "RANK" not in os.environ
     alone = "cpu" in words
-    if not alone and words[-4:] != ["--device", "cuda", "--transport", "nccl"]:
+    nccl = "nccl-threads" if words[-1] == "nccl-threads" and threads else "nccl"
+    if not alone and words[-4:] != ["--device", "cuda", "--transport", nccl]:
         print("ptdp-run: expected NCCL", file=sys.stderr)
         sys.exit(2)
     if "--inject" in words:

@@ -1,5 +1,6 @@
 """The machine that tools/multi-gpu-check runs on: all of its GPUs, and what starts ranks there."""
 
+import os
 import re
 import shutil
 
@@ -7,6 +8,9 @@ from machine import Machine, find_smi, output_of
 from nodes import Node
 
 MEETINGS = ("tcp", "threads", "mpi")
+# How ranks that have GPUs meet on one machine, and what a row calls it.
+WORDS_OF_MEETINGS = {"tcp": "processes of a launcher", "own processes": "ptdp-run's own processes",
+                     "threads": "threads of one process", "mpi": "processes of mpirun"}
 # Between two GPUs in the matrix of nvidia-smi topo -m, the fastest first.
 LINKS = re.compile(r"^(NV\d+|PIX|PXB|PHB|NODE|SYS)$")
 
@@ -26,7 +30,8 @@ def find_gpus(environment):
     smi = find_smi(environment)
     if smi is None:
         return []
-    rows = output_of([smi, "--query-gpu=index,uuid,name", "--format=csv,noheader"]).splitlines()
+    rows = output_of([smi, "--query-gpu=index,uuid,name", "--format=csv,noheader"],
+                     environment).splitlines()
     gpus = [[field.strip() for field in row.split(",", 2)] for row in rows]
     return [{"number": fields[0], "name": fields[2]} for fields in gpus
             if len(fields) == 3 and visible(environment, fields[0], fields[1])]
@@ -41,15 +46,19 @@ def links_in(matrix):
 
 class GpuMachine(Machine):
     """`on_host`: ranks on the cores of this host, to try the sections without a GPU, and the
-    transports of a host with them."""
+    transports of a host with them. `emulates`: likewise, on as many emulated GPUs as `ranks`, which
+    threads of a process share."""
 
     def __init__(self, directory, on_host=False, build=None, environment=None, meeting=None,
-                 ranks=None):
-        super().__init__(directory, on_host, build, environment)
-        self.gpus = [] if on_host else find_gpus(self.environment)
-        smi = None if on_host else find_smi(self.environment)
+                 ranks=None, emulates=False):
+        environment = dict(os.environ if environment is None else environment)
+        if emulates:
+            environment["PTDP_EMULATED_GPUS"] = str(ranks or 4)
+        super().__init__(directory, on_host, build, environment, emulates)
+        self.gpus = find_gpus(self.environment) if self.on_gpu else []
+        smi = find_smi(self.environment) if self.on_gpu else None
         self.links = links_in(output_of([smi, "topo", "-m"])) if smi else []
-        self.meeting = meeting or "tcp"
+        self.meeting = meeting or ("threads" if emulates else "tcp")
         self.address = "127.0.0.1"  # where ranks meet
         self.mpirun = shutil.which("mpirun", path=self.environment.get("PATH", ""))
         self.nodes = [Node(self)]
@@ -61,13 +70,14 @@ class GpuMachine(Machine):
 
     def description(self):
         described = super().description()
-        if self.on_host:
+        if self.on_host and not self.emulates:
             return {**described, "ranks": self.host_ranks}
         return {**described, "gpus": [gpu["name"] for gpu in self.gpus], "links": self.links,
                 "nodes": len(self.nodes)}
 
     @property
     def on_host(self):
+        """Whether models are tiny, ranks share cores, and so times have no goal."""
         return self.rehearses
 
     def use_nodes(self, nodes):
@@ -99,17 +109,25 @@ class GpuMachine(Machine):
         return [float(row) for row in rows.split() if row.replace(".", "").isdigit()]
 
     def transport_flags(self, meeting):
-        """Of a program: over what tensors travel between ranks that meet like this."""
-        if self.on_host:
-            return ["--transport", meeting] if meeting in MEETINGS else []
-        return ["--device", "cuda", "--transport", "nccl"]
+        """Of ptdp-run: over what tensors travel between ranks that meet like this."""
+        if self.on_gpu:
+            return ["--device", "cuda", "--transport",
+                    "nccl-threads" if meeting == "threads" else "nccl"]
+        return ["--transport", meeting] if meeting in MEETINGS else []
+
+    def benchmark_flags(self, meeting):
+        """Of nccl_benchmark, whose ranks are threads wherever no launcher started several."""
+        flags = self.transport_flags(meeting)
+        return [flag.removesuffix("-threads") for flag in flags]
 
     def tensors_over(self, meeting):
         """As reports call it."""
-        return meeting if self.on_host else "nccl"
+        return "nccl" if self.on_gpu else meeting
 
     def fault(self):
         """Why nothing can be checked here; empty where it can."""
+        if self.emulates:
+            return "" if self.gpu else "no emulated GPU: nvidia-smi of its folder does not run"
         if self.on_host:
             if self.meeting == "mpi" and self.mpirun is None:
                 return "--transport mpi: no mpirun on the PATH"

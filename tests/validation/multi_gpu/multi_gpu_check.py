@@ -18,15 +18,16 @@ from check_layouts import layouts  # noqa: E402
 from check_meeting import meeting  # noqa: E402
 from check_overlap import overlap  # noqa: E402
 from check_prediction import prediction  # noqa: E402
+from check_sizes import sizes  # noqa: E402
 from gpus import MEETINGS, GpuMachine  # noqa: E402
 from machine import ROOT  # noqa: E402
 from nodes import Node, address_of, join_others, serve  # noqa: E402
 from report import write_report  # noqa: E402
 from sections import BAD_USAGE, FAULT, Sections, add_flags, summary_rows, table  # noqa: E402
 
-# In this order: `overlap` plans with what `prediction` profiled.
-SECTIONS = {"layouts": layouts, "curves": curves, "prediction": prediction, "overlap": overlap,
-            "faults": faults, "meeting": meeting}
+# In this order: `overlap` plans with what `prediction` profiled, else with the data sheet.
+SECTIONS = {"layouts": layouts, "curves": curves, "sizes": sizes, "prediction": prediction,
+            "overlap": overlap, "faults": faults, "meeting": meeting}
 PORT = 29571
 LONGEST_SECTION = 3600.0  # seconds
 # Whose variables say which of the nodes this is: number, count.
@@ -61,12 +62,19 @@ def parse(words):
     host = parser.add_argument_group("without a GPU")
     host.add_argument("--host", action="store_true",
                       help="tiny models on the cores of this host, to try all of it")
+    host.add_argument("--emulated", action="store_true",
+                      help="likewise, on emulated GPUs and an emulated NCCL, which join threads: "
+                           "programs of the build's targets emulated-*")
     host.add_argument("--ranks", type=int, choices=range(2, 17), metavar="N",
                       help="of 2 to 16 (default: 4)")
     host.add_argument("--transport", choices=MEETINGS, help="between them (default: tcp)")
     arguments = parser.parse_args(words)
-    if not arguments.host and (arguments.ranks or arguments.transport):
-        parser.error("--ranks, --transport: expected together with --host")
+    if not arguments.host and arguments.transport:
+        parser.error("--transport: expected together with --host")
+    if not (arguments.host or arguments.emulated) and arguments.ranks:
+        parser.error("--ranks: expected together with --host or --emulated")
+    if arguments.emulated and (arguments.host or arguments.master):
+        parser.error("--emulated: expected without --host and --master")
     place_among_nodes(parser, arguments)
     return arguments
 
@@ -182,7 +190,8 @@ def main(words):
         return end.code and BAD_USAGE
     machine = GpuMachine(arguments.directory.resolve(), arguments.host,
                          arguments.build.resolve() if arguments.build else None,
-                         meeting=arguments.transport, ranks=arguments.ranks)
+                         meeting=arguments.transport, ranks=arguments.ranks,
+                         emulates=arguments.emulated)
     machine.is_quick = arguments.quick
     machine.nccl_tests = arguments.nccl_tests
     machine.launches = [words.split() for words in arguments.launch]

@@ -388,8 +388,11 @@ class RunningOnTwoGpus(Directory):
     def check_goals(self, records):
         def goals(name, word):
             return [goal for goal in records[name]["goals"] if word in goal["what"]]
-        self.assertTrue(goals("layouts", "tcp"))
-        self.assertTrue(goals("layouts", "threads"))
+        for meeting in ("processes of a launcher", "ptdp-run's own processes",
+                        "threads of one process"):
+            self.assertTrue(goals("layouts", meeting), meeting)
+        self.assertTrue(goals("sizes", "at odd places"))
+        self.assertTrue(goals("sizes", "NCCL_MAX_CTAS"))
         self.assertTrue(goals("layouts", "bf16"))
         self.assertEqual(goals("curves", "all-reduce on 2, from 1 MiB on, beside nccl-tests")[0]
                          ["value"], "0.980x")
@@ -398,6 +401,7 @@ class RunningOnTwoGpus(Directory):
         self.assertTrue(goals("overlap", "tensor parallel, overlap tensor"))
         self.assertTrue(goals("faults", "kill -KILL from outside"))
         self.assertTrue(goals("faults", "tcp pipeline F stop"))
+        self.assertTrue(goals("faults", "own processes data REDUCE_GRAD throw"))
         self.assertTrue(goals("faults", "threads data REDUCE_GRAD throw"))
         self.assertTrue(goals("meeting", "two ranks on one GPU"))
         self.assertEqual(records["layouts"]["machine"]["links"], ["NV18"])

@@ -1,4 +1,5 @@
-"""Runs tools/multi-gpu-check with tiny models on the host: on this machine, and as two nodes.
+"""Runs tools/multi-gpu-check with tiny models: on two emulated GPUs, on the host, and there as two
+nodes.
 
 usage: multi_gpu_rehearsal_test.py BUILD"""
 
@@ -13,12 +14,13 @@ import unittest
 
 BUILD = pathlib.Path(sys.argv.pop())
 SCRIPT = pathlib.Path(__file__).with_name("multi_gpu_check.py")
-SECTIONS = ("layouts", "faults", "meeting")
+# Of the host, whose ranks are processes; layouts are those of two nodes below.
+SECTIONS = ("faults", "meeting")
 ENVIRONMENT = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}  # Open MPI leaves memory behind
 
 
-def command_of(directory, *words):
-    return [sys.executable, "-B", SCRIPT, directory, "--host", "--quick", "--ranks", "2", "--build",
+def command_of(directory, *words, where="--host"):
+    return [sys.executable, "-B", SCRIPT, directory, where, "--quick", "--ranks", "2", "--build",
             BUILD, *words]
 
 
@@ -63,6 +65,49 @@ class OneNode(unittest.TestCase):
         said = {goal["what"]: goal["value"] for goal in self.report["sections"]["meeting"]["goals"]}
         self.assertIn("rank 1", said["a rank that does not come"])
         self.assertIn("3 processes", said["more processes than ranks"])
+
+
+class OnEmulatedGpus(unittest.TestCase):
+    """All sections, over an emulated NCCL that joins threads of one process."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.results = pathlib.Path(cls.temporary.name)
+        cls.done = subprocess.run(command_of(cls.results, where="--emulated"), capture_output=True,
+                                  text=True, check=False, env=ENVIRONMENT)
+        cls.report = json.loads((cls.results / "report.json").read_text())
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def goals(self, section):
+        return {goal["what"]: goal for goal in self.report["sections"][section]["goals"]}
+
+    def test_all_goals_are_met(self):
+        self.assertEqual(self.done.returncode, 0, self.done.stdout + self.done.stderr)
+        self.assertEqual(set(self.report["sections"]), {
+            "layouts", "curves", "sizes", "prediction", "overlap", "faults", "meeting"})
+        self.assertEqual(self.report["machine"]["gpus"], 2 * ["emulated NVIDIA H200"])
+
+    def test_rows_say_how_ranks_met(self):
+        layouts = self.goals("layouts")
+        self.assertEqual(len(layouts), 3)
+        for what in layouts:
+            self.assertIn("threads of one process", what)
+        self.assertIn("threads, not processes", self.goals("meeting")["started by mpirun"]["value"])
+
+    def test_tensors_travel_over_the_emulated_nccl(self):
+        for name in ("dp-even", "dp-odd", "pp-blocks-4"):
+            run = json.loads((self.results / f"scratch/sizes/{name}.run.json").read_text())
+            self.assertEqual((run["execution"]["transport"], run["execution"]["device"]),
+                             ("nccl", "cuda: emulated NVIDIA H200"))
+
+    def test_wider_layers_send_more(self):
+        values = self.report["sections"]["sizes"]["values"]
+        self.assertGreater(values["odd"]["bytes"], values["even"]["bytes"])
+        self.assertEqual(set(values["step_s by NCCL_MAX_CTAS"]), {"4", "None"})
 
 
 class TwoNodes(unittest.TestCase):

@@ -44,9 +44,10 @@ class Ended:
 
 class Job:
     """The processes of one run. `meeting` says how its ranks find each other: "threads" of one
-    process, "mpi" under mpirun, or "tcp": a process for each rank, spread over the nodes in blocks,
-    with torchrun's variables; anything else is started by `prefix`. `only`: these ranks alone are
-    started. `variables`: of all processes, or a function of the rank."""
+    process, "own processes" that ptdp-run starts, "mpi" under mpirun, or "tcp": a process for each
+    rank, spread over the nodes in blocks, with torchrun's variables; anything else is started by
+    `prefix`. `only`: these ranks alone are started. `variables`: of all processes, or a function of
+    the rank."""
 
     count = 0
 
