@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 namespace ptdp {
@@ -24,8 +25,9 @@ int num_gpus() {
   int count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > kMostGpus) {
-    static_cast<void>(std::fprintf(stderr, "%s: expected a number from 1 to %d, got \"%s\"\n",
-                                   kVariable, kMostGpus, value));
+    const std::string fault = std::string(kVariable) + ": expected a number from 1 to " +
+                              std::to_string(kMostGpus) + ", got \"" + value + "\"\n";
+    static_cast<void>(std::fputs(fault.c_str(), stderr));
     std::_Exit(2);
   }
   return count;

@@ -66,7 +66,7 @@ def parse(words):
     parser.add_argument("--rehearse", action="store_true",
                         help="try the sections without a GPU: tiny models on this host")
     parser.add_argument("--emulated", action="store_true",
-                        help="likewise, on an emulated GPU: the build's targets emulated-*")
+                        help="likewise, on an emulated GPU: the build's target emulated_programs")
     return parser.parse_args(words)
 
 

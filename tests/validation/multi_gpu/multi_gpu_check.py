@@ -64,7 +64,7 @@ def parse(words):
                       help="tiny models on the cores of this host, to try all of it")
     host.add_argument("--emulated", action="store_true",
                       help="likewise, on emulated GPUs and an emulated NCCL, which join threads: "
-                           "programs of the build's targets emulated-*")
+                           "the build's target emulated_programs")
     host.add_argument("--ranks", type=int, choices=range(2, 17), metavar="N",
                       help="of 2 to 16 (default: 4)")
     host.add_argument("--transport", choices=MEETINGS, help="between them (default: tcp)")
