@@ -256,6 +256,9 @@ void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   if (fields.optional("fused_epilogues", stack.fused_epilogues)) {
     fields.flag("fused_epilogues", stack.fused_epilogues);
   }
+  if (fields.optional("fused_bias_gradients", stack.fused_bias_gradients)) {
+    fields.flag("fused_bias_gradients", stack.fused_bias_gradients);
+  }
 }
 
 /// Reads or writes what is kept per parameter, in each precision.

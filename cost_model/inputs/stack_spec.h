@@ -212,10 +212,12 @@ struct StackSpec {
   /// Whether experts' products include the activation between them and the casts of what they
   /// return (TransformerEngine's fused grouped MLP).
   bool fused_expert_activation = false;
-  /// Whether products add biases, sum bias gradients and, in 16 bits, apply tanh-GELU and its
-  /// gradient by themselves. It matters where operations are measured one by one (this project's
-  /// runtime).
+  /// Whether products add biases and, in 16 bits, apply tanh-GELU and its gradient by themselves.
+  /// It matters with MemoryModel::kPtdp alone, whose operations are counted one by one.
   bool fused_epilogues = false;
+  /// Whether products sum bias gradients by themselves, if they have epilogues (fused_epilogues).
+  /// Otherwise kernels of their own do.
+  bool fused_bias_gradients = false;
   ContextParallel context_parallel_kind = ContextParallel::kRing;
   PipelineOverlap pipeline_overlap = PipelineOverlap::kSplitBackward;
   Seconds pipeline_latency;     ///< Host and network time of one exchange between pipeline ranks.

@@ -88,12 +88,6 @@ double element_wise_passes(DeviceOperation operation) {
 
 namespace {
 
-/// Returns whether an operation is a part of a product's kernel, which it does not launch.
-bool is_epilogue(DeviceOperation operation) {
-  return operation == DeviceOperation::kGeluEpilogue ||
-         operation == DeviceOperation::kBiasGradientEpilogue;
-}
-
 /// Returns the time of one operation by its own table, or by the formula without one.
 Seconds time_of_one(DeviceOperation operation, double rows, double width, const GpuSpec& gpu,
                     Precision precision) {
@@ -108,6 +102,12 @@ Seconds time_of_one(DeviceOperation operation, double rows, double width, const 
   return model(sizes) * (measured == nullptr ? 1.0 : measured->correction(sizes, model));
 }
 
+/// Returns whether the stack is this project's runtime, and the model is one that it runs.
+bool runs_model(const Scenario& scenario) {
+  return scenario.stack.memory_model == MemoryModel::kPtdp && scenario.job.model.num_experts == 0 &&
+         !has_latent_attention(scenario.job.model);
+}
+
 /// Returns the time of operations, by the pass in which they run.
 ElementWiseTime time_of(const std::vector<ElementWiseOperation>& operations,
                         const Scenario& scenario) {
@@ -115,7 +115,12 @@ ElementWiseTime time_of(const std::vector<ElementWiseOperation>& operations,
   for (const ElementWiseOperation& each : operations) {
     const Seconds seconds = element_wise_time(each.operation, each.sizes[0], each.sizes[1],
                                               scenario.cluster.gpu, scenario.stack.precision);
-    if (each.pass == OperationPass::kForward) {
+    const bool is_forward = each.pass == OperationPass::kForward;
+    if (is_epilogue(each.operation)) {
+      (is_forward ? time.forward_epilogues : time.backward_epilogues) += seconds;
+      continue;
+    }
+    if (is_forward) {
       time.forward += seconds;
       continue;
     }
@@ -130,9 +135,14 @@ ElementWiseTime time_of(const std::vector<ElementWiseOperation>& operations,
 }  // namespace
 
 bool has_measured_operations(const Scenario& scenario) {
-  return scenario.stack.memory_model == MemoryModel::kPtdp &&
+  return runs_model(scenario) &&
          find_measured(scenario.cluster.gpu.measured_operations, DeviceOperation::kLayerNorm,
                        scenario.stack.precision) != nullptr;
+}
+
+bool lists_operations(const Scenario& scenario) {
+  return has_measured_operations(scenario) ||
+         (runs_model(scenario) && scenario.stack.workspace > Bytes(0.0));
 }
 
 Seconds element_wise_time(DeviceOperation operation, double rows, double width, const GpuSpec& gpu,

@@ -1,5 +1,5 @@
-// Time of the element-wise operations of this project's own runtime, one by one, where a profile
-// has measured them. Element-wise here means all but products and attention.
+// Time of the element-wise operations of this project's own runtime, one by one. Element-wise here
+// means all but products and attention.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,14 @@
 
 namespace ptdp {
 
-/// Whether the scenario's element-wise work is timed operation by operation. That needs a stack
-/// that is this project's runtime (MemoryModel::kPtdp) on a GPU whose layer norm is measured in its
-/// precision. Measured times contain what starting an operation costs.
+/// Whether the operations of this project's runtime (MemoryModel::kPtdp) are measured, for a model
+/// that it runs: one without experts and latent attention. The layer norm in the stack's precision
+/// stands for all. Measured times contain what starting an operation costs.
 [[nodiscard]] bool has_measured_operations(const Scenario& scenario);
+/// Whether the scenario's element-wise work is timed operation by operation. So it is where
+/// operations are measured, and for the runtime's stack of GPUs (StackSpec::workspace) without
+/// measurements, too. A host without measurements takes the traffic of Megatron-LM.
+[[nodiscard]] bool lists_operations(const Scenario& scenario);
 
 /// Returns how many passes over [rows, width], reading or writing, an operation makes; 0 for one
 /// that is not element-wise.
@@ -37,18 +41,22 @@ struct ElementWiseTime {
   Seconds forward;          ///< Time of the forward pass.
   Seconds backward;         ///< Time of the backward pass, weight gradients included.
   Seconds weight_gradient;  ///< The part of `backward` that waits with the weight gradients.
+  /// Time by which epilogues lengthen the products of the forward pass, which `forward` lacks.
+  Seconds forward_epilogues;
+  /// Time by which epilogues lengthen the products of the backward pass, which `backward` lacks.
+  Seconds backward_epilogues;
 };
 
 // The following functions time what runtime/model/layers runs (element_wise_operations.h).
-// has_measured_operations() must hold.
+// lists_operations() must hold.
 
-/// Returns the time of layer_operations(). has_measured_operations() must hold.
+/// Returns the time of layer_operations(). lists_operations() must hold.
 [[nodiscard]] ElementWiseTime layer_element_wise_time(const Scenario& scenario,
                                                       const ParallelConfig& config);
-/// Returns the time of embedding_operations(). has_measured_operations() must hold.
+/// Returns the time of embedding_operations(). lists_operations() must hold.
 [[nodiscard]] ElementWiseTime embedding_element_wise_time(const Scenario& scenario,
                                                           const ParallelConfig& config);
-/// Returns the time of logits_operations(). has_measured_operations() must hold.
+/// Returns the time of logits_operations(). lists_operations() must hold.
 [[nodiscard]] ElementWiseTime logits_element_wise_time(const Scenario& scenario,
                                                        const ParallelConfig& config);
 

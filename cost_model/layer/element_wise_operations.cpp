@@ -148,10 +148,10 @@ class Operations {
   }
   /// Adds the gradient of such a bias, which comes with the weight's.
   void bias_gradient(double width) {
-    on_all_rows(
-        OperationPass::kWeightGradient,
-        fused_.biases ? DeviceOperation::kBiasGradientEpilogue : DeviceOperation::kBiasGradient,
-        width);
+    on_all_rows(OperationPass::kWeightGradient,
+                fused_.bias_gradients ? DeviceOperation::kBiasGradientEpilogue
+                                      : DeviceOperation::kBiasGradient,
+                width);
   }
   /// Adds norms of queries or keys, of `heads` heads on this rank.
   void norm_of_heads(double heads) {
@@ -278,7 +278,13 @@ class Operations {
 
 FusedEpilogues fused_epilogues(const StackSpec& stack) {
   return {.biases = stack.fused_epilogues,
+          .bias_gradients = stack.fused_epilogues && stack.fused_bias_gradients,
           .gelu = stack.fused_epilogues && element_bytes(stack.precision) == 2};
+}
+
+bool is_epilogue(DeviceOperation operation) {
+  return operation == DeviceOperation::kGeluEpilogue ||
+         operation == DeviceOperation::kBiasGradientEpilogue;
 }
 
 OperationSizes element_wise_sizes(DeviceOperation operation, double rows, double width) {

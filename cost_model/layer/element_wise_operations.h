@@ -28,12 +28,16 @@ struct ElementWiseOperation {
 
 /// What products do of a layer's element-wise work.
 struct FusedEpilogues {
-  bool biases = false;  ///< They add biases, and sum bias gradients.
-  bool gelu = false;    ///< They apply tanh-GELU and its gradient.
+  bool biases = false;          ///< They add biases.
+  bool bias_gradients = false;  ///< They sum bias gradients.
+  bool gelu = false;            ///< They apply tanh-GELU and its gradient.
 };
-/// Returns what products do on a stack (StackSpec::fused_epilogues). GELU is theirs in 16 bits
-/// only.
+/// Returns what products do on a stack (StackSpec::fused_epilogues, fused_bias_gradients). GELU is
+/// theirs in 16 bits only.
 [[nodiscard]] FusedEpilogues fused_epilogues(const StackSpec& stack);
+
+/// Returns whether an operation is a part of a product's kernel, and has no start of its own.
+[[nodiscard]] bool is_epilogue(DeviceOperation operation);
 
 /// Returns the sizes under which an operation on [rows, width] is measured. They are one row where
 /// the number of elements alone matters.

@@ -143,7 +143,7 @@ LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& confi
 
 LayerKernels kernels_without_experts(const Scenario& scenario, const ParallelConfig& config) {
   LayerKernels kernels;
-  if (!has_measured_operations(scenario)) {
+  if (!lists_operations(scenario)) {
     kernels.weight_gradient = 4.0;
     kernels.forward.launch(30.0);
     kernels.backward.launch(60.0);
@@ -155,11 +155,9 @@ LayerKernels kernels_without_experts(const Scenario& scenario, const ParallelCon
   for (const ElementWiseOperation& each :
        layer_operations(scenario.job.model, config, fused_epilogues(scenario.stack))) {
     const double count = kernels_of(each.operation);
-    if (each.pass == OperationPass::kForward) {
-      kernels.forward.launch(count);
-      continue;
-    }
-    kernels.backward.launch(count);
+    PassKernels& pass = each.pass == OperationPass::kForward ? kernels.forward : kernels.backward;
+    pass.launch(count);
+    pass.with_start += is_epilogue(each.operation) ? 0.0 : 1.0;
     kernels.weight_gradient += each.pass == OperationPass::kWeightGradient ? count : 0.0;
   }
   return kernels;

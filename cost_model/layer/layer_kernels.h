@@ -62,6 +62,8 @@ struct PassKernels {
   double on_device = 0.0;  ///< Kernels that run one after another on the device.
   /// Kernels that the host launches one by one, which it does not do in a CUDA graph.
   double by_host = 0.0;
+  /// The part of `on_device` whose modeled times contain the start of a kernel.
+  double with_start = 0.0;
 
   /// Adds `kernels` kernels, each launched by the host.
   void launch(double kernels) {
@@ -71,6 +73,7 @@ struct PassKernels {
   PassKernels& operator+=(const PassKernels& other) {
     on_device += other.on_device;
     by_host += other.by_host;
+    with_start += other.with_start;
     return *this;
   }
 };
@@ -87,10 +90,11 @@ struct LayerKernels {
 /// MX formats.
 [[nodiscard]] bool fuses_expert_activation(const Scenario& scenario);
 
-/// Returns the kernels of a layer without those of its experts: 30 forward and 60 backward. Where
-/// the operations are measured one by one (element_wise.h), as for this project's runtime, they are
-/// those of layer_operations(), of products and of attention: 10 and 28 for GPT-2, or 8 and 23
-/// where products have epilogues, in 16 bits.
+/// Returns the kernels of a layer without those of its experts: 30 forward and 60 backward. For
+/// this project's runtime, where lists_operations(), they are those of layer_operations(), of
+/// products and of attention. They are 10 and 28 for GPT-2. Where products have epilogues, in 16
+/// bits, they are 8 and 27, or 8 and 23 with bias gradients. Element-wise times contain one start
+/// for each operation that is no epilogue.
 [[nodiscard]] LayerKernels kernels_without_experts(const Scenario& scenario,
                                                    const ParallelConfig& config);
 

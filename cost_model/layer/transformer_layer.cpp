@@ -152,11 +152,11 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
   return time;
 }
 
-/// Returns the time of a layer's element-wise work: of the operations as they were measured, or of
-/// the traffic of Megatron-LM's.
+/// Returns the time of a layer's element-wise work: of this runtime's operations, or of the traffic
+/// of Megatron-LM's.
 ElementWiseTime element_wise_work(const Scenario& scenario, const ParallelConfig& config,
                                   LayerKind kind) {
-  if (has_measured_operations(scenario)) {
+  if (lists_operations(scenario)) {
     return layer_element_wise_time(scenario, config);
   }
   const StackSpec& stack = scenario.stack;
@@ -184,13 +184,14 @@ Seconds layer_gradient_accumulation(const Scenario& scenario, const ParallelConf
                                     scenario.cluster.gpu, scenario.stack);
 }
 
-/// Fills in `pass.launch` with the kernels' own `latency`. Where it is longer, it is the time that
-/// the host needs to launch them beyond what the device spends on them and on collectives.
+/// Fills in `pass.launch` with the `latency` of kernels whose times do not contain it. Where it is
+/// longer, it is the time that the host needs to launch all kernels beyond what the device spends
+/// on them and on collectives.
 void apply_launch(PassTime& pass, const PassKernels& kernels, Seconds latency,
                   const Scenario& scenario) {
   const Seconds device = pass.compute() + pass.collectives();
   const Seconds host = kernels.by_host * host_time_per_kernel(scenario);
-  pass.launch = std::max(kernels.on_device * latency, host - device);
+  pass.launch = std::max((kernels.on_device - kernels.with_start) * latency, host - device);
 }
 
 /// Reduces the dispatch in each pass of `costs` to what the compute of the other pass, of another
@@ -313,13 +314,14 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
   element_wise.backward += memory_bound_time(casts.backward, gpu);
 
   LayerCosts costs;
-  costs.forward = {.matmul = all.forward,
+  costs.forward = {.matmul = all.forward + element_wise.forward_epilogues * factors.memory_bound,
                    .attention = attention.forward,
                    .memory_bound = element_wise.forward * factors.memory_bound,
                    .tensor_parallel = communication.forward.total(),
                    .context_parallel = shared.exposed_forward,
                    .expert_parallel = experts.communication};
-  costs.backward = {.matmul = all.input_gradient + all.weight_gradient,
+  costs.backward = {.matmul = all.input_gradient + all.weight_gradient +
+                              element_wise.backward_epilogues * factors.memory_bound,
                     .attention = attention.backward,
                     .memory_bound = element_wise.backward * factors.memory_bound,
                     .tensor_parallel = communication.backward,

@@ -78,7 +78,7 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
   for_each_kind(layers_of_model(model), [&](std::size_t kind, double /*count*/) {
     costs.layers[kind] = layer_costs(scenario, config, kLayerKinds[kind]);
   });
-  if (has_measured_operations(scenario)) {
+  if (lists_operations(scenario)) {
     const ElementWiseTime embedding = embedding_element_wise_time(scenario, config);
     const ElementWiseTime loss = logits_element_wise_time(scenario, config);
     const Seconds forward = logits.forward * factors.matmul + loss.forward * factors.memory_bound;
@@ -90,7 +90,7 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
     costs.logits = {.matmul = matmul,
                     .memory_bound = elements,
                     .tensor_parallel = exchange + factors.skew * (matmul + elements)};
-    costs.embedding_accumulation = Seconds(0.0);  // the measured gradient operations add
+    costs.embedding_accumulation = Seconds(0.0);  // the gradients' own operations add
     costs.embedding_forward = embedding.forward * factors.memory_bound + exchange - gather;
     costs.logits_forward = forward + gather + factors.skew * forward;
     costs.logits_weight_gradient = logits.weight_gradient * factors.matmul;

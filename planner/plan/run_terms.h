@@ -13,7 +13,7 @@ namespace ptdp {
 /// What the ranks of one pipeline stage spend an iteration on. Recomputation, embedding and logits
 /// count under matmul, attention, memory-bound and tensor-parallel, by what they compute.
 enum class RunTerm : std::uint8_t {
-  kMatmul,     ///< Products of linear layers.
+  kMatmul,     ///< Products of linear layers, with what their epilogues add.
   kAttention,  ///< Attention cores.
   /// All other compute: element-wise kernels, loss, kernel starts, overhead of microbatches.
   kMemoryBound,

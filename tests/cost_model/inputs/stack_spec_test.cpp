@@ -92,6 +92,7 @@ StackSpec seldom_stack() {
   stack.recompute_stops_early = true;
   stack.keeps_expert_outputs = false;
   stack.fused_epilogues = true;
+  stack.fused_bias_gradients = true;
   stack.gradient_bucket_size = Bytes(40e6);
   stack.offloaded_optimizer_bytes = 8.5;
   stack.host_optimizer_traffic = 28.0;
@@ -141,6 +142,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "keeps_expert_outputs": false,
   "fused_gradient_accumulation": true,
   "fused_epilogues": true,
+  "fused_bias_gradients": true,
   "weight_bytes": 1.0,
   "gradient_bytes": 2.0,
   "optimizer_bytes": 16.0,
@@ -267,6 +269,7 @@ TEST(StackSpecJson, ReadsBackEachFlag) {
              {&StackSpec::keeps_expert_outputs, "keeps_expert_outputs"},
              {&StackSpec::fused_gradient_accumulation, "fused_gradient_accumulation"},
              {&StackSpec::fused_epilogues, "fused_epilogues"},
+             {&StackSpec::fused_bias_gradients, "fused_bias_gradients"},
              {&StackSpec::optimizer_post_validation, "optimizer_post_validation"},
              {&StackSpec::parameter_gather_overlap, "parameter_gather_overlap"},
              {&StackSpec::shards_matrices_apart, "shards_matrices_apart"},

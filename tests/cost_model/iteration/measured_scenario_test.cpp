@@ -120,9 +120,11 @@ TEST(MeasuredElementWise, IsNoFasterThanTheHostLaunchesIt) {
   const LayerCosts costs = layer_costs(scenario, {});
   EXPECT_NEAR(costs.forward.total().value(), 10.0, 1e-9);
   EXPECT_NEAR(costs.backward.total().value(), 28.0, 1e-9);
-  // Products add biases, but apply no GELU in 32 bits. Each of four sums of bias gradients is added
-  // by one kernel, not made by two.
+  // Products add biases, but apply no GELU in 32 bits. Where they also sum bias gradients, each of
+  // four sums is added by one kernel, not made by two.
   scenario.stack.fused_epilogues = true;
+  EXPECT_NEAR(layer_costs(scenario, {}).backward.total().value(), 28.0, 1e-9);
+  scenario.stack.fused_bias_gradients = true;
   const LayerCosts fused = layer_costs(scenario, {});
   EXPECT_NEAR(fused.forward.total().value(), 9.0, 1e-9);
   EXPECT_NEAR(fused.backward.total().value(), 24.0, 1e-9);

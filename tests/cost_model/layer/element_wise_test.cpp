@@ -92,25 +92,30 @@ TEST(ElementWiseTime, OfALayerWithoutBiasesLeavesTheirOperationsOut) {
 }
 
 // Epilogues launch nothing and have no latency. GELU's input, 24 wide, is written forward and read
-// backward; biases and their gradients pass over nothing.
+// backward, which is time of the products; biases and their gradients pass over nothing.
 TEST(ElementWiseTime, OfEpiloguesIsThatOfTheInputOfGelu) {
   const ParallelConfig alone{.micro_batch_size = 3};
   Scenario scenario = without_measurements(narrow_model());
   scenario.stack.fused_epilogues = true;
+  scenario.stack.fused_bias_gradients = true;
   const ElementWiseTime time = layer_element_wise_time(scenario, alone);
   const double gelu = time_of_passes(1, kAllRows, 24.0) - kOneLatency;
-  expect_time(time.forward, gelu + time_of_passes(2, kAllRows, kFeatures) +
+  expect_time(time.forward_epilogues, gelu);
+  expect_time(time.backward_epilogues, gelu);
+  expect_time(time.forward, time_of_passes(2, kAllRows, kFeatures) +
                                 time_of_passes(4, kAllRows, kFeatures) +
                                 time_of_passes(3, kAllRows, kFeatures));
-  expect_time(time.backward, gelu + 2.0 * time_of_passes(4, kAllRows, kFeatures) +
+  expect_time(time.backward, 2.0 * time_of_passes(4, kAllRows, kFeatures) +
                                  2.0 * time_of_passes(2, kAllRows, kFeatures));
   EXPECT_EQ(time.weight_gradient, Seconds(0.0));
 
   // In 32 bits GELU is an operation of its own. All else has twice as many bytes.
   scenario.stack.precision = Precision::kFp32;
   const ElementWiseTime wide = layer_element_wise_time(scenario, alone);
-  expect_time(wide.forward, 2.0 * (time.forward.value() - gelu) - 3.0 * kOneLatency +
+  expect_time(wide.forward, 2.0 * time.forward.value() - 3.0 * kOneLatency +
                                 2.0 * time_of_passes(3, kAllRows, 24.0) - kOneLatency);
+  EXPECT_EQ(wide.forward_epilogues, Seconds(0.0));
+  EXPECT_EQ(wide.backward_epilogues, Seconds(0.0));
   EXPECT_EQ(wide.weight_gradient, Seconds(0.0));
   scenario.stack.precision = Precision::kBf16;
 
@@ -118,17 +123,27 @@ TEST(ElementWiseTime, OfEpiloguesIsThatOfTheInputOfGelu) {
   const double activation = time_of_passes(3, kAllRows, 24.0);
   scenario.job.model.activation_func = Activation::kRelu;
   const ElementWiseTime relu = layer_element_wise_time(scenario, alone);
-  expect_time(relu.forward - time.forward, activation - gelu);
-  expect_time(relu.backward - time.backward, activation - gelu);
+  expect_time(relu.forward - time.forward, activation);
+  expect_time(relu.backward - time.backward, activation);
+  EXPECT_EQ(relu.forward_epilogues, Seconds(0.0));
   scenario.job.model.activation_func = {};
   const ElementWiseTime narrow =
       layer_element_wise_time(scenario, {.tp = 2, .micro_batch_size = 3});
-  expect_time(narrow.forward, time.forward.value() - gelu + time_of_passes(3, kAllRows, 12.0));
+  expect_time(narrow.forward, time.forward.value() + time_of_passes(3, kAllRows, 12.0));
 
   // With sequence parallelism the biases behind sums over ranks have gradients of a rank's rows.
   const ElementWiseTime split = layer_element_wise_time(scenario, kTwoRanks);
   expect_time(split.weight_gradient, 2.0 * time_of_passes(2, kOwnRows, kFeatures) +
                                          2.0 * time_of_passes(1, kOwnRows, kFeatures));
+
+  // Sums of bias gradients may be kernels of their own: of QKV and of the MLP's products, 24 wide
+  // each, and of the two ends of branches.
+  scenario.stack.fused_bias_gradients = false;
+  const ElementWiseTime apart = layer_element_wise_time(scenario, alone);
+  EXPECT_EQ(apart.forward, time.forward);
+  expect_time(apart.weight_gradient, 2.0 * time_of_passes(1, kAllRows, 24.0) +
+                                         2.0 * time_of_passes(1, kAllRows, kFeatures));
+  EXPECT_EQ(apart.backward_epilogues, time.backward_epilogues);
 }
 
 TEST(ElementWiseTime, OfTheEmbeddingIsThatOfItsOperationsOneByOne) {

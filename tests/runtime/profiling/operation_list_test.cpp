@@ -24,7 +24,8 @@ using Calls = std::map<std::pair<std::string, OperationSizes>, int>;
 /// the cost model knows.
 class FusingBackend final : public ForwardingBackend<FusingBackend> {
  public:
-  explicit FusingBackend(Backend& inner) : inner_(inner) {}
+  FusingBackend(Backend& inner, bool fuses_bias_gradients)
+      : inner_(inner), fuses_bias_gradients_(fuses_bias_gradients) {}
 
   void use_lane(int lane) override { inner_.use_lane(lane); }
   [[nodiscard]] Event record() override { return inner_.record(); }
@@ -37,6 +38,9 @@ class FusingBackend final : public ForwardingBackend<FusingBackend> {
     return inner_.replaces_attention_inputs();
   }
   [[nodiscard]] bool has_epilogue(const EpilogueCall& call) override {
+    if (call.epilogue == Epilogue::kBiasGradient) {
+      return fuses_bias_gradients_;
+    }
     return call.x.empty() ||
            (call.activation == ActivationKind::kTanhGelu && call.product.n % 8 == 0);
   }
@@ -69,16 +73,17 @@ class FusingBackend final : public ForwardingBackend<FusingBackend> {
   }
 
   Backend& inner_;
+  bool fuses_bias_gradients_;
   Calls calls_;
 };
 
 /// Returns the element-wise operations that rank 0 calls for one microbatch of the whole model.
 Calls calls_of_stage(const Task& task, const Layout& layout, ScheduleKind schedule,
-                     bool fuses_epilogues) {
+                     const FusedEpilogues& fused) {
   Calls calls;
   on_ranks(layout.tp, [&](Backend& inner, Communicator& tensor_group) {
-    FusingBackend fusing(inner);
-    TimedBackend backend(fuses_epilogues ? static_cast<Backend&>(fusing) : inner);
+    FusingBackend fusing(inner, fused.bias_gradients);
+    TimedBackend backend(fused.biases ? static_cast<Backend&>(fusing) : inner);
     TransformerStage stage(
         backend, tensor_group, settings_of(task, layout),
         {.count = task.model.num_layers, .begins_model = true, .ends_model = true}, nullptr);
@@ -106,7 +111,7 @@ Calls calls_of_stage(const Task& task, const Layout& layout, ScheduleKind schedu
 
 /// Returns the calls that the cost model counts.
 Calls calls_of_model(const Task& task, const Layout& layout, ScheduleKind schedule,
-                     bool fuses_epilogues) {
+                     const FusedEpilogues& fused) {
   const ParallelConfig config = {.tp = layout.tp,
                                  .micro_batch_size = layout.micro_batch_size,
                                  .schedule = schedule,
@@ -117,8 +122,7 @@ Calls calls_of_model(const Task& task, const Layout& layout, ScheduleKind schedu
       calls[{std::string(name_of(each.operation)), each.sizes}] += count;
     }
   };
-  add(layer_operations(task.model, config, {.biases = fuses_epilogues, .gelu = fuses_epilogues}),
-      task.model.num_layers);
+  add(layer_operations(task.model, config, fused), task.model.num_layers);
   add(embedding_operations(task.model, config), 1);
   add(logits_operations(task.model, config), 1);
   return calls;
@@ -148,11 +152,14 @@ std::vector<Layout> layouts(int most_tp) {
 void expect_calls(const Task& task, int most_tp) {
   for (const Layout& layout : layouts(most_tp)) {
     for (const ScheduleKind schedule : {ScheduleKind::kOneFOneB, ScheduleKind::kZbH1}) {
-      for (const bool fuses_epilogues : {false, true}) {
-        EXPECT_EQ(to_string(calls_of_stage(task, layout, schedule, fuses_epilogues)),
-                  to_string(calls_of_model(task, layout, schedule, fuses_epilogues)))
+      for (const FusedEpilogues& fused :
+           {FusedEpilogues{}, FusedEpilogues{.biases = true, .gelu = true},
+            FusedEpilogues{.biases = true, .bias_gradients = true, .gelu = true}}) {
+        EXPECT_EQ(to_string(calls_of_stage(task, layout, schedule, fused)),
+                  to_string(calls_of_model(task, layout, schedule, fused)))
             << to_string(layout) << " " << name_of(schedule)
-            << (fuses_epilogues ? ", with epilogues" : "");
+            << (fused.biases ? ", with epilogues" : "")
+            << (fused.bias_gradients ? " of bias gradients" : "");
       }
     }
   }
