@@ -137,6 +137,10 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
     }
   }
 
+  void tell_waits(std::function<void(bool begins)> listener) override {
+    run_ahead_.tell_waits(std::move(listener));
+  }
+
   [[nodiscard]] double seconds_between(const Event& first, const Event& second) override {
     float milliseconds = 0.0F;
     PTDP_CUDA_CHECK(cudaEventSynchronize(cuda::event_of(first.device)));

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -30,17 +31,29 @@ class RunAhead {
     calls_ = 0;
     std::shared_ptr<void> mark = events_->take();
     record_on(compute, mark);
-    if (last_ != nullptr) {
+    if (last_ != nullptr && cudaEventQuery(event_of(last_)) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());  // It keeps that the event is not reached.
+      tell(/*begins=*/true);
       PTDP_CUDA_CHECK(cudaEventSynchronize(event_of(last_)));
+      tell(/*begins=*/false);
     }
     last_ = std::move(mark);
   }
+  /// Sets what hears of waits that begin and end (Backend::tell_waits).
+  void tell_waits(std::function<void(bool begins)> listener) { listener_ = std::move(listener); }
 
  private:
+  void tell(bool begins) const {
+    if (listener_) {
+      listener_(begins);
+    }
+  }
+
   int period_;
   std::atomic<int> calls_ = 0;  ///< Calls since the last mark.
   std::shared_ptr<void> last_;  ///< The last mark on the stream of compute; null before the first.
   std::shared_ptr<EventPool> events_;
+  std::function<void(bool begins)> listener_;
 };
 
 }  // namespace ptdp::cuda

@@ -82,6 +82,9 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
       is_queued_(groups_.world->is_queued()),
       lanes_{{make_lane(Lane::kCompute), make_lane(Lane::kForwardMessages),
               make_lane(Lane::kBackwardMessages), make_lane(Lane::kData)}} {
+  if (is_queued_) {
+    backend_.tell_waits(hooks_.waits);
+  }
   const StageSettings stage_settings{.model = settings.model,
                                      .micro_batch_size = settings.config.micro_batch_size,
                                      .type = settings.type,

@@ -144,6 +144,7 @@ void ActionLog::LaneLog::begin(std::uint64_t what, std::int64_t step) {
   now.waited.store(0, std::memory_order_release);
   waits_since.store(0, std::memory_order_release);
   events.store(before + 2, std::memory_order_release);
+  waits = 0;
 }
 
 void ActionLog::LaneLog::end() {
@@ -167,6 +168,7 @@ void ActionLog::LaneLog::end() {
   waits_since.store(0, std::memory_order_release);
   num_ended.store(number + 1, std::memory_order_release);
   events.store(before + 2, std::memory_order_release);
+  waits = 0;
   if ((what & kActionBit) != 0) {
     auto& longest_of_kind = longest[(what >> kKindShift) & kKindMask];
     if (end - start - waited > longest_of_kind.load(std::memory_order_relaxed)) {
@@ -176,6 +178,9 @@ void ActionLog::LaneLog::end() {
 }
 
 void ActionLog::LaneLog::wait_begins() {
+  if (waits++ > 0) {
+    return;
+  }
   const std::int64_t before = events.load(std::memory_order_relaxed);
   events.store(before + 1, std::memory_order_relaxed);
   waits_since.store(now_ns(), std::memory_order_release);
@@ -183,10 +188,10 @@ void ActionLog::LaneLog::wait_begins() {
 }
 
 void ActionLog::LaneLog::wait_ends() {
-  const std::int64_t since = waits_since.load(std::memory_order_relaxed);
-  if (since == 0) {
+  if (waits == 0 || --waits > 0) {
     return;
   }
+  const std::int64_t since = waits_since.load(std::memory_order_relaxed);
   const std::int64_t before = events.load(std::memory_order_relaxed);
   const std::int64_t waited = now.waited.load(std::memory_order_relaxed) + now_ns() - since;
   events.store(before + 1, std::memory_order_relaxed);

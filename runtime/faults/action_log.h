@@ -126,6 +126,7 @@ class ActionLog {
     std::atomic<std::int64_t> events = 0;
     Entry now;  ///< The activity of the lane; `what` is 0 when it is in none.
     std::atomic<std::int64_t> waits_since = 0;
+    int waits = 0;  ///< Waits that lie within one another; only the writing thread knows.
     std::atomic<std::int64_t> num_ended = 0;
     std::array<Entry, kKept> ended;
     std::array<std::atomic<std::int64_t>, kNumActionKinds> longest = {};

@@ -8,6 +8,13 @@
 
 namespace ptdp {
 
+/// Number of machines that a test of refits distorts at random. A refit takes a sanitizer a second.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr int kDistortedMachines = 3;
+#else
+inline constexpr int kDistortedMachines = 20;
+#endif
+
 /// Returns a model whose step takes some milliseconds per core.
 [[nodiscard]] TransformerConfig small_model(int hidden_size, int seq_length);
 

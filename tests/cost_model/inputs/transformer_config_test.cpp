@@ -692,7 +692,7 @@ TEST(TransformerConfigJson, SaysWhetherDropoutIsTrainedWithWhereThatIsSaid) {
 TEST(TransformerConfigJson, SaysWhatTrainsOtherwiseThanGpt2) {
   TransformerConfig model = gpt2();
   model.dropout_rates = 0.25;
-  model.dropout_rates.attention = 0.0;
+  model.dropout_rates.attention = 0.5;
   model.layernorm_epsilon = 1e-6;
   model.init_method_std = 0.01;
   model.activation_func = Activation::kQuickGelu;
@@ -700,7 +700,7 @@ TEST(TransformerConfigJson, SaysWhatTrainsOtherwiseThanGpt2) {
   model.scale_attn_by_inverse_layer_idx = true;
   const std::string text = dump(model);
   for (const char* line :
-       {R"("hidden_dropout": 0.25)", R"("attention_dropout": 0)", R"("embedding_dropout": 0.25)",
+       {R"("hidden_dropout": 0.25)", R"("attention_dropout": 0.5)", R"("embedding_dropout": 0.25)",
         R"("layernorm_epsilon": 1e-06)", R"("init_method_std": 0.01)",
         R"("activation_func": "quick_gelu")", R"("scale_attn_weights": false)",
         R"("scale_attn_by_inverse_layer_idx": true)"}) {

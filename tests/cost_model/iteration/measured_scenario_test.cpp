@@ -59,10 +59,34 @@ TEST(MeasuredAttention, TakesTheTimeThatWasMeasuredWithDropoutOrWithout) {
   const AttentionTime modelled = time();
   gpu.measured_operations.push_back(
       table(DeviceOperation::kDropoutAttention, {point(8, 128, 32, 90), point(8, 256, 32, 300)}));
+  EXPECT_EQ(time().forward, modelled.forward);  // nobody asked for dropout of probabilities
+  model.dropout_rates.attention = 0.1;
   EXPECT_NEAR(time().forward.value(), 90e-6, 1e-15);
   EXPECT_EQ(time().backward, modelled.backward);
   model.position_embedding = PositionEmbedding::kNone;  // trained without dropout
   EXPECT_EQ(time().forward, modelled.forward);
+}
+
+TEST(Attention, HasTheRateOfTheKernelWithDropoutWhereTheGpuHasOne) {
+  Scenario scenario = host_with_layer_norms();
+  scenario.cluster = find_cluster("hgx-h200");
+  scenario.stack = find_stack("ptdp-cuda");
+  TransformerConfig& model = scenario.job.model;
+  GpuSpec& gpu = scenario.cluster.gpu;
+  for (AttentionRate& rate : gpu.attention_rates) {
+    rate = {.kernel = rate.kernel, .forward = 0.5, .backward = 0.25};
+    if (rate.kernel == "ptdp-cuda-dropout") {
+      rate = {.kernel = rate.kernel, .forward = 0.125, .backward = 0.03125};
+    }
+  }
+  const auto time = [&] { return attention_time(model, 2, 1, gpu, scenario.stack); };
+  const AttentionTime without = time();
+  model.dropout_rates.attention = 0.1;
+  EXPECT_DOUBLE_EQ(time().forward / without.forward, 4.0);
+  EXPECT_DOUBLE_EQ(time().backward / without.backward, 8.0);
+  std::erase_if(gpu.attention_rates,
+                [](const AttentionRate& rate) { return rate.kernel == "ptdp-cuda-dropout"; });
+  EXPECT_EQ(time().forward, without.forward);
 }
 
 // A core works on one head after another: eight heads take twice what four take on as many tokens.

@@ -1,4 +1,6 @@
 // Memory, lanes, events and graphs of a GPU's backend.
+#include <gmock/gmock.h>
+
 #include <array>
 #include <stdexcept>
 #include <thread>
@@ -114,6 +116,47 @@ TEST_F(CudaBackend, OrdersTheLanesOfTwoRanksOnOneGpu) {
   }).join();
   gpu().wait(doubled);
   EXPECT_EQ(get(tensor.buffer().slice(0, 1)), Values{2.0});
+}
+
+TEST_F(CudaBackend, OrdersLanesByMarksThatTellNoTime) {
+  const Tensor x(gpu(), DataType::kFloat32, 1);
+  gpu().fill(x, 1.0);
+  const Event mark = gpu().mark();
+  gpu().use_lane(1);
+  gpu().wait(mark);
+  gpu().add(x, x);
+  gpu().synchronize();
+  gpu().use_lane(0);
+  EXPECT_THAT([&] { static_cast<void>(gpu().seconds_between(mark, gpu().record())); },
+              testing::Throws<std::runtime_error>());
+}
+
+TEST(CudaBackendAhead, TellsWhenItWaitsForItsGpu) {
+  if (num_cuda_devices() == 0) {
+    GTEST_SKIP() << "no GPU";
+  }
+  const std::unique_ptr<Backend> own = make_cuda_backend({.most_operations_ahead = 4});
+  // A GPU takes longer to fill this than its host to ask for it; an emulated one is as late as it
+  // may be.
+  const Tensor x(*own, DataType::kFloat32, bounds_each_element() ? 16 : 64 << 20);
+  std::vector<bool> told;
+  own->tell_waits([&](bool begins) { told.push_back(begins); });
+  for (int i = 0; i < 40; ++i) {
+    own->fill(x, i);
+  }
+  ASSERT_GE(told.size(), 2U);
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    EXPECT_EQ(told[i], i % 2 == 0) << i;
+  }
+}
+
+TEST_F(CudaBackend, SaysWhatOthersTakeOfTheMemory) {
+  const std::int64_t before = gpu().bytes_beside();
+  EXPECT_GE(before, 0);
+  const Tensor large(gpu(), DataType::kFloat32, 16 << 20);
+  if (bounds_each_element()) {  // Nobody else uses the emulated GPU.
+    EXPECT_EQ(gpu().bytes_beside(), before);
+  }
 }
 
 TEST_F(CudaBackend, TimesWhatLiesBetweenEvents) {

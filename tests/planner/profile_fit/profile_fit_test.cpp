@@ -106,7 +106,7 @@ TEST(RefitProfile, FindsWhatIsWrong) {
 TEST(RefitProfile, FindsTheMachineBehindAnyDistortion) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> logarithm(-std::log(30.0), std::log(30.0));
-  for (int machine = 0; machine < 20; ++machine) {
+  for (int machine = 0; machine < kDistortedMachines; ++machine) {
     KnobFactors distortion;
     for (const ProfileKnobText& text : kProfileKnobs) {
       distortion[text.knob] = std::exp(logarithm(random));

@@ -89,7 +89,7 @@ TEST(Tune, FindsALayoutThatDoesNotCommunicateOnSlowLinks) {
 TEST(Tune, ComesNearTheOptimumOfMachinesThatAreNotAsBelieved) {
   std::mt19937 random(11);
   std::uniform_real_distribution<double> logarithm(-std::log(10.0), std::log(10.0));
-  for (int machine = 0; machine < 20; ++machine) {
+  for (int machine = 0; machine < kDistortedMachines; ++machine) {
     KnobFactors distortion;
     for (const ProfileKnobText& text : kProfileKnobs) {
       distortion[text.knob] = std::exp(logarithm(random));

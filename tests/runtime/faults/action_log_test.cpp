@@ -110,6 +110,18 @@ TEST(ActionLog, TellsWaitingFromWorking) {
             1e-9 * static_cast<double>(ended.end - ended.start - ended.waited));
 }
 
+// A rank that reads from its device may wait within that for what it queued before.
+TEST(ActionLog, WaitsUntilTheOutermostWaitEnds) {
+  ActionLog log(0, 1);
+  log.begin(0, Lane::kCompute, 0, kForward);
+  {
+    const ActionLog::Wait wait(log);
+    { const ActionLog::Wait within(log); }
+    EXPECT_FALSE(log.state(0, Lane::kCompute).is_working());
+  }
+  EXPECT_TRUE(log.state(0, Lane::kCompute).is_working());
+}
+
 TEST(ActionLog, KeepsAWaitThatAFaultEnds) {
   ActionLog log(0, 1);
   log.begin(0, Lane::kCompute, 0, kForward);

@@ -98,7 +98,7 @@ TEST(Megatron, SaysTheLargestRunOfSc21) {
             "--vocab-size 51200\n--make-vocab-size-divisible-by 128\n"
             "--position-embedding-type learned_absolute\n"
             "--normalization LayerNorm\n--norm-epsilon 1e-05\n--init-method-std 0.02\n"
-            "--attention-dropout 0.1\n--hidden-dropout 0.1\n"
+            "--attention-dropout 0\n--hidden-dropout 0.1\n"
             "--tensor-model-parallel-size 8\n--pipeline-model-parallel-size 64\n"
             "--micro-batch-size 1\n--global-batch-size 3072\n"
             "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n"
