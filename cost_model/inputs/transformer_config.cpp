@@ -232,8 +232,15 @@ void describe_numerics(Fields& fields, Described<Fields, TransformerConfig>& mod
   };
   auto& rates = model.dropout_rates;
   optional_number("hidden_dropout", rates.hidden, kUsualDropoutRates.hidden, kDropoutRange);
-  optional_number("attention_dropout", rates.attention, kUsualDropoutRates.attention,
-                  kDropoutRange);
+  // A document that says nothing of it drops probabilities as it drops hidden states. Who reads a
+  // model file takes another default.
+  const double of_attention = has_dropout(model) ? kUsualDropout : kUsualDropoutRates.attention;
+  optional_number("attention_dropout", rates.attention, of_attention, kDropoutRange);
+  if constexpr (Fields::kIsReading) {
+    if (!fields.has("attention_dropout")) {
+      rates.attention = of_attention;
+    }
+  }
   optional_number("embedding_dropout", rates.embedding, kUsualDropoutRates.embedding,
                   kDropoutRange);
   const TransformerConfig usual;

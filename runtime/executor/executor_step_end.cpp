@@ -117,8 +117,8 @@ Buffer Executor::loss_total() const {
   return found == stages_.end() ? Buffer() : found->second->loss_total();
 }
 
-/// Updates the weights, unless the sum of squares turns out not to be finite. Only then waits for
-/// the device.
+/// Updates the weights, unless the sum of squares turns out not to be finite. Waits for the device
+/// behind that.
 void Executor::step_optimizer(const Action& action) {
   const AdamW step = {.learning_rate = learning_rate(settings_.learning_rate, state_.step + 1),
                       .beta1 = settings_.beta1,

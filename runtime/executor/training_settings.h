@@ -17,11 +17,11 @@ namespace ptdp {
 /// In which steps the operations are timed one by one. Times on a GPU cost 1 % of a step.
 struct OperationTiming {
   std::int64_t first = 0;   ///< The first such step, counted from where the run began.
-  std::int64_t period = 1;  ///< Steps from one to the next.
+  std::int64_t period = 1;  ///< Steps from one to the next; 0 for no such step.
 
   /// Returns whether step `number` is one, counted from where the run began.
   [[nodiscard]] constexpr bool includes(std::int64_t number) const {
-    return number >= first && (number - first) % period == 0;
+    return period > 0 && number >= first && (number - first) % period == 0;
   }
 };
 

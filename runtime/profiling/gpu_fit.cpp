@@ -110,9 +110,9 @@ struct AttentionPasses {
   DeviceOperation backward;
 };
 
-/// Replaces the rates of attention `kernel` by geometric means of those measured of `passes`, if
-/// there are any.
-void fit_attention(GpuSpec& gpu, Precision precision, const AttentionPasses& passes,
+/// Replaces the rates of attention `kernel` by geometric means of those measured of `passes`.
+/// Returns false when none were measured.
+bool fit_attention(GpuSpec& gpu, Precision precision, const AttentionPasses& passes,
                    const std::string& kernel) {
   std::vector<double> forward;
   std::vector<double> backward;
@@ -129,7 +129,7 @@ void fit_attention(GpuSpec& gpu, Precision precision, const AttentionPasses& pas
     }
   }
   if (forward.empty() || backward.empty()) {
-    return;
+    return false;
   }
   const auto rate = [](const std::vector<double>& rates) {
     return std::clamp(std::exp(mean(rates)), 1e-4, 1.0);
@@ -138,6 +138,7 @@ void fit_attention(GpuSpec& gpu, Precision precision, const AttentionPasses& pas
                 [&](const AttentionRate& entry) { return entry.kernel == kernel; });
   gpu.attention_rates.push_back(
       {.kernel = kernel, .forward = rate(forward), .backward = rate(backward)});
+  return true;
 }
 
 /// Fits memory_efficiency by the geometric mean over operations that memory limits.
@@ -206,11 +207,14 @@ void fit_constants(GpuSpec& gpu, Precision precision, const std::string& kernel)
     }
   }
   fit_products(gpu, precision);
-  fit_attention(gpu, precision, {DeviceOperation::kAttention, DeviceOperation::kAttentionBackward},
-                kernel);
-  fit_attention(gpu, precision,
-                {DeviceOperation::kDropoutAttention, DeviceOperation::kDropoutAttentionBackward},
-                kernel + std::string(kWithDropout));
+  constexpr AttentionPasses plain = {DeviceOperation::kAttention,
+                                     DeviceOperation::kAttentionBackward};
+  constexpr AttentionPasses dropping = {DeviceOperation::kDropoutAttention,
+                                        DeviceOperation::kDropoutAttentionBackward};
+  const bool is_measured = fit_attention(gpu, precision, plain, kernel);
+  if (fit_attention(gpu, precision, dropping, kernel + std::string(kWithDropout)) && !is_measured) {
+    fit_attention(gpu, precision, dropping, kernel);  // Short measurements have no other.
+  }
   fit_element_wise(gpu, precision);
 }
 

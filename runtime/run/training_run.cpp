@@ -387,10 +387,10 @@ void train(RunState& run, Communicator& world, Backend& backend, const HostSide&
     const std::int64_t done = step + 1;
     const bool is_due = checkpoint.save_every > 0 && done % checkpoint.save_every == 0;
     const bool is_saved = checkpoint.save_to && (is_due || is_last);
-    is_after_pause = is_saved;
     const bool is_looked_at =
         run.options.expected && (step == run.first_step || is_saved || is_last);
     is_other = is_looked_at && differs(run, totals, done, executor, host);
+    is_after_pause = is_saved || is_looked_at || step == run.first_step;
     is_last = is_last || is_other;
     if (is_saved && !is_other) {
       save(run, host.world, backend, executor);

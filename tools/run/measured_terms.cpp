@@ -117,6 +117,25 @@ std::vector<double> measured_step_times(const RunRecord& record) {
   return times;
 }
 
+std::vector<std::size_t> undisturbed_steps(const RunRecord& record, std::size_t first) {
+  const std::vector<StepRecord>& steps = record.ranks.front().steps;
+  std::vector<std::size_t> timed;
+  std::vector<std::size_t> undisturbed;
+  for (std::size_t step = first; step < steps.size(); ++step) {
+    (steps[step].operations ? timed : undisturbed).push_back(step);
+  }
+  return undisturbed.empty() ? timed : undisturbed;
+}
+
+std::vector<double> undisturbed_step_times(const RunRecord& record, std::size_t first) {
+  const std::vector<double> times = measured_step_times(record);
+  std::vector<double> undisturbed;
+  for (const std::size_t step : undisturbed_steps(record, first)) {
+    undisturbed.push_back(times[step]);
+  }
+  return undisturbed;
+}
+
 std::size_t first_detailed_step(const RunRecord& record, std::size_t warm_up) {
   const std::size_t steps = record.ranks.front().steps.size();
   const auto kept = static_cast<std::size_t>(kDetailedSteps);

@@ -20,6 +20,14 @@ namespace ptdp {
 /// between steps, too. After a pause, the time counts from the start of the step's first rank.
 [[nodiscard]] std::vector<double> measured_step_times(const RunRecord& record);
 
+/// Returns the steps from `first` on that timed no operations, which a GPU's other steps are slowed
+/// by; all of them where every step did, as on a host.
+[[nodiscard]] std::vector<std::size_t> undisturbed_steps(const RunRecord& record,
+                                                         std::size_t first);
+/// Returns measured_step_times() of undisturbed_steps() [s].
+[[nodiscard]] std::vector<double> undisturbed_step_times(const RunRecord& record,
+                                                         std::size_t first);
+
 /// Returns the first step, from `warm_up` on, whose actions the record still holds.
 [[nodiscard]] std::size_t first_detailed_step(const RunRecord& record, std::size_t warm_up);
 

@@ -40,6 +40,11 @@ double share_of(double part, double whole) {
   return whole > 0.0 ? std::clamp(part / whole, 0.0, 1.0) : 0.0;
 }
 
+/// Returns the median; 0 where a rehearsal had no step that timed operations.
+double median_or_zero(std::vector<double> values) {
+  return values.empty() ? 0.0 : median(std::move(values));
+}
+
 Bytes of_count(std::int64_t count) {
   return Bytes(static_cast<double>(count));
 }
@@ -75,15 +80,15 @@ RehearsedTimes rehearsed_times(const TrainingSettings& settings, int rank,
       }
       compute += is_compute(order[i].kind) ? times[i] : 0.0;
     }
-    const auto operation = [&](OperationKind kind) {
-      return share_of(step.operations.value()[static_cast<std::size_t>(kind)], compute);
-    };
-    matmul_shares.push_back(operation(OperationKind::kMatmul));
-    attention_shares.push_back(operation(OperationKind::kAttention));
+    if (step.operations) {
+      const auto& [matmul, attention] = *step.operations;
+      matmul_shares.push_back(share_of(matmul, compute));
+      attention_shares.push_back(share_of(attention, compute));
+    }
   }
   RehearsedTimes result{.rank = rank,
-                        .matmul_share = median(std::move(matmul_shares)),
-                        .attention_share = median(std::move(attention_shares))};
+                        .matmul_share = median_or_zero(std::move(matmul_shares)),
+                        .attention_share = median_or_zero(std::move(attention_shares))};
   for (auto& [key, times] : measured) {
     const Seconds typical(median(std::move(times)));
     if (key.first == ActionKind::kReduceNorm) {

@@ -1,8 +1,8 @@
 // Compares what the ranks of a run measured with what was predicted for it.
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "cost_model/iteration/communication_volume.h"
@@ -105,8 +105,10 @@ std::vector<MemoryComparison> compare_memory(const PreparedRun& run, const RunRe
     MemoryComparison& here = memory[static_cast<std::size_t>(pipeline_rank(config, rank))];
     const RankRecord& there = record.ranks[rank];
     here.size.measured = std::max(here.size.measured, Bytes(static_cast<double>(there.peak_bytes)));
-    here.beside.measured =
-        std::max(here.beside.measured, Bytes(static_cast<double>(there.bytes_beside)));
+    if (record.ranks.size() <= run.device.gpus.size()) {  // Else it is other ranks' memory, too.
+      here.beside.measured =
+          std::max(here.beside.measured, Bytes(static_cast<double>(there.bytes_beside)));
+    }
     here.activations.measured = std::max(here.activations.measured, there.peak_activations);
   }
   for (std::size_t rank = 0; rank < memory.size(); ++rank) {
@@ -192,7 +194,10 @@ std::vector<std::string> each_once(const std::vector<std::string>& hosts) {
 
 RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
                           const RunRecord& record) {
-  const NcclBlocks blocks = run.uses_nccl
+  // NCCL's own variable overrides the limits.
+  const bool has_limits =
+      run.uses_nccl && std::getenv("NCCL_MAX_CTAS") == nullptr;  // NOLINT(concurrency-mt-unsafe)
+  const NcclBlocks blocks = has_limits
                                 ? blocks_beside_compute(run.device.gpus.front().num_multiprocessors)
                                 : NcclBlocks{.collective = 0, .link = 0};
   return {.transport = run.uses_nccl ? "nccl" : request.meeting,
@@ -247,9 +252,7 @@ StepExpectation expected_step(const PreparedRun& run) {
 RunReport make_report(const PreparedRun& run, const RunRequest& request, const RunRecord& record) {
   RunReport report{.plan = run.plan, .execution = describe_run(run, request, record)};
   const auto warm_up = static_cast<std::size_t>(report.execution.warm_up);
-  const std::vector<double> times = measured_step_times(record);
-  const std::vector<double> measured(times.begin() + static_cast<std::ptrdiff_t>(warm_up),
-                                     times.end());
+  const std::vector<double> measured = undisturbed_step_times(record, warm_up);
   report.measured_time = Seconds(median_of(measured));
   report.fastest = Seconds(*std::min_element(measured.begin(), measured.end()));
   report.slowest = Seconds(*std::max_element(measured.begin(), measured.end()));
@@ -290,8 +293,7 @@ RunReport make_report(const PreparedRun& run, const RunRequest& request, const R
 Timeline measured_timeline(const PreparedRun& run, const RunRecord& record, std::int64_t warm_up) {
   const std::vector<double> times = measured_step_times(record);
   const std::size_t first = first_detailed_step(record, static_cast<std::size_t>(warm_up));
-  std::vector<std::size_t> steps(times.size() - first);
-  std::iota(steps.begin(), steps.end(), first);
+  std::vector<std::size_t> steps = undisturbed_steps(record, first);
   std::sort(steps.begin(), steps.end(),
             [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   const std::size_t step = steps[steps.size() / 2];

@@ -278,9 +278,8 @@ void check_device(const RunDevice& device, const RunRequest& request, Precision 
 /// Returns in which steps operations are timed: in all on a host, where that costs nothing, and in
 /// one of four on GPUs, the first of which is the first that is measured.
 OperationTiming operation_timing(const RunRequest& request, const RunDevice& device) {
-  return device.is_gpu() && !request.rehearses
-             ? OperationTiming{.first = request.warm_up, .period = 4}
-             : OperationTiming{};
+  return device.is_gpu() ? OperationTiming{.first = request.warm_up, .period = 4}
+                         : OperationTiming{};
 }
 
 }  // namespace

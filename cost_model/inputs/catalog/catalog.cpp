@@ -48,6 +48,9 @@ ModelProfile read_model(ObjectReader& reader) {
   reader.text("source", profile.source);
   reader.count("global_batch_size", profile.global_batch_size, 1, 1'000'000'000);
   describe(reader, profile.config);
+  if (!reader.has("attention_dropout")) {
+    profile.config.dropout_rates.attention = kUsualDropoutRates.attention;
+  }
   reader.finish();
   profile.config = resolved(profile.config, reader.place_of(profile.name));
   return profile;

@@ -109,7 +109,7 @@ void prepare_nccl_environment() {
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", keeps_what_is_set);
   ::setenv("CUDA_MODULE_LOADING", "EAGER", keeps_what_is_set);
   ::setenv("NCCL_RUNTIME_CONNECT", "0", keeps_what_is_set);
-  ::unsetenv("NCCL_COMM_BLOCKING");  // A blocking call could not be aborted.
+  ::unsetenv("NCCL_COMM_BLOCKING");  // It would make the world's calls block, too.
 }
 
 NcclId make_nccl_id() {

@@ -34,8 +34,8 @@ struct NcclId {
 
 /// Options of an NcclWorld.
 struct NcclOptions {
-  /// How long a call may stay in progress. Making a group takes longest, because all its ranks must
-  /// come.
+  /// How long a call may stay in progress, or block. Making a group takes longest, because all its
+  /// ranks must come.
   Seconds deadline{300.0};
 };
 

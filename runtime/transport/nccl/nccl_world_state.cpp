@@ -44,6 +44,10 @@ ncclResult_t state_of(ncclComm_t communicator) {
 
 }  // namespace
 
+std::int64_t NcclEnd::now_ns() {
+  return std::chrono::nanoseconds(steady_clock::now().time_since_epoch()).count();
+}
+
 void NcclEnd::throw_if_ended() const {
   world_.throw_if_ended(rank_);
 }
@@ -73,6 +77,7 @@ void NcclEnd::split(int colour, int key, const SplitOptions& options, NcclEnd& p
   });
   if (colour != NCCL_SPLIT_NOCOLOR) {
     part.call("ncclCommSplit", state_of);
+    part.is_blocking_ = options.is_blocking;
   }
 }
 
@@ -118,8 +123,12 @@ bool NcclEnd::close() noexcept {
     return false;
   }
   const std::lock_guard lock(mutex_);
-  is_gone_ = is_gone_ || nccl.comm_destroy(communicator_) == ncclSuccess;
-  return is_gone_;
+  // Whoever claims the communicator ends it: an abort need not have the lock.
+  if (!is_gone_.exchange(true) && nccl.comm_destroy(communicator_) != ncclSuccess) {
+    is_gone_ = false;
+    return false;
+  }
+  return true;
 }
 
 void NcclEnd::abort() noexcept {
@@ -129,13 +138,19 @@ void NcclEnd::abort() noexcept {
     std::this_thread::sleep_for(kLongestPause);
     static_cast<void>(lock.try_lock());
   }
-  if (!is_gone_ && communicator_ != nullptr) {
+  if (!is_gone_.exchange(true) && communicator_ != nullptr) {
     static_cast<void>(nccl_library().comm_abort(communicator_));
   }
-  is_gone_ = true;
 }
 
 std::string NcclEnd::fault() {
+  const std::int64_t began = call_began_;
+  const double seconds = 1e-9 * static_cast<double>(now_ns() - began);
+  if (is_blocking_ && began != 0 && seconds > world_.deadline().value()) {
+    return described("a call", "not done after " + std::to_string(std::lround(seconds)) +
+                                   " s: expected all of its ranks to make it; one of them does not "
+                                   "come");
+  }
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || is_gone_ || communicator_ == nullptr) {
     return "";

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -51,25 +52,26 @@ class NcclEnd {
   void call(std::string_view name, const Make& make) {
     std::unique_lock lock(mutex_);
     throw_if_ended();
-    is_in_call_ = true;
+    call_began_ = now_ns();
     finish(lock, name, make(communicator_));
-    is_in_call_ = false;
+    call_began_ = 0;
   }
   /// Ends the communicator once the queued work is done. Returns false when that fails.
   [[nodiscard]] bool close() noexcept;
   /// Aborts the communicator, also in the middle of a call that does not return. The watching
   /// thread calls it.
   void abort() noexcept;
-  /// Returns the error that NCCL has found since. Returns "" when there is none or the end is in
-  /// use.
+  /// Returns the error that NCCL has found since, or that a call which blocks exceeds the deadline.
+  /// Returns "" when there is none or the end is in use.
   [[nodiscard]] std::string fault();
 
   /// Returns the rank in the world.
   [[nodiscard]] int rank() const { return rank_; }
   /// Returns whether a call is in progress or has thrown.
-  [[nodiscard]] bool is_in_call() const { return is_in_call_; }
+  [[nodiscard]] bool is_in_call() const { return call_began_ != 0; }
 
  private:
+  [[nodiscard]] static std::int64_t now_ns();
   void throw_if_ended() const;
   /// Polls until the call with `result` is done. Throws as call() does.
   void finish(std::unique_lock<std::mutex>& lock, std::string_view name, ncclResult_t result);
@@ -80,8 +82,9 @@ class NcclEnd {
   std::string name_;
   std::mutex mutex_;
   ncclComm_t communicator_ = nullptr;
-  std::atomic<bool> is_gone_ = false;  ///< The communicator was destroyed or aborted.
-  std::atomic<bool> is_in_call_ = false;
+  std::atomic<bool> is_gone_ = false;         ///< The communicator was destroyed or aborted.
+  std::atomic<bool> is_blocking_ = false;     ///< Whether calls block.
+  std::atomic<std::int64_t> call_began_ = 0;  ///< When the call in progress began [ns]; 0: none.
 };
 
 /// The state that all NCCL ends of one world in this process share, with the thread that watches

@@ -145,6 +145,9 @@ bool advance(cudaStream_t stream);
 cudaError_t make_room(cudaStream_t stream);
 /// Loads a kernel of a library, which waits for the calling thread's device where loading does.
 cudaError_t load_library_kernel();
+/// Returns how many kernels of libraries were loaded since set_hardships() while their device had
+/// to wait for another one.
+[[nodiscard]] int loads_beside_meetings();
 /// The lock of the emulation: of all devices and of what is built upon them.
 [[nodiscard]] std::recursive_mutex& mutex();
 /// Wakes threads that wait for a stream, because a meeting may be over.

@@ -96,6 +96,7 @@ std::set<std::pair<int, const void*>> loaded;  ///< Kernels by process.
 std::map<int, int> num_queued;                 ///< Operations in the streams of a process.
 std::map<int, int> num_blocked;                ///< Threads of a process that wait for room.
 std::map<int, int> num_taken;                  ///< Multiprocessors of a device that meetings hold.
+int num_loads_beside_meetings = 0;
 std::mt19937_64 random_numbers;
 std::uint64_t progress = 0;  ///< Counts whatever may let a thread go on.
 
@@ -335,8 +336,20 @@ cudaError_t make_room(cudaStream_t stream) {
   return cudaSuccess;
 }
 
+int loads_beside_meetings() {
+  const Lock lock(device_mutex);
+  return num_loads_beside_meetings;
+}
+
 cudaError_t load_library_kernel() {
   Lock lock(device_mutex);
+  const bool has_meeting = std::any_of(streams.begin(), streams.end(), [](const auto& entry) {
+    const EmulatedStream& stream = *entry.second;
+    return stream.device == current_device &&
+           std::any_of(stream.queue.begin(), stream.queue.end(),
+                       [](const Operation& queued) { return queued.meeting != nullptr; });
+  });
+  num_loads_beside_meetings += has_meeting ? 1 : 0;
   return hardships.loads_lazily ? run_device(lock, current_device) : cudaSuccess;
 }
 
@@ -390,6 +403,7 @@ void set_hardships(const Hardships& chosen) {
   hardships = chosen;
   loads_eagerly = loading != nullptr && std::string_view(loading) == "EAGER";
   loaded.clear();
+  num_loads_beside_meetings = 0;
   random_numbers.seed(chosen.seed);
 }
 

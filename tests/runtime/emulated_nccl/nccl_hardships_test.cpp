@@ -132,13 +132,27 @@ TEST_F(Hardships, EndWithoutTheWarmUp) {
   }
 }
 
+/// Returns a layout whose ranks have messages both ways under way at once.
+Layout hard_layout() {
+  Layout layout{.pp = 4,
+                .schedule = "dualpipe",
+                .recompute = Recompute::kSelective,
+                .messages = MessageMode::kOverlapped,
+                .data = DataMode::kOverlapped};
+  EXPECT_TRUE(exists(layout, hard_job()));
+  return layout;
+}
+
+// Whether a load in the middle of a step stops anybody is a matter of the GPU's driver.
+TEST_F(Hardships, LoadLibrariesBeforeRanksWaitForEachOther) {
+  EXPECT_EQ(fault_of(hard_layout(), {.warms_up = false}), "");
+  EXPECT_GT(emulated_gpu::loads_beside_meetings(), 0);
+  EXPECT_EQ(fault_of(hard_layout(), {}), "");
+  EXPECT_EQ(emulated_gpu::loads_beside_meetings(), 0);
+}
+
 TEST_F(Hardships, StopRanksWithoutAnyOneOfTheOtherPrecautions) {
-  const Layout layout{.pp = 4,
-                      .schedule = "dualpipe",
-                      .recompute = Recompute::kSelective,
-                      .messages = MessageMode::kOverlapped,
-                      .data = DataMode::kOverlapped};
-  ASSERT_TRUE(exists(layout, hard_job()));
+  const Layout layout = hard_layout();
   EXPECT_EQ(fault_of(layout, {}), "");
   const auto is_stop = ::testing::HasSubstr("threads wait for each other");
   EXPECT_THAT(fault_of(layout, {.has_process_each = false}), is_stop);

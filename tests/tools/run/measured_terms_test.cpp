@@ -161,6 +161,18 @@ TEST(MeasuredStepTimes, LeaveOutACheckpointBetweenSteps) {
   EXPECT_EQ(measured_step_times(record), (std::vector<double>{10.0, 1.5}));
 }
 
+TEST(UndisturbedSteps, AreThoseThatTimedNothingIfThereAreAny) {
+  RunRecord record = two_stages_record();
+  for (RankRecord& rank : record.ranks) {
+    rank.steps = {rank.steps[0], rank.steps[0], rank.steps[0], rank.steps[0]};
+  }
+  EXPECT_EQ(undisturbed_steps(record, 1), (std::vector<std::size_t>{1, 2, 3}));
+  record.ranks[0].steps[0].operations = std::nullopt;
+  record.ranks[0].steps[3].operations = std::nullopt;
+  EXPECT_EQ(undisturbed_steps(record, 1), std::vector<std::size_t>{3});
+  EXPECT_EQ(undisturbed_steps(record, 0), (std::vector<std::size_t>{0, 3}));
+}
+
 // Of three steps the middle one times no operations, as on a GPU.
 TEST(MeasureTerms, AreOfStepsThatTimedOperations) {
   RunRecord record = two_stages_record();

@@ -68,7 +68,7 @@ def same_losses(check):
             f"{name} {dtype}",
             lambda name=name, flags=flags, dtype=dtype: run_of(
                 check, f"{name}-{dtype}", shape_of(check.machine), 1, steps_of(check.machine),
-                ["--dtype", dtype, "--overlap", "all", *flags]), RUN_SECONDS)
+                ["--dtype", dtype, "--overlap", "all", "--reproducible", *flags]), RUN_SECONDS)
             for name, flags in (("without", []), ("with", nccl_flags(check.machine)))]
         over = "nccl" if check.machine.on_gpu else "threads"
         if runs[1]["transport"] != over:

@@ -9,7 +9,7 @@ from check import read_json
 from shapes import model_of
 
 GOAL = 0.01
-STEPS, WARM_UP = 4, 2
+STEPS, WARM_UP = 8, 2
 RUN_SECONDS = 45.0
 LAYERS = 8  # where section `speed` has not said how many fit
 

@@ -81,7 +81,7 @@ def dropout(check):
     """Dropout of attention's probabilities, which cuDNN's kernel of ours does not compute."""
     shape = shape_of(check) | {"positions": "learned"}
     rates = {"without": {"dropout": False},
-             "with": {"hidden_dropout": 0, "attention_dropout": RATE}}
+             "with": {"hidden_dropout": 0, "embedding_dropout": 0, "attention_dropout": RATE}}
     without, with_it = (check.remember(
         name, lambda name=name, rates=rates: run_step(check, name, shape | rates, "off"),
         RUN_SECONDS) for name, rates in rates.items())

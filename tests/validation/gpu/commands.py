@@ -14,7 +14,8 @@ LEAST = 1.0
 MODEL_KEYS = {"layers": "num_layers", "hidden": "hidden_size", "heads": "num_attention_heads",
               "length": "seq_length", "vocabulary": "vocab_size", "batch": "global_batch_size",
               "positions": "position_embedding", "dropout": "dropout",
-              "hidden_dropout": "hidden_dropout", "attention_dropout": "attention_dropout"}
+              "hidden_dropout": "hidden_dropout", "embedding_dropout": "embedding_dropout",
+              "attention_dropout": "attention_dropout"}
 
 
 def end_group(process, how=signal.SIGKILL):

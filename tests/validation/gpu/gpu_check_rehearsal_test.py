@@ -63,7 +63,7 @@ class OnAnEmulatedGpu(unittest.TestCase):
             self.assertIn(words, lines[number])
 
     def test_runs_are_on_the_emulated_gpu(self):
-        self.assertEqual(len(self.runs), 5)
+        self.assertEqual(len(self.runs), 6)
         for path in self.runs:
             report = json.loads(path.read_text())
             self.assertEqual(report["execution"]["device"], "cuda: emulated NVIDIA H200")
@@ -84,7 +84,7 @@ class OnAnEmulatedGpu(unittest.TestCase):
         corrected = self.results / "corrected.json"
         done = run(BUILD / "tools/ptdp-calibrate", *self.runs, "--profile", corrected)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"products +takes .* \(5 runs\)")
+        self.assertRegex(done.stdout, r"products +takes .* \(6 runs\)")
         self.assertEqual(json.loads(corrected.read_text())["gpu"]["num_multiprocessors"], 132)
 
     def test_every_layout_has_the_losses_of_the_host(self):

@@ -130,6 +130,24 @@ TEST_F(NcclFaults, AnAbortEndsACallThatWaitsForARankThatDoesNotCome) {
             "another rank failed");
 }
 
+TEST_F(NcclFaults, ACallThatBlocksIsGivenUpAtTheDeadline) {
+  EXPECT_THAT(failure_of({.size = 3, .options = {.deadline = Seconds(0.05)}},
+                         [](const GpuRank& rank) {
+                           const int number = rank.all.rank();
+                           const auto group = number == 2 ? rank.all.group(std::array{2}, 0)
+                                                          : rank.all.group(std::array{0, 1}, 0);
+                           if (number == 0) {
+                             const Tensor x = uploaded(rank.backend, DataType::kFloat32, {1.0});
+                             static_cast<void>(group->send(x, 1));
+                             ADD_FAILURE();
+                           } else {
+                             rank.all.barrier();
+                           }
+                         }),
+              AllOf(HasSubstr("NCCL, group 0 of ranks 0, 1: a call: not done after 0 s"),
+                    HasSubstr("expected all of its ranks to make it")));
+}
+
 TEST_F(NcclFaults, ARankThatNeverCallsIsWaitedForNoLongerThanTheDeadline) {
   EXPECT_THAT(failure_of({.size = 2, .options = {.deadline = Seconds(0.05)}},
                          [](const GpuRank& rank) {
