@@ -612,14 +612,17 @@ TEST(TransformerConfigJson, HasEveryFieldUnderItsName) {
       {&Model::qk_layernorm, "qk_layernorm"},
       {&Model::moe_shared_expert_gate, "moe_shared_expert_gate"},
       {&Model::moe_router_enable_expert_bias, "moe_router_enable_expert_bias"}};
-  const std::string usual = dump(gpt2());
+  // Rates of dropout are written last, and not at all where they are equal and usual.
+  Model usual_model = gpt2();
+  usual_model.dropout_rates = kUsualDropout;
+  const std::string usual = dump(usual_model);
   for (const auto& [flag, key] : flags) {
-    Model model = gpt2();
+    Model model = usual_model;
     model.*flag = true;
     EXPECT_EQ(dump(model), usual.substr(0, usual.size() - 3) + ",\n  \"" + key + "\": true\n}\n");
     EXPECT_EQ(parse<Model>(dump(model)), model) << key;
   }
-  Model model = gpt2();
+  Model model = usual_model;
   model.moe_expert_capacity_factor = 1.5;
   EXPECT_EQ(dump(model),
             usual.substr(0, usual.size() - 3) + ",\n  \"moe_expert_capacity_factor\": 1.5\n}\n");
@@ -689,6 +692,19 @@ TEST(TransformerConfigJson, SaysWhetherDropoutIsTrainedWithWhereThatIsSaid) {
   EXPECT_EQ(parse<TransformerConfig>(dump(model)), model);
 }
 
+// A document that says nothing of probabilities drops them as hidden states; a model file does not.
+TEST(TransformerConfigJson, DropsProbabilitiesWhereADocumentSaysNothingOfThem) {
+  EXPECT_THAT(dump(gpt2()), HasSubstr(R"("attention_dropout": 0)"));
+  TransformerConfig model = gpt2();
+  model.dropout_rates = kUsualDropout;
+  EXPECT_THAT(dump(model), testing::Not(HasSubstr("attention_dropout")));
+  EXPECT_EQ(parse<TransformerConfig>(dump(model)), model);
+  model.dropout = false;
+  model.dropout_rates = kUsualDropoutRates;
+  EXPECT_EQ(parse<TransformerConfig>(dump(model)), model);
+  EXPECT_EQ(find_model("gpt2-124m").config.dropout_rates, kUsualDropoutRates);
+}
+
 TEST(TransformerConfigJson, SaysWhatTrainsOtherwiseThanGpt2) {
   TransformerConfig model = gpt2();
   model.dropout_rates = 0.25;
@@ -723,7 +739,8 @@ TEST(TransformerConfigJson, LeavesOutWhatIsUsual) {
   "hidden_size": 768,
   "num_attention_heads": 12,
   "vocab_size": 50257,
-  "seq_length": 1024
+  "seq_length": 1024,
+  "attention_dropout": 0.0
 }
 )");
 }

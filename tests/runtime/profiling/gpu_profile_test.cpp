@@ -98,8 +98,8 @@ TEST_F(GpuProfile, KeepsPeaksOfTheDataSheetAndRatesOfOtherKernels) {
   for (const AttentionRate& rate : read_back.gpu.attention_rates) {
     kernels.push_back(rate.kernel);
   }
-  EXPECT_THAT(kernels, testing::UnorderedElementsAre("flash-2", "cudnn", "ptdp-cuda",
-                                                     "ptdp-cuda-dropout"));
+  EXPECT_THAT(kernels,
+              testing::UnorderedElementsAre("flash-2", "cudnn", "ptdp-cuda", "ptdp-cuda-dropout"));
 }
 
 TEST_F(GpuProfile, HasATableOfEveryOperation) {

@@ -6,7 +6,7 @@ import math
 import shutil
 import statistics
 
-from check import Skipped
+from check import SHORT_SHARE, Skipped
 from commands import program, run_program, succeeded
 
 # gpu_benchmark's names, in pieces of a few minutes.
@@ -28,7 +28,7 @@ PASSES = {"copy": 2, "layer-norm": 2, "layer-norm-backward": 4, "bias": 2, "bias
 # Of a parameter in 16 bits: reading its gradient; that, master and moments in and out, the weight
 # out and the gradient zeroed, all but the weight in f32.
 OPTIMIZER_BYTES = {"add-squares": 4, "adamw": 34}
-PROFILE_SECONDS = 120.0
+PROFILE_SECONDS = 30.0
 SHORT_PROFILE = 40  # of ptdp-profile --seconds
 # Products of one head's attention by operation, each of 2 s^2 d FLOPs of which the causal mask
 # leaves half: forward two; backward the scores again and four gradients.
@@ -128,7 +128,9 @@ def profile(check):
     """Leaves DIRECTORY/cluster.json, with which the later sections plan."""
     if not check.machine.measured_cluster().exists():
         check.parts.pop("profile", None)
-    summary = check.remember("profile", lambda: measure_profile(check), PROFILE_SECONDS)
+    is_short = check.machine.on_gpu and not check.machine.is_full
+    summary = check.remember("profile", lambda: measure_profile(check),
+                             SHORT_PROFILE / SHORT_SHARE if is_short else PROFILE_SECONDS)
     check.values["summary"] = summary["summary"]
     check.skip("spread of cuBLASLt's candidates", "no program tells the times of those that lost")
     cluster = json.loads(check.machine.measured_cluster().read_text())
