@@ -431,7 +431,7 @@ class Backend {
   virtual void synchronize() = 0;
   /// Sets what hears when an operation begins and ends to wait for work that was asked for before,
   /// so that nobody takes the thread for stuck. Only a device that runs behind its host calls it.
-  virtual void tell_waits(std::function<void(bool begins)> /*listener*/) {}
+  virtual void tell_waits(const std::function<void(bool begins)>& /*listener*/) {}
   /// Returns the time from `first` to `second` [s]. Both must have been reached, for example after
   /// synchronize().
   [[nodiscard]] virtual double seconds_between(const Event& first, const Event& second) = 0;

@@ -137,8 +137,8 @@ class CudaBackend final : public ForwardingBackend<CudaBackend> {
     }
   }
 
-  void tell_waits(std::function<void(bool begins)> listener) override {
-    run_ahead_.tell_waits(std::move(listener));
+  void tell_waits(const std::function<void(bool begins)>& listener) override {
+    run_ahead_.tell_waits(listener);
   }
 
   [[nodiscard]] double seconds_between(const Event& first, const Event& second) override {

@@ -340,6 +340,27 @@ void begin_weights(RunState& run, const HostSide& host, Backend& backend, Execut
   }
 }
 
+/// What is asked once, after the first step, and equal in all steps.
+struct AskedOnce {
+  std::int64_t bytes_beside = 0;
+  std::vector<CallEstimate> estimates = {};
+};
+
+AskedOnce ask_once(const RunOptions& options, const Executor& executor, Backend& backend) {
+  return {.bytes_beside = backend.bytes_beside(),
+          .estimates = options.asks_estimates ? executor.estimates() : std::vector<CallEstimate>()};
+}
+
+/// Returns what a rank holds and has sent so far.
+RankRecord totals_of(const Executor& executor, const Backend& backend, const AskedOnce& asked) {
+  RankRecord totals{.peak_bytes = backend.peak_bytes(),
+                    .bytes_beside = asked.bytes_beside,
+                    .peak_activations = executor.peak_activations(),
+                    .estimates = asked.estimates};
+  executor.add_sent(totals);
+  return totals;
+}
+
 /// Trains on one rank, from its start to the end of the run.
 void train(RunState& run, Communicator& world, Backend& backend, const HostSide& host) {
   const int rank = world.rank();
@@ -355,8 +376,7 @@ void train(RunState& run, Communicator& world, Backend& backend, const HostSide&
   executor.warm_up();
   const bool is_reporter = run.options.on_step && reports(run.settings, executor);
   double step_before = 0.0;
-  std::vector<CallEstimate> estimates;  // equal in all steps
-  std::int64_t bytes_beside = 0;
+  AskedOnce asked;
   StopNotice notice(host.world, host.backend);
   run.log.enter(rank, Phase::kBetweenSteps, run.first_step);
   host.world.barrier();
@@ -371,26 +391,19 @@ void train(RunState& run, Communicator& world, Backend& backend, const HostSide&
     if (is_reporter) {
       report_step(run, step, record, step_before);
     }
-    RankRecord totals{.peak_bytes = backend.peak_bytes(),
-                      .peak_activations = executor.peak_activations()};
-    executor.add_sent(totals);
-    if (step == run.first_step) {
-      bytes_beside = backend.bytes_beside();
-      if (run.options.asks_estimates) {
-        estimates = executor.estimates();
-      }
+    const bool is_first = step == run.first_step;
+    if (is_first) {
+      asked = ask_once(run.options, executor, backend);
     }
-    totals.bytes_beside = bytes_beside;
-    totals.estimates = estimates;
+    const RankRecord totals = totals_of(executor, backend, asked);
     run.journal.add(rank - run.log.first_rank(), std::move(record), totals);
     is_last = notice.was_last();
     const std::int64_t done = step + 1;
     const bool is_due = checkpoint.save_every > 0 && done % checkpoint.save_every == 0;
     const bool is_saved = checkpoint.save_to && (is_due || is_last);
-    const bool is_looked_at =
-        run.options.expected && (step == run.first_step || is_saved || is_last);
+    const bool is_looked_at = run.options.expected && (is_first || is_saved || is_last);
     is_other = is_looked_at && differs(run, totals, done, executor, host);
-    is_after_pause = is_saved || is_looked_at || step == run.first_step;
+    is_after_pause = is_saved || is_looked_at || is_first;
     is_last = is_last || is_other;
     if (is_saved && !is_other) {
       save(run, host.world, backend, executor);

@@ -14,7 +14,11 @@ using FusedAttentionBackward = OnBackend;
 
 TEST_F(FusedAttention, EqualsTheDefinitionInEveryTypeForwardAndBackwardInPlaceToo) {
   for (const DataType type : computed_types()) {
+    int number = 0;
     for (const Attention& shape : attention_shapes()) {
+      if (!is_tried(type, number++)) {
+        continue;
+      }
       const AttentionInputs inputs(shape, type);
       AttentionPasses passes(backend(), shape, type, inputs);
       passes.compute();

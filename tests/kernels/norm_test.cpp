@@ -100,7 +100,11 @@ TEST_F(Norms, EqualTheDefinitionOfEveryKind) {
 TEST_F(NormsBackward, EqualTheDefinitionOfEveryKindAddedApartAndInPlace) {
   for (const DataType type : computed_types()) {
     const DataType accumulator = accumulator_of(type);
+    int number = 0;
     for (const NormKind& kind : norm_kinds()) {
+      if (!is_tried(type, number++)) {
+        continue;
+      }
       SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
       const KindInputs in(type, kind);
       Normed normed = naive_kind(kind, in.x, in.gamma, in.beta);

@@ -147,7 +147,11 @@ double largest_product(const SumKind& kind, const Values& x, const Values& bias)
 TEST_F(SumAndNorm, EqualTheirDefinitions) {
   for (const DataType type : computed_types()) {
     const DataType accumulator = accumulator_of(type);
+    int number = 0;
     for (const SumKind& kind : sum_kinds()) {
+      if (!is_tried(type, number++)) {
+        continue;
+      }
       SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
       const Inputs in(type, kind);
       const SummedAndNormed found = compute(type, kind, in, /*is_one=*/true);
@@ -169,7 +173,11 @@ TEST_F(SumAndNorm, EqualTheirDefinitions) {
 
 TEST_F(SumAndNorm, HaveTheBitsOfTwoOperationsWhereverTheSumGoesAndAtAnyAlignment) {
   for (const DataType type : computed_types()) {
+    int number = 0;
     for (const SumKind& kind : sum_kinds()) {
+      if (!is_tried(type, number++)) {
+        continue;
+      }
       SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
       const Inputs in(type, kind);
       const SummedAndNormed apart = compute(type, kind, in, /*is_one=*/false);
