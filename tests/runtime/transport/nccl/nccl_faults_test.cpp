@@ -45,6 +45,22 @@ class NcclFaults : public testing::Test {
     static_cast<void>(downloaded(rank.backend, x));
     rank.all.check();
   }
+  /// Has rank 0 of three send to rank 1, which does not come, while rank 2 runs `meanwhile`. Calls
+  /// of a part of the world block, and the first message waits for its receiver to ask for it.
+  static void send_in_vain(const GpuRank& rank, const std::function<void()>& meanwhile) {
+    const int number = rank.all.rank();
+    const auto group =
+        number == 2 ? rank.all.group(std::array{2}, 0) : rank.all.group(std::array{0, 1}, 0);
+    if (number == 0) {
+      const Tensor x = uploaded(rank.backend, DataType::kFloat32, {1.0});
+      static_cast<void>(group->send(x, 1));
+      ADD_FAILURE();
+    } else if (number == 1) {
+      rank.all.barrier();
+    } else {
+      meanwhile();
+    }
+  }
 };
 
 TEST_F(NcclFaults, ADeadPeerThatNcclHearsOfEndsARankThatSleeps) {
@@ -109,43 +125,23 @@ TEST_F(NcclFaults, AnAbortWakesRanksThatSleepInCollectivesAndMessages) {
   }
 }
 
-// Calls of a part of the world block: the first message waits for its receiver to ask for it.
 TEST_F(NcclFaults, AnAbortEndsACallThatWaitsForARankThatDoesNotCome) {
   EXPECT_EQ(failure_of({.size = 3},
                        [](const GpuRank& rank) {
-                         const int number = rank.all.rank();
-                         const auto group = number == 2 ? rank.all.group(std::array{2}, 0)
-                                                        : rank.all.group(std::array{0, 1}, 0);
-                         if (number == 0) {
-                           const Tensor x = uploaded(rank.backend, DataType::kFloat32, {1.0});
-                           static_cast<void>(group->send(x, 1));
-                           ADD_FAILURE();
-                         } else if (number == 1) {
-                           rank.all.barrier();
-                         } else {
+                         send_in_vain(rank, [&] {
                            std::this_thread::sleep_for(std::chrono::milliseconds(20));
                            rank.all.abort(ExitStatus::kRuntimeFault);
-                         }
+                         });
                        }),
             "another rank failed");
 }
 
 TEST_F(NcclFaults, ACallThatBlocksIsGivenUpAtTheDeadline) {
-  EXPECT_THAT(failure_of({.size = 3, .options = {.deadline = Seconds(0.05)}},
-                         [](const GpuRank& rank) {
-                           const int number = rank.all.rank();
-                           const auto group = number == 2 ? rank.all.group(std::array{2}, 0)
-                                                          : rank.all.group(std::array{0, 1}, 0);
-                           if (number == 0) {
-                             const Tensor x = uploaded(rank.backend, DataType::kFloat32, {1.0});
-                             static_cast<void>(group->send(x, 1));
-                             ADD_FAILURE();
-                           } else {
-                             rank.all.barrier();
-                           }
-                         }),
-              AllOf(HasSubstr("NCCL, group 0 of ranks 0, 1: a call: not done after 0 s"),
-                    HasSubstr("expected all of its ranks to make it")));
+  EXPECT_THAT(
+      failure_of({.size = 3, .options = {.deadline = Seconds(0.05)}},
+                 [](const GpuRank& rank) { send_in_vain(rank, [&] { rank.all.barrier(); }); }),
+      AllOf(HasSubstr("NCCL, group 0 of ranks 0, 1: a call: not done after 0 s"),
+            HasSubstr("expected all of its ranks to make it")));
 }
 
 TEST_F(NcclFaults, ARankThatNeverCallsIsWaitedForNoLongerThanTheDeadline) {
