@@ -13,20 +13,14 @@ using FusedAttention = OnBackend;
 using FusedAttentionBackward = OnBackend;
 
 TEST_F(FusedAttention, EqualsTheDefinitionInEveryTypeForwardAndBackwardInPlaceToo) {
-  for (const DataType type : computed_types()) {
-    int number = 0;
-    for (const Attention& shape : attention_shapes()) {
-      if (!is_tried(type, number++)) {
-        continue;
-      }
-      const AttentionInputs inputs(shape, type);
-      AttentionPasses passes(backend(), shape, type, inputs);
-      passes.compute();
-      const AttentionResults found = passes.results();
-      expect_near(found, naive_attention(shape, inputs), type, shape);
-      EXPECT_EQ(passes.replaced_qkv(), found.dqkv) << name_of(type) << " s=" << shape.seq_length;
-    }
-  }
+  for_each_type_and_case(attention_shapes(), [&](DataType type, const Attention& shape) {
+    const AttentionInputs inputs(shape, type);
+    AttentionPasses passes(backend(), shape, type, inputs);
+    passes.compute();
+    const AttentionResults found = passes.results();
+    expect_near(found, naive_attention(shape, inputs), type, shape);
+    EXPECT_EQ(passes.replaced_qkv(), found.dqkv) << name_of(type) << " s=" << shape.seq_length;
+  });
 }
 
 TEST_F(FusedAttention, TakesBuffersThatBeginAnywhere) {

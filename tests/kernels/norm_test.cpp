@@ -98,36 +98,30 @@ TEST_F(Norms, EqualTheDefinitionOfEveryKind) {
 }
 
 TEST_F(NormsBackward, EqualTheDefinitionOfEveryKindAddedApartAndInPlace) {
-  for (const DataType type : computed_types()) {
+  for_each_type_and_case(norm_kinds(), [&](DataType type, const NormKind& kind) {
     const DataType accumulator = accumulator_of(type);
-    int number = 0;
-    for (const NormKind& kind : norm_kinds()) {
-      if (!is_tried(type, number++)) {
-        continue;
-      }
-      SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
-      const KindInputs in(type, kind);
-      Normed normed = naive_kind(kind, in.x, in.gamma, in.beta);
-      normed.mean = rounded(normed.mean, accumulator);
-      normed.rstd = rounded(normed.rstd, accumulator);
-      const NormedGradients added = backward(type, kind, in, normed, Target::kAdded);
-      const NormedGradients apart = backward(type, kind, in, normed, Target::kApart);
-      const NormedGradients expected = naive_kind_gradients(kind, in, normed, in.dx);
-      const Values none(in.x.size(), 0.0);
-      expect_near(added.dx, expected.dx, type, {.units = 64.0}, "added dx");
-      if (kind.h > 1) {  // Of one element almost nothing is left, which any rounding exceeds.
-        expect_near(apart.dx, naive_kind_gradients(kind, in, normed, none).dx, type,
-                    {.units = 64.0}, "dx");
-      }
-      expect_near(added.dgamma, expected.dgamma, accumulator, {.units = 400.0}, "dgamma");
-      expect_near(added.dbeta, expected.dbeta, accumulator, {.units = 400.0}, "dbeta");
-      EXPECT_EQ(backward(type, kind, in, normed, Target::kAddedApart), added);
-      EXPECT_EQ(apart.dgamma, added.dgamma);
-      EXPECT_EQ(apart.dbeta, added.dbeta);
-      EXPECT_EQ(backward(type, kind, in, normed, Target::kX), apart);
-      EXPECT_EQ(backward(type, kind, in, normed, Target::kDy), apart);
+    SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
+    const KindInputs in(type, kind);
+    Normed normed = naive_kind(kind, in.x, in.gamma, in.beta);
+    normed.mean = rounded(normed.mean, accumulator);
+    normed.rstd = rounded(normed.rstd, accumulator);
+    const NormedGradients added = backward(type, kind, in, normed, Target::kAdded);
+    const NormedGradients apart = backward(type, kind, in, normed, Target::kApart);
+    const NormedGradients expected = naive_kind_gradients(kind, in, normed, in.dx);
+    const Values none(in.x.size(), 0.0);
+    expect_near(added.dx, expected.dx, type, {.units = 64.0}, "added dx");
+    if (kind.h > 1) {  // Of one element almost nothing is left, which any rounding exceeds.
+      expect_near(apart.dx, naive_kind_gradients(kind, in, normed, none).dx, type, {.units = 64.0},
+                  "dx");
     }
-  }
+    expect_near(added.dgamma, expected.dgamma, accumulator, {.units = 400.0}, "dgamma");
+    expect_near(added.dbeta, expected.dbeta, accumulator, {.units = 400.0}, "dbeta");
+    EXPECT_EQ(backward(type, kind, in, normed, Target::kAddedApart), added);
+    EXPECT_EQ(apart.dgamma, added.dgamma);
+    EXPECT_EQ(apart.dbeta, added.dbeta);
+    EXPECT_EQ(backward(type, kind, in, normed, Target::kX), apart);
+    EXPECT_EQ(backward(type, kind, in, normed, Target::kDy), apart);
+  });
 }
 
 TEST_F(NormsBackward, EqualFiniteDifferences) {

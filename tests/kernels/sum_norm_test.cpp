@@ -145,51 +145,39 @@ double largest_product(const SumKind& kind, const Values& x, const Values& bias)
 }
 
 TEST_F(SumAndNorm, EqualTheirDefinitions) {
-  for (const DataType type : computed_types()) {
+  for_each_type_and_case(sum_kinds(), [&](DataType type, const SumKind& kind) {
     const DataType accumulator = accumulator_of(type);
-    int number = 0;
-    for (const SumKind& kind : sum_kinds()) {
-      if (!is_tried(type, number++)) {
-        continue;
-      }
-      SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
-      const Inputs in(type, kind);
-      const SummedAndNormed found = compute(type, kind, in, /*is_one=*/true);
-      // What is multiplied is rounded three times, as a sum, by its factor and as a product.
-      const double units = 1.0 + 3.0 * largest_product(kind, in.x, in.bias);
-      expect_near(found.sum, naive_sum(kind, in.x, in.bias, in.residual), type, {.units = units},
-                  "sum");
-      // The norm is that of the sum as it is stored.
-      const Normed expected = naive_kind(kind.norm(), found.sum, in.gamma, in.beta);
-      if (kind.width > 1) {  // The deviation of one number is 0, of which any rounding is far.
-        expect_near(found.normed.y, expected.y, type, {.units = 32.0}, "y");
-      }
-      expect_near(found.normed.mean, expected.mean, accumulator, {.units = 16.0}, "mean");
-      expect_near(found.normed.rstd, expected.rstd, accumulator, {.units = 16.0, .scale = 0.0},
-                  "rstd");
+    SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
+    const Inputs in(type, kind);
+    const SummedAndNormed found = compute(type, kind, in, /*is_one=*/true);
+    // What is multiplied is rounded three times, as a sum, by its factor and as a product.
+    const double units = 1.0 + 3.0 * largest_product(kind, in.x, in.bias);
+    expect_near(found.sum, naive_sum(kind, in.x, in.bias, in.residual), type, {.units = units},
+                "sum");
+    // The norm is that of the sum as it is stored.
+    const Normed expected = naive_kind(kind.norm(), found.sum, in.gamma, in.beta);
+    if (kind.width > 1) {  // The deviation of one number is 0, of which any rounding is far.
+      expect_near(found.normed.y, expected.y, type, {.units = 32.0}, "y");
     }
-  }
+    expect_near(found.normed.mean, expected.mean, accumulator, {.units = 16.0}, "mean");
+    expect_near(found.normed.rstd, expected.rstd, accumulator, {.units = 16.0, .scale = 0.0},
+                "rstd");
+  });
 }
 
 TEST_F(SumAndNorm, HaveTheBitsOfTwoOperationsWhereverTheSumGoesAndAtAnyAlignment) {
-  for (const DataType type : computed_types()) {
-    int number = 0;
-    for (const SumKind& kind : sum_kinds()) {
-      if (!is_tried(type, number++)) {
-        continue;
+  for_each_type_and_case(sum_kinds(), [&](DataType type, const SumKind& kind) {
+    SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
+    const Inputs in(type, kind);
+    const SummedAndNormed apart = compute(type, kind, in, /*is_one=*/false);
+    for (const SumTarget target : {SumTarget::kApart, SumTarget::kX, SumTarget::kResidual}) {
+      if (target != SumTarget::kResidual || kind.has_residual) {
+        EXPECT_EQ(compute(type, kind, in, /*is_one=*/true, target), apart)
+            << static_cast<int>(target);
       }
-      SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
-      const Inputs in(type, kind);
-      const SummedAndNormed apart = compute(type, kind, in, /*is_one=*/false);
-      for (const SumTarget target : {SumTarget::kApart, SumTarget::kX, SumTarget::kResidual}) {
-        if (target != SumTarget::kResidual || kind.has_residual) {
-          EXPECT_EQ(compute(type, kind, in, /*is_one=*/true, target), apart)
-              << static_cast<int>(target);
-        }
-      }
-      EXPECT_EQ(compute(type, kind, in, /*is_one=*/true, SumTarget::kX, 1), apart);
     }
-  }
+    EXPECT_EQ(compute(type, kind, in, /*is_one=*/true, SumTarget::kX, 1), apart);
+  });
 }
 
 TEST_F(SumAndNorm, TakeNoRows) {

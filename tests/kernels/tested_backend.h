@@ -27,11 +27,19 @@ namespace ptdp {
 /// Whether the error of each element has a bound. A real GPU's functions are approximations and its
 /// products are a library's: their errors are bounded only in the norm.
 [[nodiscard]] bool bounds_each_element();
-/// Returns whether a test tries its case of this number in a type. On a host, and on an emulated
-/// GPU, which take long, cases of 16 bits are tried in one of the two types, in turn.
-[[nodiscard]] inline bool is_tried(DataType type, int number) {
-  const bool is_in_turn = (number % 2 == 0) == (type == DataType::kBFloat16);
-  return !bounds_each_element() || bytes_of(type) != 2 || is_in_turn;
+/// Calls try_case(type, each) for every type and case of a test. On a host, and on an emulated GPU,
+/// which take long, cases of 16 bits are tried in one of the two types, in turn.
+template <class Cases, class TryCase>
+void for_each_type_and_case(const Cases& cases, const TryCase& try_case) {
+  for (const DataType type : computed_types()) {
+    bool is_in_turn = type == DataType::kBFloat16;
+    for (const auto& each : cases) {
+      if (!bounds_each_element() || bytes_of(type) != 2 || is_in_turn) {
+        try_case(type, each);
+      }
+      is_in_turn = !is_in_turn;
+    }
+  }
 }
 
 [[nodiscard]] inline DataType widest_type() {

@@ -93,6 +93,19 @@ RunTerms terms_of_rank(const Steps& steps, int stage, std::size_t step) {
   return terms;
 }
 
+/// Returns the steps from `first` on that timed operations, or those that did not; all steps where
+/// none is such.
+std::vector<std::size_t> steps_where(const RunRecord& record, std::size_t first,
+                                     bool times_operations) {
+  const std::vector<StepRecord>& steps = record.ranks.front().steps;
+  std::vector<std::size_t> such;
+  std::vector<std::size_t> others;
+  for (std::size_t step = first; step < steps.size(); ++step) {
+    (steps[step].operations.has_value() == times_operations ? such : others).push_back(step);
+  }
+  return such.empty() ? others : such;
+}
+
 }  // namespace
 
 int pipeline_rank(const ParallelConfig& config, std::size_t rank) {
@@ -118,13 +131,7 @@ std::vector<double> measured_step_times(const RunRecord& record) {
 }
 
 std::vector<std::size_t> undisturbed_steps(const RunRecord& record, std::size_t first) {
-  const std::vector<StepRecord>& steps = record.ranks.front().steps;
-  std::vector<std::size_t> timed;
-  std::vector<std::size_t> undisturbed;
-  for (std::size_t step = first; step < steps.size(); ++step) {
-    (steps[step].operations ? timed : undisturbed).push_back(step);
-  }
-  return undisturbed.empty() ? timed : undisturbed;
+  return steps_where(record, first, /*times_operations=*/false);
 }
 
 std::vector<double> undisturbed_step_times(const RunRecord& record, std::size_t first) {
@@ -199,17 +206,11 @@ MeasuredTerms measure_terms(const Schedule& schedule, const ParallelConfig& conf
                             const RunRecord& record, std::size_t first_step) {
   const Steps steps{schedule, config, record};
   const std::vector<double> times = measured_step_times(record);
-  const auto& of_first = record.ranks.front().steps;
-  const bool any_timed =
-      std::any_of(of_first.begin() + static_cast<std::ptrdiff_t>(first_step), of_first.end(),
-                  [](const StepRecord& step) { return step.operations.has_value(); });
+  const std::vector<std::size_t> timed = steps_where(record, first_step, /*times_operations=*/true);
   MeasuredTerms longest{.stage = -1};
   for (int stage = 0; stage < config.pp; ++stage) {
     std::vector<RunTerms> terms;
-    for (std::size_t step = first_step; step < times.size(); ++step) {
-      if (any_timed && !record.ranks.front().steps[step].operations) {
-        continue;
-      }
+    for (const std::size_t step : timed) {
       terms.push_back(terms_of_rank(steps, stage, step));
       terms.back()[RunTerm::kBubble] =
           std::max(Seconds(times[step]) - terms.back().own(), Seconds(0.0));

@@ -119,8 +119,8 @@ const std::vector<CountedProduct> kGptWeightGradients = {
 // 4; the last bias and residual 3. Backward they move 17: two norms 4 each, and bias gradients of
 // 3 + 1 + 4 + 1. Products write GELU's input, and read it: 4 each.
 //
-// Of 8 kernels forward, 3 are these. Of 25 backward, 12 are: 2 for each of two norms and of four
-// bias gradients. Five are attention's, eight are products.
+// These are 3 of the 8 kernels forward and 12 of the 25 backward, 2 for each of two norms and of
+// four bias gradients. Five backward are attention's, and eight are products.
 TEST(ListedStep, OfGptOnAnH200IsTheSumOfWhatWasCountedByHand) {
   const Scenario scenario = job_on_h200(gpt_of_twelve_layers());
   const GpuSpec& gpu = scenario.cluster.gpu;

@@ -173,7 +173,7 @@ TEST(UndisturbedSteps, AreThoseThatTimedNothingIfThereAreAny) {
   EXPECT_EQ(undisturbed_steps(record, 0), (std::vector<std::size_t>{0, 3}));
 }
 
-// Of three steps the middle one times no operations, as on a GPU.
+// The middle one of three steps times no operations, as on a GPU.
 TEST(MeasureTerms, AreOfStepsThatTimedOperations) {
   RunRecord record = two_stages_record();
   for (RankRecord& rank : record.ranks) {
