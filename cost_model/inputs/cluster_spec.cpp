@@ -25,6 +25,12 @@ constexpr std::array<NamedValue<AllReduceAcrossNodes>, 3> kAllReducesAcrossNodes
      {AllReduceAcrossNodes::kHierarchical, "hierarchical"},
      {AllReduceAcrossNodes::kFaster, "faster"}}};
 
+constexpr std::array<NamedValue<LowBitFormat>, 4> kLowBitFormats = {
+    {{LowBitFormat::kFp8, "fp8"},
+     {LowBitFormat::kFp8Block, "fp8-block"},
+     {LowBitFormat::kFp8Mx, "fp8-mx"},
+     {LowBitFormat::kNvfp4, "nvfp4"}}};
+
 void check_tiers(const ClusterSpec& cluster, const std::string& place) {
   NetworkTier below = {.gpus = cluster.gpus_per_node, .oversubscription = 1.0};
   for (const NetworkTier& tier : cluster.network_tiers) {
@@ -88,6 +94,21 @@ void check_measured(const GpuSpec& gpu, const std::string& place) {
   }
 }
 
+void check_low_bits(const GpuSpec& gpu, const std::string& place) {
+  const std::vector<LowBitProducts>& all = gpu.low_bit_products;
+  for (const LowBitProducts& products : all) {
+    const std::string name(name_of(products.format, NamedValues<LowBitFormat>(kLowBitFormats)));
+    if (std::count_if(all.begin(), all.end(), [&](const LowBitProducts& other) {
+          return other.format == products.format;
+        }) > 1) {
+      throw Error(place + ": " + name + " twice");
+    }
+    if (gpu.peak(products.format).value() <= 0.0) {
+      throw Error(place + ": " + name + ", of which the GPU has no peak");
+    }
+  }
+}
+
 /// Reads the nested object or list at `key`; a text there names a shipped profile, which `find`
 /// reads. Throws Error for a path, and for a name that `find` does not know.
 template <class Value, class Find>
@@ -116,8 +137,25 @@ void object_or_name(ObjectReader& fields, const std::string& key, Value& value, 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, AttentionRate>& rate) {
   fields.name("kernel", rate.kernel);
+  if (fields.optional("head_width", rate.head_width > 0)) {
+    fields.count("head_width", rate.head_width, 1, 100'000);
+  }
   fields.number("forward", rate.forward, kFraction);
   fields.number("backward", rate.backward, kFraction);
+  if (fields.optional("half_rate_length", rate.half_rate_length > 0.0)) {
+    fields.number("half_rate_length", rate.half_rate_length, {0.0, 1e6});
+  }
+  if (fields.optional("start_us", rate.start.value() > 0.0)) {
+    fields.quantity("start_us", rate.start, kMicro, kLatencyRange);
+  }
+}
+
+template <class Fields>
+void describe(Fields& fields, Described<Fields, LowBitProducts>& products) {
+  fields.choice("format", products.format, NamedValues<LowBitFormat>(kLowBitFormats));
+  fields.number("efficiency", products.efficiency, kFraction);
+  fields.number("startup_depth", products.startup_depth, {0.0, 1e6});
+  fields.quantity("start_us", products.start, kMicro, kLatencyRange);
 }
 
 template <class Fields>
@@ -130,6 +168,9 @@ template <class Fields>
 void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   fields.name("name", gpu.name);
   fields.text("source", gpu.source);
+  if (fields.optional("constants_of", !gpu.constants_of.empty())) {
+    fields.name("constants_of", gpu.constants_of);
+  }
   fields.quantity("peak_fp16_TFLOPs", gpu.peak_fp16, kTera, kTeraflopsRange);
   if (fields.optional("peak_bf16_TFLOPs", gpu.peak_bf16.value() > 0.0)) {
     fields.quantity("peak_bf16_TFLOPs", gpu.peak_bf16, kTera, kTeraflopsRange);
@@ -142,6 +183,9 @@ void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   }
   if (fields.optional("peak_fp8_TFLOPs", gpu.peak_fp8.value() > 0.0)) {
     fields.quantity("peak_fp8_TFLOPs", gpu.peak_fp8, kTera, kTeraflopsRange);
+  }
+  if (fields.optional("peak_fp4_TFLOPs", gpu.peak_fp4.value() > 0.0)) {
+    fields.quantity("peak_fp4_TFLOPs", gpu.peak_fp4, kTera, kTeraflopsRange);
   }
   if (fields.optional("fp8_any_layout", gpu.fp8_any_layout)) {
     fields.flag("fp8_any_layout", gpu.fp8_any_layout);
@@ -156,6 +200,18 @@ void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   if (fields.optional("fp8_matmul_efficiency", gpu.fp8_matmul_efficiency.has_value())) {
     fields.number("fp8_matmul_efficiency", held(gpu.fp8_matmul_efficiency), kFraction);
   }
+  if (fields.optional("low_bit_products", !gpu.low_bit_products.empty())) {
+    fields.objects("low_bit_products", gpu.low_bit_products);
+    if constexpr (Fields::kIsReading) {
+      check_low_bits(gpu, fields.place_of("low_bit_products"));
+    }
+  }
+  if (fields.optional("matmul_sustained", gpu.matmul_sustained != 1.0)) {
+    fields.number("matmul_sustained", gpu.matmul_sustained, kFraction);
+  }
+  if (fields.optional("matmul_start_us", gpu.matmul_start.value() > 0.0)) {
+    fields.quantity("matmul_start_us", gpu.matmul_start, kMicro, kLatencyRange);
+  }
   fields.number("matmul_startup_depth", gpu.matmul_startup_depth, {0.0, 1e6});
   fields.number("matmul_output_depth", gpu.matmul_output_depth, {0.0, 1e6});
   fields.number("matmul_wave_overlap", gpu.matmul_wave_overlap, {0.0, 1.0});
@@ -164,6 +220,12 @@ void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   }
   fields.number("matmul_memory_efficiency", gpu.matmul_memory_efficiency, kFraction);
   fields.number("memory_efficiency", gpu.memory_efficiency, kFraction);
+  if (fields.optional("cast_efficiency", gpu.cast_efficiency.has_value())) {
+    fields.number("cast_efficiency", held(gpu.cast_efficiency), kFraction);
+  }
+  if (fields.optional("cast_start_us", gpu.cast_start.has_value())) {
+    fields.quantity("cast_start_us", held(gpu.cast_start), kMicro, kLatencyRange);
+  }
   fields.quantity("kernel_latency_us", gpu.kernel_latency, kMicro, kLatencyRange);
   if (fields.optional("attention_rates", !gpu.attention_rates.empty())) {
     fields.objects("attention_rates", gpu.attention_rates);

@@ -16,13 +16,31 @@
 namespace ptdp {
 
 /// Fractions of the GPU's peak that a fused attention kernel reaches, 0 … 1. They count the causal
-/// half of the FLOPs, and 2.5 times that backward.
+/// half of the FLOPs, and 2.5 times that backward. Long sequences reach them; s tokens reach
+/// 1/(1 + half_rate_length/s) of them.
 struct AttentionRate {
   std::string kernel;  ///< Name as in StackSpec::attention: "flash-1", "flash-2", "cudnn".
+  /// Width of a head for which the entry holds; 0: widths that have no entry of their own.
+  int head_width = 0;
   double forward = 0.0;
   double backward = 0.0;
+  double half_rate_length = 0.0;  ///< Tokens at which a kernel reaches half of its rate.
+  Seconds start;                  ///< Fixed time of a pass, beyond the start of a kernel.
 
   friend bool operator==(const AttentionRate&, const AttentionRate&) = default;
+};
+
+/// Formats of 8 and 4 bits: "fp8" has a scale per tensor, the others have one per block.
+enum class LowBitFormat { kFp8, kFp8Block, kFp8Mx, kNvfp4 };
+
+/// Products of factors in a format of 8 or 4 bits at full clocks, without the casts.
+struct LowBitProducts {
+  LowBitFormat format = LowBitFormat::kFp8;
+  double efficiency = 0.0;     ///< Stands in for GpuSpec::matmul_efficiency, of the format's peak.
+  double startup_depth = 0.0;  ///< Stands in for GpuSpec::matmul_startup_depth.
+  Seconds start;               ///< Stands in for GpuSpec::matmul_start.
+
+  friend bool operator==(const LowBitProducts&, const LowBitProducts&) = default;
 };
 
 /// Size of the blocks in which a matrix product's result is formed [elements].
@@ -38,16 +56,23 @@ struct MatmulTile {
 struct GpuSpec {
   std::string name;
   std::string source;
+  /// Name of the GPU on which the constants of kernels were measured; empty: this one.
+  std::string constants_of = {};
   FlopsPerSecond peak_fp16;
   FlopsPerSecond peak_bf16;  ///< Peak of bf16 products; 0: the GPU has no bf16 matrix units.
   FlopsPerSecond peak_fp32;  ///< Peak of fp32 products; 0: the GPU has no fp32 matrix units.
   FlopsPerSecond peak_fp64;  ///< Peak of fp64 products; 0: the GPU has no fp64 matrix units.
   FlopsPerSecond peak_fp8;   ///< Peak of 8-bit products; 0: the GPU has no 8-bit matrix units.
+  FlopsPerSecond peak_fp4;   ///< Peak of 4-bit products; 0: the GPU has no 4-bit matrix units.
   Bytes memory;
   BytesPerSecond memory_bandwidth;
   int num_multiprocessors = 0;
-  /// Fraction of peak that products with an infinitely long inner dimension reach, 0 … 1.
+  /// Fraction of peak that products with an infinitely long inner dimension reach at full clocks,
+  /// in runs too short for a power limit to act, 0 … 1.
   double matmul_efficiency = 0.0;
+  /// Share of that rate which a power limit leaves to products of a training step, 0 … 1.
+  double matmul_sustained = 1.0;
+  Seconds matmul_start;  ///< Fixed time of a product, the start of its kernel included.
   /// Steps of the inner dimension [elements] that filling a tile's pipe costs.
   double matmul_startup_depth = 0.0;
   /// Steps of the inner dimension that writing the result, or reading it to add to it, costs per
@@ -55,8 +80,10 @@ struct GpuSpec {
   double matmul_output_depth = 0.0;
   /// Share of the unfilled part of a product's last wave of tiles that costs no time, 0 … 1.
   double matmul_wave_overlap = 0.0;
-  /// Fraction of peak_fp8 that 8-bit products reach; nullopt: matmul_efficiency.
+  /// Fraction of peak_fp8 that 8-bit products reach of which `low_bit_products` tells nothing;
+  /// nullopt: matmul_efficiency.
   std::optional<double> fp8_matmul_efficiency = std::nullopt;
+  std::vector<LowBitProducts> low_bit_products = {};  ///< At most one entry per format.
   /// Whether 8-bit products read their factors in any layout; else only rows along k.
   bool fp8_any_layout = false;
   bool fp8_mx = false;  ///< Whether the matrix units take a scale for every 32 elements.
@@ -66,6 +93,10 @@ struct GpuSpec {
   double matmul_memory_efficiency = 0.0;
   /// Fraction of memory bandwidth that element-wise kernels reach, 0 … 1.
   double memory_efficiency = 0.0;
+  /// Fraction of memory bandwidth that casts to 8 bits reach, 0 … 1; nullopt: memory_efficiency.
+  std::optional<double> cast_efficiency = std::nullopt;
+  /// Fixed time of a cast; nullopt: kernel_latency.
+  std::optional<Seconds> cast_start = std::nullopt;
   Seconds kernel_latency;  ///< Time from the end of a kernel to full speed of the next.
   std::vector<AttentionRate> attention_rates;
   /// Measured times, at most one table per operation and precision. They correct modeled times.
@@ -85,11 +116,9 @@ struct GpuSpec {
     }
     return {};
   }
-  /// Returns the peak to give matmul_time() for 8-bit products. That function multiplies it with
-  /// matmul_efficiency, which makes it peak_fp8·fp8_matmul_efficiency.
-  [[nodiscard]] FlopsPerSecond fp8_rate() const {
-    return FlopsPerSecond(peak_fp8.value() *
-                          (fp8_matmul_efficiency.value_or(matmul_efficiency) / matmul_efficiency));
+  /// Returns the peak of matrix products in a format of 8 or 4 bits; 0: the GPU lacks it.
+  [[nodiscard]] FlopsPerSecond peak(LowBitFormat format) const {
+    return format == LowBitFormat::kNvfp4 ? peak_fp4 : peak_fp8;
   }
   friend bool operator==(const GpuSpec&, const GpuSpec&) = default;
 };
@@ -224,6 +253,8 @@ struct ClusterSpec {
 // The functions describe() read and write JSON: `fields` is an ObjectReader or an ObjectWriter.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, AttentionRate>& rate);
+template <class Fields>
+void describe(Fields& fields, Described<Fields, LowBitProducts>& products);
 template <class Fields>
 void describe(Fields& fields, Described<Fields, MatmulTile>& tile);
 template <class Fields>

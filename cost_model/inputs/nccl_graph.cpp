@@ -63,6 +63,15 @@ void describe(Fields& fields, Described<Fields, NvlsSpec>& nvls) {
   fields.count("channels", nvls.channels, 2, kMostChannels);
   fields.quantity("bandwidth_GBps", nvls.bandwidth, kGiga,
                   {1e-3, 1e5, "gigabytes per second, not gigabits"});
+  if (fields.optional("ramp_us", nvls.ramp.value() > 0.0)) {
+    fields.quantity("ramp_us", nvls.ramp, kMicro, kLatencyRange);
+  }
+}
+
+template <class Fields>
+void describe(Fields& fields, Described<Fields, NcclGroupRate>& rate) {
+  fields.count("gpus", rate.gpus, 2, 100'000);
+  fields.number("share", rate.share, {1e-3, 1.0});
 }
 
 template <class Fields>
@@ -82,6 +91,9 @@ void describe(Fields& fields, Described<Fields, NcclSpec>& nccl) {
   }
   fields.quantity("launch_us", nccl.launch, kMicro, kLatencyRange);
   fields.quantity("ramp_us", nccl.ramp, kMicro, kLatencyRange);
+  if (fields.optional("group_rates", !nccl.group_rates.empty())) {
+    fields.objects("group_rates", nccl.group_rates);
+  }
   subset(fields, "algorithms", nccl.enabled.algorithms, kAlgorithms);
   if constexpr (Fields::kIsReading) {
     if (!nccl.enabled.algorithms[static_cast<std::size_t>(NcclAlgorithm::kRing)]) {
@@ -94,6 +106,8 @@ void describe(Fields& fields, Described<Fields, NcclSpec>& nccl) {
 
 template void describe(ObjectReader&, NvlsSpec&);
 template void describe(ObjectWriter&, const NvlsSpec&);
+template void describe(ObjectReader&, NcclGroupRate&);
+template void describe(ObjectWriter&, const NcclGroupRate&);
 template void describe(ObjectReader&, NcclSpec&);
 template void describe(ObjectWriter&, const NcclSpec&);
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "cost_model/text/described.h"
 #include "cost_model/units.h"
@@ -57,8 +58,17 @@ struct NcclGraph {
 struct NvlsSpec {
   int channels = 0;          ///< Channels of NVLS; 0: the node has no NVLS.
   BytesPerSecond bandwidth;  ///< Measured bus bandwidth of a large all-reduce over a node.
+  Seconds ramp;              ///< What NcclSpec::ramp is for all other algorithms.
 
   friend bool operator==(const NvlsSpec&, const NvlsSpec&) = default;
+};
+
+/// Share of the rate of a whole node's links that a smaller group of its GPUs reaches.
+struct NcclGroupRate {
+  int gpus = 0;
+  double share = 1.0;
+
+  friend bool operator==(const NcclGroupRate&, const NcclGroupRate&) = default;
 };
 
 /// What a cluster's file says of its NCCL, for groups of any shape. Rates follow from the cluster's
@@ -74,6 +84,8 @@ struct NcclSpec {
   /// Host and synchronization time of any collective, beyond NCCL's own base latency.
   Seconds launch;
   Seconds ramp;  ///< Time to fill the pipeline that a buffer runs through in pieces.
+  /// Rates of groups within a node, in growing order; larger groups reach the whole rate.
+  std::vector<NcclGroupRate> group_rates = {};
   NcclEnabled enabled;
 
   friend bool operator==(const NcclSpec&, const NcclSpec&) = default;
@@ -82,6 +94,9 @@ struct NcclSpec {
 /// Reads or writes the JSON of NVLS; `fields` is an ObjectReader or an ObjectWriter.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, NvlsSpec>& nvls);
+/// Reads or writes the JSON of a group's rate; `fields` is an ObjectReader or an ObjectWriter.
+template <class Fields>
+void describe(Fields& fields, Described<Fields, NcclGroupRate>& rate);
 /// Reads or writes the JSON of a cluster's NCCL; `fields` is an ObjectReader or an ObjectWriter.
 /// Reading throws Error unless rings are among the algorithms.
 template <class Fields>

@@ -249,6 +249,12 @@ LayerCasts layer_casts(const Scenario& scenario, const ParallelConfig& config, L
   return casts.sum();
 }
 
+Seconds cast_time(Bytes traffic, double kernels, const GpuSpec& gpu) {
+  const double efficiency = gpu.cast_efficiency.value_or(gpu.memory_efficiency);
+  return traffic / BytesPerSecond(efficiency * gpu.memory_bandwidth.value()) +
+         kernels * gpu.cast_start.value_or(Seconds(0.0));
+}
+
 LayerCasts repeated_casts(const Scenario& scenario, const ParallelConfig& config, LayerKind kind) {
   const StackSpec& stack = scenario.stack;
   const Fp8Recipe* recipe = fp8_recipe(stack);

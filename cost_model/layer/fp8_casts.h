@@ -52,6 +52,14 @@ struct LayerCasts {
 [[nodiscard]] LayerCasts layer_casts(const Scenario& scenario, const ParallelConfig& config,
                                      LayerKind kind);
 
+/// Returns the time of casts that move `traffic` in `kernels` kernels:
+///
+///   t = traffic / (cast_efficiency · bandwidth) + kernels · cast_start
+///
+/// A GPU without these constants casts as it runs element-wise kernels, without their starts. The
+/// pass that finds the largest element takes what a cast takes that moves as much.
+[[nodiscard]] Seconds cast_time(Bytes traffic, double kernels, const GpuSpec& gpu);
+
 /// Returns the part of a layer's forward casts that selective recomputation repeats: those of the
 /// config's recompute_modules, weights apart. The backward fields are 0. The module "op" drops no
 /// casts and is not covered.

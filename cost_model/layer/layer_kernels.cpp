@@ -143,15 +143,17 @@ LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& confi
 
 LayerKernels kernels_without_experts(const Scenario& scenario, const ParallelConfig& config) {
   LayerKernels kernels;
+  const bool has_start = scenario.cluster.gpu.matmul_start.value() > 0.0;
+  kernels.weight_gradient = kProducts;
+  kernels.forward.launch(kProducts, has_start);
+  kernels.backward.launch(2.0 * kProducts, has_start);
   if (!lists_operations(scenario)) {
-    kernels.weight_gradient = 4.0;
-    kernels.forward.launch(30.0);
-    kernels.backward.launch(60.0);
+    kernels.forward.launch(30.0 - kProducts);
+    kernels.backward.launch(60.0 - 2.0 * kProducts);
     return kernels;
   }
-  kernels.weight_gradient = kProducts;
-  kernels.forward.launch(kProducts + 1.0);
-  kernels.backward.launch(2.0 * kProducts + kAttentionBackwardKernels);
+  kernels.forward.launch(1.0);
+  kernels.backward.launch(kAttentionBackwardKernels);
   for (const ElementWiseOperation& each :
        layer_operations(scenario.job.model, config, fused_epilogues(scenario.stack))) {
     const double count = kernels_of(each.operation);
@@ -191,8 +193,9 @@ LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& confi
     kernels.backward += of_experts.backward;
     kernels.weight_gradient += of_experts.weight_gradient;
   }
-  kernels.forward.launch(casts.forward_kernels);
-  kernels.backward.launch(casts.backward_kernels);
+  const bool has_start = scenario.cluster.gpu.cast_start.has_value();
+  kernels.forward.launch(casts.forward_kernels, has_start);
+  kernels.backward.launch(casts.backward_kernels, has_start);
   if (graphs == CudaGraphs::kStep) {
     kernels.forward.by_host = kernels.backward.by_host = 0.0;
   }

@@ -65,10 +65,12 @@ struct PassKernels {
   /// The part of `on_device` whose modeled times contain the start of a kernel.
   double with_start = 0.0;
 
-  /// Adds `kernels` kernels, each launched by the host.
-  void launch(double kernels) {
+  /// Adds `kernels` kernels, each launched by the host. `has_start` says whether their modeled
+  /// times contain their starts.
+  void launch(double kernels, bool has_start = false) {
     on_device += kernels;
     by_host += kernels;
+    with_start += has_start ? kernels : 0.0;
   }
   PassKernels& operator+=(const PassKernels& other) {
     on_device += other.on_device;

@@ -136,8 +136,8 @@ RepeatedWork repeated_work(const Scenario& scenario, const ParallelConfig& confi
   }
   RepeatedWork work = Repeating(scenario, config, kind, forward).of(config.recompute_modules);
   const LayerCasts casts = repeated_casts(scenario, config, kind);
-  work.time.memory_bound += memory_bound_time(casts.forward, scenario.cluster.gpu);
-  work.kernels.launch(casts.forward_kernels);
+  work.time.memory_bound += cast_time(casts.forward, casts.forward_kernels, scenario.cluster.gpu);
+  work.kernels.launch(casts.forward_kernels, scenario.cluster.gpu.cast_start.has_value());
   return work;
 }
 

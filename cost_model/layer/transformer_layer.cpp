@@ -310,8 +310,8 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
   }
 
   const LayerCasts casts = layer_casts(scenario, config, kind);
-  element_wise.forward += memory_bound_time(casts.forward, gpu);
-  element_wise.backward += memory_bound_time(casts.backward, gpu);
+  element_wise.forward += cast_time(casts.forward, casts.forward_kernels, gpu);
+  element_wise.backward += cast_time(casts.backward, casts.backward_kernels, gpu);
 
   LayerCosts costs;
   costs.forward = {.matmul = all.forward + element_wise.forward_epilogues * factors.memory_bound,

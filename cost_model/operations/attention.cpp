@@ -23,9 +23,13 @@ AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_b
   // Products with an s×s result (QKᵀ, dP) and with an s×width result (PV, dV, dQ, dK).
   const int bytes = element_bytes(stack.precision);
   const auto product = [&](std::int64_t n, std::int64_t k) {
-    return matmul_time(
-        {.m = s, .n = n, .k = k, .batch = heads, .element_bytes = bytes, .output_bytes = bytes},
-        gpu, peak);
+    return matmul_time({.m = s,
+                        .n = n,
+                        .k = k,
+                        .batch = heads,
+                        .element_bytes = 1.0 * bytes,
+                        .output_bytes = bytes},
+                       gpu, peak);
   };
   const std::int64_t keys = query_head_width(model);
   const std::int64_t values = value_head_width(model);

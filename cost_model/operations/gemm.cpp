@@ -17,10 +17,11 @@ struct Tile {
   double rate = 0.0;
 };
 
-constexpr std::array<Tile, 3> kTiles = {Tile{256.0, 128.0, 1.0}, Tile{128.0, 256.0, 1.0},
-                                        Tile{128.0, 128.0, 0.8}};
-constexpr int kMostSplits = 4;
-constexpr double kShortestSplit = 8192.0;   // inner-dimension steps; cuBLAS makes no shorter parts
+constexpr std::array<Tile, 5> kTiles = {Tile{256.0, 128.0, 1.0}, Tile{128.0, 256.0, 1.0},
+                                        Tile{128.0, 128.0, 0.8}, Tile{128.0, 64.0, 0.6},
+                                        Tile{64.0, 128.0, 0.6}};
+constexpr int kMostSplits = 16;
+constexpr double kShortestSplit = 512.0;    // inner-dimension steps
 constexpr double kPartialSumTraffic = 8.0;  // bytes per element and extra split: fp32 out and in
 
 // Slowdowns for dimensions that are no multiples of 8 elements. Single products lose the tensor
@@ -30,20 +31,51 @@ constexpr double kUnalignedBatch = 16.0;
 // Slowdown of batches (attention) with a dimension below 64, for which cuBLAS has no good tile.
 constexpr double kNarrowBatch = 3.0;
 constexpr std::int64_t kNarrow = 64;
+// Fraction of memory bandwidth that batches (attention) reach, whose results are large.
+constexpr double kBatchMemoryEfficiency = 0.85;
 
-/// Factor on the time that a product's tiles give, for shapes that tensor cores run badly.
+/// Factor on the time that a product's tiles give, for shapes that tensor cores run badly. A
+/// single product's rows lie n or k elements apart, so m may be any number.
 double slowdown(const MatmulShape& shape) {
   if (shape.is_grouped) {
     return 1.0;
   }
-  const bool is_aligned = shape.m % 8 == 0 && shape.n % 8 == 0 && shape.k % 8 == 0;
+  const bool has_aligned_rows = shape.n % 8 == 0 && shape.k % 8 == 0;
   if (shape.batch == 1) {
-    return is_aligned ? 1.0 : kUnaligned;
+    return has_aligned_rows ? 1.0 : kUnaligned;
   }
-  if (!is_aligned) {
+  if (!has_aligned_rows || shape.m % 8 != 0) {
     return kUnalignedBatch;
   }
   return std::min({shape.m, shape.n, shape.k}) < kNarrow ? kNarrowBatch : 1.0;
+}
+
+/// What a product's time depends on beside its tiles and its traffic.
+struct MatmulCurve {
+  double rate = 0.0;  ///< Rate of the whole GPU with an infinitely long inner dimension [FLOP/s].
+  double startup_depth = 0.0;
+  Seconds start;
+};
+
+MatmulCurve low_bit_curve(const GpuSpec& gpu, LowBitFormat format) {
+  const double peak = gpu.matmul_sustained * gpu.peak(format).value();
+  for (const LowBitFormat known : {format, LowBitFormat::kFp8}) {
+    for (const LowBitProducts& products : gpu.low_bit_products) {
+      if (products.format == known) {
+        return {.rate = products.efficiency * peak,
+                .startup_depth = products.startup_depth,
+                .start = products.start};
+      }
+    }
+  }
+  return {.rate = gpu.fp8_matmul_efficiency.value_or(gpu.matmul_efficiency) * peak,
+          .startup_depth = gpu.matmul_startup_depth,
+          .start = gpu.matmul_start};
+}
+
+/// Whether attention's heads run as this batch, on tensor cores.
+bool is_of_heads(const MatmulShape& shape, const GpuSpec& gpu) {
+  return shape.batch > 1 && !shape.is_grouped && !gpu.matmul_tile;
 }
 
 /// Rounds that `tiles` tiles take on the GPU's multiprocessors; a last round that is not full costs
@@ -52,6 +84,42 @@ double waves(double tiles, const GpuSpec& gpu) {
   const double exact = tiles / gpu.num_multiprocessors;
   const double rounded = std::ceil(exact);
   return std::max(1.0, rounded - gpu.matmul_wave_overlap * (rounded - exact));
+}
+
+/// Time of a product whose tiles follow `curve` (matmul_time()).
+Seconds curve_time(const MatmulShape& shape, const GpuSpec& gpu, const MatmulCurve& curve) {
+  const double rate = curve.rate / gpu.num_multiprocessors;
+  const double bandwidth =
+      (is_of_heads(shape, gpu) ? kBatchMemoryEfficiency : gpu.matmul_memory_efficiency) *
+      gpu.memory_bandwidth.value();
+  const double bytes = matmul_bytes(shape).value();
+  const auto m = static_cast<double>(shape.m);
+  const auto n = static_cast<double>(shape.n);
+  const auto k = static_cast<double>(shape.k);
+  const auto batch = static_cast<double>(shape.batch);
+  const double partial_sums = kPartialSumTraffic * m * n * batch;
+  const double output_passes = shape.accumulate ? 2.0 : 1.0;
+  const double startup_depth =
+      curve.startup_depth + gpu.matmul_output_depth * shape.output_bytes * output_passes;
+
+  double best = std::numeric_limits<double>::infinity();
+  const Tile own = gpu.matmul_tile
+                       ? Tile{1.0 * gpu.matmul_tile->rows, 1.0 * gpu.matmul_tile->columns, 1.0}
+                       : Tile{};
+  for (const Tile& tile : gpu.matmul_tile ? std::span(&own, 1) : std::span(kTiles)) {
+    const double tiles = std::ceil(m / tile.rows) * std::ceil(n / tile.columns) * batch;
+    const double flops_per_step = 2.0 * tile.rows * tile.columns / tile.rate;
+    for (int split = 1; split <= kMostSplits; ++split) {
+      if (split > 1 && k / split < kShortestSplit) {
+        break;
+      }
+      const double compute =
+          waves(tiles * split, gpu) * flops_per_step * (k / split + startup_depth) / rate;
+      const double memory = (bytes + partial_sums * (split - 1)) / bandwidth;
+      best = std::min(best, std::max(compute, memory));
+    }
+  }
+  return curve.start + Seconds((gpu.matmul_tile ? 1.0 : slowdown(shape)) * best);
 }
 
 }  // namespace
@@ -71,36 +139,18 @@ Bytes matmul_bytes(const MatmulShape& shape) {
 }
 
 Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu, FlopsPerSecond peak) {
-  const double rate = gpu.matmul_efficiency * peak.value() / gpu.num_multiprocessors;
-  const double bandwidth = gpu.matmul_memory_efficiency * gpu.memory_bandwidth.value();
-  const double bytes = matmul_bytes(shape).value();
-  const auto m = static_cast<double>(shape.m);
-  const auto n = static_cast<double>(shape.n);
-  const auto k = static_cast<double>(shape.k);
-  const auto batch = static_cast<double>(shape.batch);
-  const double partial_sums = kPartialSumTraffic * m * n * batch;
-  const double output_passes = shape.accumulate ? 2.0 : 1.0;
-  const double startup_depth =
-      gpu.matmul_startup_depth + gpu.matmul_output_depth * shape.output_bytes * output_passes;
+  return curve_time(shape, gpu,
+                    {.rate = gpu.matmul_efficiency * gpu.matmul_sustained * peak.value(),
+                     .startup_depth = gpu.matmul_startup_depth,
+                     .start = gpu.matmul_start});
+}
 
-  double best = std::numeric_limits<double>::infinity();
-  const Tile own = gpu.matmul_tile
-                       ? Tile{1.0 * gpu.matmul_tile->rows, 1.0 * gpu.matmul_tile->columns, 1.0}
-                       : Tile{};
-  for (const Tile& tile : gpu.matmul_tile ? std::span(&own, 1) : std::span(kTiles)) {
-    const double tiles = std::ceil(m / tile.rows) * std::ceil(n / tile.columns) * batch;
-    const double flops_per_step = 2.0 * tile.rows * tile.columns / tile.rate;
-    for (int split = 1; split <= kMostSplits; ++split) {
-      if (split > 1 && k / split < kShortestSplit) {
-        break;
-      }
-      const double compute =
-          waves(tiles * split, gpu) * flops_per_step * (k / split + startup_depth) / rate;
-      const double memory = (bytes + partial_sums * (split - 1)) / bandwidth;
-      best = std::min(best, std::max(compute, memory));
-    }
-  }
-  return Seconds((gpu.matmul_tile ? 1.0 : slowdown(shape)) * best);
+Seconds low_bit_matmul_time(const MatmulShape& shape, const GpuSpec& gpu, LowBitFormat format) {
+  return curve_time(shape, gpu, low_bit_curve(gpu, format));
+}
+
+FlopsPerSecond low_bit_rate(const GpuSpec& gpu, LowBitFormat format) {
+  return FlopsPerSecond(low_bit_curve(gpu, format).rate);
 }
 
 Seconds product_time(DeviceOperation operation, const MatmulShape& shape, const GpuSpec& gpu,

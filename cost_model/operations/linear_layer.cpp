@@ -12,7 +12,7 @@ LinearTime three_products(std::int64_t tokens, std::int64_t outputs, std::int64_
                           const StackSpec& stack, bool in_fp8, const ProductTime& time) {
   const bool is_fused = stack.fused_gradient_accumulation;
   const int bytes = element_bytes(stack.precision);
-  const int factor_bytes = in_fp8 ? 1 : bytes;
+  const double factor_bytes = in_fp8 ? 1.0 : bytes;
   const int gradient_bytes =
       stack.gradient_bytes > bytes ? accumulator_bytes(stack.precision) : bytes;
   const auto product = [&](DeviceOperation operation, std::int64_t n, std::int64_t k) {
@@ -34,6 +34,19 @@ LinearTime three_products(std::int64_t tokens, std::int64_t outputs, std::int64_
 
 }  // namespace
 
+LowBitFormat format_of(Fp8Scaling scaling) {
+  switch (scaling) {
+    case Fp8Scaling::kDelayed:
+    case Fp8Scaling::kCurrent:
+      return LowBitFormat::kFp8;
+    case Fp8Scaling::kBlock:
+      return LowBitFormat::kFp8Block;
+    case Fp8Scaling::kMx:
+      return LowBitFormat::kFp8Mx;
+  }
+  return LowBitFormat::kFp8;
+}
+
 LinearTime& LinearTime::operator+=(const LinearTime& other) {
   forward += other.forward;
   input_gradient += other.input_gradient;
@@ -52,19 +65,19 @@ LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t i
   const bool in_fp8 = use == Fp8Use::kByRecipe && stack.fp8;
   return three_products(tokens, outputs, inputs, stack, in_fp8,
                         [&](DeviceOperation operation, const MatmulShape& shape) {
-                          return in_fp8 ? matmul_time(shape, gpu, gpu.fp8_rate())
+                          return in_fp8 ? low_bit_matmul_time(shape, gpu, format_of(*stack.fp8))
                                         : product_time(operation, shape, gpu, stack.precision);
                         });
 }
 
 LinearTime grouped_linear_time(std::int64_t count, std::int64_t tokens, std::int64_t outputs,
                                std::int64_t inputs, const GpuSpec& gpu, const StackSpec& stack) {
-  const FlopsPerSecond peak = stack.fp8 ? gpu.fp8_rate() : gpu.peak(stack.precision);
   return three_products(tokens, outputs, inputs, stack, stack.fp8.has_value(),
                         [&](DeviceOperation /*operation*/, MatmulShape shape) {
                           shape.batch = count;
                           shape.is_grouped = true;
-                          return matmul_time(shape, gpu, peak);
+                          return stack.fp8 ? low_bit_matmul_time(shape, gpu, format_of(*stack.fp8))
+                                           : matmul_time(shape, gpu, gpu.peak(stack.precision));
                         });
 }
 

@@ -20,14 +20,16 @@ struct LinearTime {
   friend LinearTime operator*(const LinearTime& time, double factor);
 };
 
+/// Returns the format of the factors of products that are cast with `scaling`.
+[[nodiscard]] LowBitFormat format_of(Fp8Scaling scaling);
+
 /// Whether a linear layer may run in 8 bits: never, or when the stack has an Fp8Recipe.
 enum class Fp8Use { kNever, kByRecipe };
 
 /// Time of a linear layer of `tokens` rows, from `inputs` to `outputs` features on this GPU.
 ///
-/// In 8 bits its products run at GpuSpec::fp8_rate. Factors take one byte; results keep their size.
-/// The curve of the stack's precision is used over this higher peak, for no measured curve in 8
-/// bits is known. Casts are not included (fp8_casts.h).
+/// In 8 bits its products take low_bit_matmul_time(). Factors take one byte; results keep their
+/// size. Casts are not included (fp8_casts.h).
 [[nodiscard]] LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
                                      const GpuSpec& gpu, const StackSpec& stack,
                                      Fp8Use use = Fp8Use::kNever);

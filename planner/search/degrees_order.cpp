@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "cost_model/iteration/flops.h"
+#include "cost_model/operations/gemm.h"
+#include "cost_model/operations/linear_layer.h"
 
 namespace ptdp {
 namespace {
@@ -18,11 +20,12 @@ Seconds gpu_seconds_of(const Scenario& scenario) {
   if (!gpu.measured_operations.empty()) {
     return Seconds(0.0);
   }
-  const double peak =
-      std::max(gpu.peak(scenario.stack.precision).value(),
-               fp8_recipe(scenario.stack) != nullptr ? gpu.fp8_rate().value() : 0.0);
+  const StackSpec& stack = scenario.stack;
+  const double rate =
+      std::max(gpu.peak(stack.precision).value() * gpu.matmul_efficiency * gpu.matmul_sustained,
+               stack.fp8 ? low_bit_rate(gpu, format_of(*stack.fp8)).value() : 0.0);
   const Flops flops = linear_flops(scenario.job.model, scenario.job.global_batch_size);
-  return kBelowRounding * (flops / FlopsPerSecond(peak * gpu.matmul_efficiency));
+  return kBelowRounding * (flops / FlopsPerSecond(rate));
 }
 
 }  // namespace

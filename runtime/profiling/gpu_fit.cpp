@@ -55,7 +55,7 @@ std::vector<double> product_residuals(const GpuSpec& gpu, Precision precision) {
       const MatmulShape shape = {.m = std::llround(point.sizes[0]),
                                  .n = std::llround(point.sizes[1]),
                                  .k = std::llround(point.sizes[2]),
-                                 .element_bytes = bytes,
+                                 .element_bytes = 1.0 * bytes,
                                  .output_bytes = accumulates ? accumulator_bytes(precision) : bytes,
                                  .accumulate = accumulates};
       residuals.push_back(std::log(point.time / matmul_time(shape, gpu, gpu.peak(precision))));

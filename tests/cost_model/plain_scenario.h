@@ -17,6 +17,8 @@ inline Scenario plain_scenario(const TransformerConfig& model,
   GpuSpec& gpu = scenario.cluster.gpu;
   gpu.num_multiprocessors = 1;
   gpu.matmul_efficiency = 1.0;
+  gpu.matmul_sustained = 1.0;
+  gpu.matmul_start = Seconds(0.0);
   gpu.matmul_startup_depth = 0.0;
   gpu.matmul_output_depth = 0.0;
   gpu.matmul_wave_overlap = 0.0;
@@ -24,6 +26,8 @@ inline Scenario plain_scenario(const TransformerConfig& model,
   gpu.matmul_memory_efficiency = 1e9;  // never the bound
   gpu.memory_bandwidth = BytesPerSecond(kPlainBandwidth);
   gpu.memory_efficiency = 1.0;
+  gpu.cast_efficiency.reset();
+  gpu.cast_start.reset();
   gpu.kernel_latency = Seconds(0.0);
   gpu.measured_operations.clear();
   for (FlopsPerSecond* peak : {&gpu.peak_fp16, &gpu.peak_bf16}) {

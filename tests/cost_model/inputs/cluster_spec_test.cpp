@@ -25,27 +25,43 @@ MeasuredCurve two_points() {
 
 /// Returns a GPU whose every field differs from its default.
 GpuSpec unusual_gpu() {
-  const AttentionRate rate = {.kernel = "flash-2", .forward = 0.5, .backward = 0.4};
+  const AttentionRate rate = {.kernel = "flash-2",
+                              .head_width = 96,
+                              .forward = 0.5,
+                              .backward = 0.4,
+                              .half_rate_length = 430.0,
+                              .start = microseconds(1.25)};
+  const LowBitProducts products = {.format = LowBitFormat::kNvfp4,
+                                   .efficiency = 0.35,
+                                   .startup_depth = 200.0,
+                                   .start = microseconds(6.5)};
   return {.name = "g",
           .source = "a test",
+          .constants_of = "h",
           .peak_fp16 = teraflops(100.0),
           .peak_bf16 = teraflops(50.0),
           .peak_fp32 = teraflops(25.5),
           .peak_fp64 = teraflops(12.5),
           .peak_fp8 = teraflops(200.0),
+          .peak_fp4 = teraflops(400.0),
           .memory = gibibytes(40.0),
           .memory_bandwidth = gigabytes_per_second(1500.5),
           .num_multiprocessors = 99,
           .matmul_efficiency = 0.9,
+          .matmul_sustained = 0.75,
+          .matmul_start = microseconds(1.5),
           .matmul_startup_depth = 100.0,
           .matmul_output_depth = 30.0,
           .matmul_wave_overlap = 0.25,
           .fp8_matmul_efficiency = 0.45,
+          .low_bit_products = {products},
           .fp8_any_layout = true,
           .fp8_mx = true,
           .matmul_tile = MatmulTile{.rows = 12, .columns = 32},
           .matmul_memory_efficiency = 0.8,
           .memory_efficiency = 0.7,
+          .cast_efficiency = 0.85,
+          .cast_start = microseconds(0.75),
           .kernel_latency = microseconds(2.5),
           .attention_rates = {rate},
           .measured_operations = {
@@ -146,12 +162,15 @@ TEST(GpuSpec, RefusesTwoTablesOfOneOperation) {
   EXPECT_EQ(parse<ClusterSpec>(dump(cluster)), cluster);
 }
 
-// By hand: 200 TFLOP/s of which 0.45 is reached, where matmul_time takes 0.9 of what it is given.
-TEST(GpuSpec, ReachesOfIts8BitsWhatIsSaidOfThem) {
-  GpuSpec gpu = unusual_gpu();
-  EXPECT_DOUBLE_EQ(gpu.fp8_rate().value(), 100e12);
-  gpu.fp8_matmul_efficiency.reset();
-  EXPECT_DOUBLE_EQ(gpu.fp8_rate().value(), 200e12);
+TEST(GpuSpecJson, NamesLowBitProductsOnceAndWithAPeak) {
+  ClusterSpec cluster = unusual_cluster();
+  cluster.gpu.low_bit_products.push_back(cluster.gpu.low_bit_products.front());
+  EXPECT_EQ(message_of([&] { return parse<ClusterSpec>(dump(cluster)); }),
+            "test.json: gpu.low_bit_products: nvfp4 twice");
+  cluster = unusual_cluster();
+  cluster.gpu.peak_fp4 = FlopsPerSecond(0.0);
+  EXPECT_EQ(message_of([&] { return parse<ClusterSpec>(dump(cluster)); }),
+            "test.json: gpu.low_bit_products: nvfp4, of which the GPU has no peak");
 }
 
 TEST(GpuSpec, HasAPeakForEachPrecision) {
@@ -197,11 +216,13 @@ TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
   "gpu": {
     "name": "g",
     "source": "a test",
+    "constants_of": "h",
     "peak_fp16_TFLOPs": 100.0,
     "peak_bf16_TFLOPs": 50.0,
     "peak_fp32_TFLOPs": 25.5,
     "peak_fp64_TFLOPs": 12.5,
     "peak_fp8_TFLOPs": 200.0,
+    "peak_fp4_TFLOPs": 400.0,
     "fp8_any_layout": true,
     "fp8_mx": true,
     "memory_GiB": 40.0,
@@ -209,6 +230,16 @@ TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
     "num_multiprocessors": 99,
     "matmul_efficiency": 0.9,
     "fp8_matmul_efficiency": 0.45,
+    "low_bit_products": [
+      {
+        "format": "nvfp4",
+        "efficiency": 0.35,
+        "startup_depth": 200.0,
+        "start_us": 6.5
+      }
+    ],
+    "matmul_sustained": 0.75,
+    "matmul_start_us": 1.5,
     "matmul_startup_depth": 100.0,
     "matmul_output_depth": 30.0,
     "matmul_wave_overlap": 0.25,
@@ -218,12 +249,17 @@ TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
     },
     "matmul_memory_efficiency": 0.8,
     "memory_efficiency": 0.7,
+    "cast_efficiency": 0.85,
+    "cast_start_us": 0.75,
     "kernel_latency_us": 2.5,
     "attention_rates": [
       {
         "kernel": "flash-2",
+        "head_width": 96,
         "forward": 0.5,
-        "backward": 0.4
+        "backward": 0.4,
+        "half_rate_length": 430.0,
+        "start_us": 1.25
       }
     ],
 )",
@@ -357,6 +393,19 @@ TEST(ClusterSpecJson, ReadsBackWithoutAnyOneOfItsParts) {
       [](ClusterSpec& cluster) { cluster.gpu.fp8_any_layout = false; },
       [](ClusterSpec& cluster) { cluster.gpu.fp8_mx = false; },
       [](ClusterSpec& cluster) { cluster.gpu.peak_fp8 = FlopsPerSecond(0.0); },
+      [](ClusterSpec& cluster) {
+        cluster.gpu.low_bit_products.clear();
+        cluster.gpu.peak_fp4 = FlopsPerSecond(0.0);
+      },
+      [](ClusterSpec& cluster) { cluster.gpu.low_bit_products.clear(); },
+      [](ClusterSpec& cluster) { cluster.gpu.constants_of.clear(); },
+      [](ClusterSpec& cluster) { cluster.gpu.matmul_sustained = 1.0; },
+      [](ClusterSpec& cluster) { cluster.gpu.matmul_start = Seconds(0.0); },
+      [](ClusterSpec& cluster) { cluster.gpu.cast_efficiency.reset(); },
+      [](ClusterSpec& cluster) { cluster.gpu.cast_start.reset(); },
+      [](ClusterSpec& cluster) { cluster.gpu.attention_rates.front().head_width = 0; },
+      [](ClusterSpec& cluster) { cluster.gpu.attention_rates.front().half_rate_length = 0.0; },
+      [](ClusterSpec& cluster) { cluster.gpu.attention_rates.front().start = Seconds(0.0); },
       [](ClusterSpec& cluster) { cluster.gpu.fp8_matmul_efficiency.reset(); },
       [](ClusterSpec& cluster) { cluster.gpus_per_tray = 0; },
       [](ClusterSpec& cluster) { cluster.reduce_scatter_curves.clear(); },

@@ -81,8 +81,10 @@ TEST(MatmulTime, SplitsALongInnerDimensionWhereTilesAreFew) {
   };
   // One tile: split in four, every multiprocessor has a quarter of the inner dimension.
   EXPECT_DOUBLE_EQ(time(32768), 2.0 * 256 * 128 * 32768 / 1e12);
-  // Too short to split: two small tiles, at 0.8 of the rate of two of the four multiprocessors.
-  EXPECT_DOUBLE_EQ(time(4096), 2.0 * 256 * 128 * 4096 / (0.5 * 0.8 * 1e12));
+  // Two parts at most: those of two tiles of 128×128 fill the GPU at 0.8 of its rate.
+  EXPECT_DOUBLE_EQ(time(1024), 2.0 * 256 * 128 * 1024 / (0.8 * 1e12));
+  // Too short to split: four tiles of 128×64 fill it at 0.6.
+  EXPECT_DOUBLE_EQ(time(512), 2.0 * 256 * 128 * 512 / (0.6 * 1e12));
 }
 
 TEST(MatmulTime, IsBytesOverBandwidthForThinProducts) {
@@ -101,14 +103,50 @@ TEST(MatmulTime, DoublesForDimensionsOffTheTensorCoreGrid) {
   EXPECT_NEAR(time(1001) / time(1000), 2.0, 0.01);
 }
 
-// 1001 is as many tiles as 1000, of any size.
-TEST(MatmulTime, DoublesForWhicheverDimensionIsOffTheGrid) {
+// 1001 is as many tiles as 1000, of any size. Rows of m lie k or n elements apart.
+TEST(MatmulTime, DoublesForRowsOffTheGridWhateverTheirNumber) {
   const auto time = [](std::int64_t m, std::int64_t n) {
     return matmul_time({.m = m, .n = n, .k = 1000}, plain_gpu(), teraflops(1.0));
   };
-  EXPECT_DOUBLE_EQ(time(1001, 1000) / time(1000, 1000), 2.0);
+  EXPECT_DOUBLE_EQ(time(1001, 1000) / time(1000, 1000), 1.0);
   EXPECT_DOUBLE_EQ(time(1000, 1001) / time(1000, 1000), 2.0);
   EXPECT_DOUBLE_EQ(time(1001, 1001) / time(1000, 1000), 2.0);
+}
+
+// By hand: a limit of power leaves half of the rate, and a start comes on top.
+TEST(MatmulTime, IsThatOfASustainedRateBehindAStart) {
+  GpuSpec gpu = plain_gpu();
+  const MatmulShape shape{.m = 1024, .n = 1024, .k = 1024};
+  gpu.matmul_sustained = 0.5;
+  gpu.matmul_start = microseconds(3.0);
+  EXPECT_DOUBLE_EQ(matmul_time(shape, gpu, teraflops(1.0)).value(),
+                   3e-6 + 2.0 * 1024 * 1024 * 1024 / 0.5e12);
+}
+
+// By hand, on a GPU of 2 TFLOP/s in 8 bits and 4 in 4: half of that with 24 steps to start a tile.
+TEST(LowBitMatmulTime, TakesTheConstantsOfItsFormat) {
+  GpuSpec gpu = plain_gpu();
+  gpu.matmul_sustained = 0.5;
+  gpu.peak_fp8 = teraflops(2.0);
+  gpu.peak_fp4 = teraflops(4.0);
+  const MatmulShape shape{.m = 1024, .n = 1024, .k = 1000, .element_bytes = 1.0};
+  const double step = 2.0 * 1024 * 1024 / 1e12;
+  // Without an entry: 16 bits over the higher peak, or the efficiency of 8 bits.
+  EXPECT_DOUBLE_EQ(low_bit_matmul_time(shape, gpu, LowBitFormat::kFp8).value(), step * 1000);
+  gpu.fp8_matmul_efficiency = 0.25;
+  EXPECT_DOUBLE_EQ(low_bit_matmul_time(shape, gpu, LowBitFormat::kFp8).value(), step * 4000);
+  gpu.low_bit_products = {{.format = LowBitFormat::kFp8,
+                           .efficiency = 0.5,
+                           .startup_depth = 24.0,
+                           .start = microseconds(1.0)}};
+  EXPECT_DOUBLE_EQ(low_bit_matmul_time(shape, gpu, LowBitFormat::kFp8).value(),
+                   1e-6 + 2.0 * step * 1024);
+  // A format without an entry follows that of fp8, 4 bits over their own peak.
+  EXPECT_DOUBLE_EQ(low_bit_matmul_time(shape, gpu, LowBitFormat::kFp8Mx).value(),
+                   1e-6 + 2.0 * step * 1024);
+  EXPECT_DOUBLE_EQ(low_bit_matmul_time(shape, gpu, LowBitFormat::kNvfp4).value(),
+                   1e-6 + step * 1024);
+  EXPECT_DOUBLE_EQ(low_bit_rate(gpu, LowBitFormat::kFp8).value(), 0.5e12);
 }
 
 // Heads of 108: NVIDIA's data sheet of the A100 has 19.5 TFLOP/s of fp32 beside 312 of fp16.
@@ -190,28 +228,28 @@ std::vector<double> errors_between(const std::vector<MeasuredProduct>& products,
 constexpr Seconds kNone(0.0);
 constexpr Seconds kForever(1e9);
 
-// These are the data that the constants were fitted to (tests/golden/README.md), so the test pins
-// the fit's quality and does not validate it. The card is a PCIe one: 1.6 TB/s achieved, and 0.774
-// of peak.
+// Of these data come K_out and the sustained rate of the A100, 0.79 of peak on this card; the other
+// constants are those of another one. It is a PCIe card: 1.6 TB/s achieved.
 TEST(MatmulTime, FitsTheProductsMeasuredOnAnA100AsStated) {
   GpuSpec gpu = find_gpu("a100-80gb-sxm");
-  gpu.matmul_efficiency = 0.774;
+  gpu.matmul_efficiency = 0.79;
+  gpu.matmul_sustained = 1.0;
   gpu.memory_bandwidth = gigabytes_per_second(1600.0);
   gpu.matmul_memory_efficiency = 1.0;
   const std::vector<MeasuredProduct> products = measured_products("gemm_a100_pcie.csv", gpu);
   const ErrorSummary all = to_text(errors_between(products, kNone, kForever));
   EXPECT_EQ(all.count, 183);
-  EXPECT_LT(all.mean_absolute, 0.026);
-  EXPECT_LT(all.max_absolute, 0.27);
+  EXPECT_LT(all.mean_absolute, 0.039);
+  EXPECT_LT(all.max_absolute, 0.30);
   EXPECT_LT(std::abs(all.bias), 0.01);
   const ErrorSummary longer = to_text(errors_between(products, Seconds(1e-3), kForever));
   EXPECT_EQ(longer.count, 117);
-  EXPECT_LT(longer.mean_absolute, 0.011);
-  EXPECT_LT(longer.max_absolute, 0.04);
+  EXPECT_LT(longer.mean_absolute, 0.016);
+  EXPECT_LT(longer.max_absolute, 0.06);
 }
 
-// These data of a B200 pin its fit likewise. Its short products ran faster than its long ones, and
-// those between ran either way: see gemm.h.
+// Of these data comes the sustained rate of the B200. Short products ran faster than long ones: at
+// full clocks, as the profile has it, and those between ran either way.
 TEST(MatmulTime, FitsTheLongProductsMeasuredOnAB200AsStated) {
   const std::vector<MeasuredProduct> products =
       measured_products("gemm_b200.csv", find_gpu("b200-180gb-sxm"));
@@ -220,12 +258,12 @@ TEST(MatmulTime, FitsTheLongProductsMeasuredOnAB200AsStated) {
   EXPECT_LT(all.mean_absolute, 0.12);
   const ErrorSummary longer = to_text(errors_between(products, Seconds(0.8e-3), kForever));
   EXPECT_EQ(longer.count, 274);
-  EXPECT_LT(longer.mean_absolute, 0.033);
+  EXPECT_LT(longer.mean_absolute, 0.035);
   EXPECT_LT(longer.max_absolute, 0.23);
   EXPECT_LT(std::abs(longer.bias), 0.01);
   const ErrorSummary bursts = to_text(errors_between(products, Seconds(30e-6), Seconds(100e-6)));
-  EXPECT_GT(bursts.bias, 0.2);
-  EXPECT_LT(bursts.bias, 0.35);
+  EXPECT_GT(bursts.bias, 0.15);
+  EXPECT_LT(bursts.bias, 0.25);
 }
 
 // NVIDIA's figure of square fp16 products on an A100, as reproduced by ml-engineering

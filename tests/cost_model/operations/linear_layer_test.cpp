@@ -13,6 +13,7 @@ GpuSpec slow_memory() {
   GpuSpec gpu = plain_scenario(small_expert_model()).cluster.gpu;
   gpu.peak_bf16 = gpu.peak_fp8 = FlopsPerSecond(1e30);
   gpu.fp8_matmul_efficiency.reset();
+  gpu.low_bit_products.clear();
   gpu.matmul_memory_efficiency = 1.0;
   gpu.memory_bandwidth = BytesPerSecond(1.0);
   return gpu;
