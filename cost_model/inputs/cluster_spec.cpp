@@ -31,6 +31,13 @@ constexpr std::array<NamedValue<LowBitFormat>, 4> kLowBitFormats = {
      {LowBitFormat::kFp8Mx, "fp8-mx"},
      {LowBitFormat::kNvfp4, "nvfp4"}}};
 
+void check_nccl(const ClusterSpec& cluster, const std::string& place) {
+  if (cluster.nccl && cluster.nccl->channels_per_nic == 0) {
+    throw Error(place + ": expected channels_per_nic in it, which only nccl_within_node can do " +
+                "without");
+  }
+}
+
 void check_tiers(const ClusterSpec& cluster, const std::string& place) {
   NetworkTier below = {.gpus = cluster.gpus_per_node, .oversubscription = 1.0};
   for (const NetworkTier& tier : cluster.network_tiers) {
@@ -338,6 +345,9 @@ void describe(Fields& fields, Described<Fields, ClusterSpec>& cluster) {
   if (fields.optional("nccl", cluster.nccl.has_value())) {
     fields.object("nccl", held(cluster.nccl));
   }
+  if (fields.optional("nccl_within_node", cluster.nccl_within_node.has_value())) {
+    fields.object("nccl_within_node", held(cluster.nccl_within_node));
+  }
   if (fields.optional("all_reduce_across_nodes",
                       cluster.all_reduce_across_nodes != AllReduceAcrossNodes::kFlat)) {
     fields.choice("all_reduce_across_nodes", cluster.all_reduce_across_nodes,
@@ -362,6 +372,7 @@ void describe(Fields& fields, Described<Fields, ClusterSpec>& cluster) {
     fields.object("time_factors", cluster.time_factors);
   }
   if constexpr (Fields::kIsReading) {
+    check_nccl(cluster, fields.place_of("nccl"));
     check_tiers(cluster, fields.place_of("network_tiers"));
     check_curves(cluster.all_reduce_curves, fields.place_of("all_reduce_curves"));
     check_busy_cores(cluster, fields.place_of("busy_cores"));

@@ -215,7 +215,7 @@ struct ClusterSpec {
   int gpus_per_tray = 0;
   LinkSpec nvlink;  ///< Link between the GPUs of a node.
   LinkSpec nic;     ///< Each GPU's share of the node's network.
-  /// Fixed time of an all-to-all, and of any collective that neither a curve nor `nccl` gives.
+  /// Fixed time of an all-to-all across nodes, and of what neither a curve nor NCCL's tuner gives.
   Seconds collective_launch;
   /// Measured all-reduces, one curve per group shape; they are preferred to any model.
   std::vector<AllReduceCurve> all_reduce_curves;
@@ -229,6 +229,8 @@ struct ClusterSpec {
   /// direction, everything included. Empty: messages follow from `nvlink` and the stack.
   MeasuredCurve message_curve = {};
   std::optional<NcclSpec> nccl;  ///< Inputs of NCCL's tuner; nullopt: a collective is one ring.
+  /// Takes the place of `nccl` for groups within a node, where those were measured on their own.
+  std::optional<NcclSpec> nccl_within_node = std::nullopt;
   AllReduceAcrossNodes all_reduce_across_nodes = AllReduceAcrossNodes::kFlat;
   /// A GPU's share of its host; nullopt: the host is unknown, and nothing can be offloaded.
   std::optional<HostSpec> host = std::nullopt;

@@ -63,8 +63,8 @@ void describe(Fields& fields, Described<Fields, NvlsSpec>& nvls) {
   fields.count("channels", nvls.channels, 2, kMostChannels);
   fields.quantity("bandwidth_GBps", nvls.bandwidth, kGiga,
                   {1e-3, 1e5, "gigabytes per second, not gigabits"});
-  if (fields.optional("ramp_us", nvls.ramp.value() > 0.0)) {
-    fields.quantity("ramp_us", nvls.ramp, kMicro, kLatencyRange);
+  if (fields.optional("ramp_us", nvls.ramp.has_value())) {
+    fields.quantity("ramp_us", held(nvls.ramp), kMicro, kLatencyRange);
   }
 }
 
@@ -82,7 +82,9 @@ void describe(Fields& fields, Described<Fields, NcclSpec>& nccl) {
     fields.choice("node_link", nccl.node_link, NamedValues<NodeLink>(kNodeLinks));
   }
   fields.count("channels", nccl.channels, 1, kMostChannels);
-  fields.count("channels_per_nic", nccl.channels_per_nic, 1, kMostChannels);
+  if (fields.optional("channels_per_nic", nccl.channels_per_nic > 0)) {
+    fields.count("channels_per_nic", nccl.channels_per_nic, 1, kMostChannels);
+  }
   if (fields.optional("nvls", nccl.nvls.channels > 0)) {
     fields.object("nvls", nccl.nvls);
   }
@@ -91,11 +93,20 @@ void describe(Fields& fields, Described<Fields, NcclSpec>& nccl) {
   }
   fields.quantity("launch_us", nccl.launch, kMicro, kLatencyRange);
   fields.quantity("ramp_us", nccl.ramp, kMicro, kLatencyRange);
+  if (fields.optional("simple_ramp_us", nccl.simple_ramp.value() > 0.0)) {
+    fields.quantity("simple_ramp_us", nccl.simple_ramp, kMicro, kLatencyRange);
+  }
   if (fields.optional("group_rates", !nccl.group_rates.empty())) {
     fields.objects("group_rates", nccl.group_rates);
   }
   subset(fields, "algorithms", nccl.enabled.algorithms, kAlgorithms);
   if constexpr (Fields::kIsReading) {
+    for (std::size_t i = 1; i < nccl.group_rates.size(); ++i) {
+      if (nccl.group_rates[i].gpus <= nccl.group_rates[i - 1].gpus) {
+        throw Error(fields.place_of("group_rates") + ": expected numbers of GPUs that grow, got " +
+                    std::to_string(nccl.group_rates[i].gpus));
+      }
+    }
     if (!nccl.enabled.algorithms[static_cast<std::size_t>(NcclAlgorithm::kRing)]) {
       throw Error(fields.place_of("algorithms") +
                   ": expected \"ring\" among them, the only one for every group and collective");

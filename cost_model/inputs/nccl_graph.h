@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cost_model/text/described.h"
@@ -58,12 +59,13 @@ struct NcclGraph {
 struct NvlsSpec {
   int channels = 0;          ///< Channels of NVLS; 0: the node has no NVLS.
   BytesPerSecond bandwidth;  ///< Measured bus bandwidth of a large all-reduce over a node.
-  Seconds ramp;              ///< What NcclSpec::ramp is for all other algorithms.
+  /// Takes the place of NcclSpec's ramps where NVLS was measured on its own.
+  std::optional<Seconds> ramp = std::nullopt;
 
   friend bool operator==(const NvlsSpec&, const NvlsSpec&) = default;
 };
 
-/// Share of the rate of a whole node's links that a smaller group of its GPUs reaches.
+/// Share of the rate of NVLink's collectives that groups of at most `gpus` GPUs of a node reach.
 struct NcclGroupRate {
   int gpus = 0;
   double share = 1.0;
@@ -77,14 +79,18 @@ struct NcclSpec {
   int compute_capability = 0;  ///< Compute capability of the oldest GPU: 70, 80, 90, 100.
   CpuVendor cpu = CpuVendor::kIntel;
   NodeLink node_link = NodeLink::kNvlink;
-  int channels = 0;          ///< Channels of rings within a node.
-  int channels_per_nic = 0;  ///< Channels of rings across nodes, per NIC of a group on a node.
+  int channels = 0;  ///< Channels of rings within a node.
+  /// Channels of rings across nodes, per NIC of a group on a node; 0: for groups within nodes
+  /// alone.
+  int channels_per_nic = 0;
   NvlsSpec nvls;
   Seconds nic_latency;  ///< Latency that the network plug-in reports for its NIC.
   /// Host and synchronization time of any collective, beyond NCCL's own base latency.
   Seconds launch;
   Seconds ramp;  ///< Time to fill the pipeline that a buffer runs through in pieces.
-  /// Rates of groups within a node, in growing order; larger groups reach the whole rate.
+  /// What Simple takes beyond `ramp`. LL and LL128 send smaller pieces, which flag their own end.
+  Seconds simple_ramp;
+  /// Rates of groups within a node, in growing order of GPUs; larger groups reach the whole rate.
   std::vector<NcclGroupRate> group_rates = {};
   NcclEnabled enabled;
 
@@ -98,7 +104,7 @@ void describe(Fields& fields, Described<Fields, NvlsSpec>& nvls);
 template <class Fields>
 void describe(Fields& fields, Described<Fields, NcclGroupRate>& rate);
 /// Reads or writes the JSON of a cluster's NCCL; `fields` is an ObjectReader or an ObjectWriter.
-/// Reading throws Error unless rings are among the algorithms.
+/// Reading throws Error unless rings are among the algorithms and the groups' rates are in order.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, NcclSpec>& nccl);
 

@@ -10,10 +10,33 @@ namespace {
 
 constexpr std::int64_t kMostNcclChannels = 64;  // MAXCHANNELS of src/include/device.h
 constexpr std::int64_t kSendsAtOnce = 8;  // NCCL_MAX_DEV_WORK_P2P_PER_BATCH of src/include/device.h
+/// The tuner's method that is most like sends: they run by Simple from rank to rank.
+constexpr NcclMethod kSends = {NcclAlgorithm::kRing, NcclProtocol::kSimple};
+constexpr Seconds kSendLatency(8.4e-6);  // kSends' base latency in NCCL 2.30.7 src/graph/tuning.cc
 
 /// Share of a buffer that each of n ranks sends: (n−1)/n.
 double share_sent(std::int64_t ranks) {
   return 1.0 - 1.0 / static_cast<double>(ranks);
+}
+
+/// Returns the inputs of NCCL's tuner for a group, or nullptr where the cluster has none.
+const NcclSpec* nccl_of(const GroupPlacement& group, const ClusterSpec& cluster) {
+  const std::optional<NcclSpec>& nccl =
+      group.is_within_node() && cluster.nccl_within_node ? cluster.nccl_within_node : cluster.nccl;
+  return nccl ? &*nccl : nullptr;
+}
+
+/// Returns the share of the rate of NVLink's collectives that a group within a node reaches.
+double share_of_rate(const GroupPlacement& group, const ClusterSpec& cluster) {
+  const NcclSpec* nccl = nccl_of(group, cluster);
+  if (nccl != nullptr) {
+    for (const NcclGroupRate& rate : nccl->group_rates) {
+      if (group.size <= rate.gpus) {
+        return rate.share;
+      }
+    }
+  }
+  return 1.0;
 }
 
 /// Bandwidth of the NICs of a group's members on one node, in the tier that the group spans.
@@ -57,19 +80,29 @@ NcclGraph nccl_graph(const NcclSpec& nccl, const GroupPlacement& group,
   return graph;
 }
 
-/// Transfer time x with the filling of the pipeline: (√x + √τ)², where τ is NCCL's `ramp`.
-Seconds ramped(Seconds transfer, const NcclSpec& nccl) {
-  const double root = std::sqrt(transfer.value()) + std::sqrt(nccl.ramp.value());
+/// Time τ to fill the pipeline of a method.
+Seconds ramp_of(const NcclMethod& method, const NcclSpec& nccl) {
+  const bool is_nvls =
+      method.algorithm == NcclAlgorithm::kNvls || method.algorithm == NcclAlgorithm::kNvlsTree;
+  if (is_nvls && nccl.nvls.ramp) {
+    return *nccl.nvls.ramp;
+  }
+  return method.protocol == NcclProtocol::kSimple ? nccl.ramp + nccl.simple_ramp : nccl.ramp;
+}
+
+/// Transfer time x with the filling of the pipeline, which takes τ: (√x + √τ)².
+Seconds ramped(Seconds transfer, Seconds ramp) {
+  const double root = std::sqrt(transfer.value()) + std::sqrt(ramp.value());
   return Seconds(root * root);
 }
 
-Seconds nccl_collective_time(Collective collective, Bytes size, const GroupPlacement& group,
-                             const ClusterSpec& cluster) {
-  const NcclSpec& nccl = *cluster.nccl;
+Seconds nccl_collective_time(Collective collective, Bytes size, const NcclSpec& nccl,
+                             const GroupPlacement& group, const ClusterSpec& cluster) {
   const NcclChoice choice =
       nccl_choice(size, nccl_graph(nccl, group, cluster),
                   {.collective = collective, .ranks = group.size, .nodes = group.nodes});
-  return nccl.launch + choice.time.latency + ramped(choice.time.transfer, nccl);
+  return nccl.launch + choice.time.latency +
+         ramped(choice.time.transfer, ramp_of(choice.method, nccl));
 }
 
 Seconds ring_all_reduce_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
@@ -102,8 +135,10 @@ Seconds flat_all_reduce_time(Bytes size, const GroupPlacement& group, const Clus
     if (const MeasuredCurve* curve = measured_curve(group, cluster)) {
       return curve->time(size);
     }
-    return cluster.nccl ? nccl_collective_time(Collective::kAllReduce, size, group, cluster)
-                        : ring_all_reduce_time(size, group, cluster);
+    const NcclSpec* nccl = nccl_of(group, cluster);
+    return nccl != nullptr
+               ? nccl_collective_time(Collective::kAllReduce, size, *nccl, group, cluster)
+               : ring_all_reduce_time(size, group, cluster);
   };
   return time() * cluster.time_factors.communication;
 }
@@ -123,10 +158,11 @@ Seconds half_time(Collective collective, Bytes size, const GroupPlacement& group
   if (const MeasuredCurve* curve = find_curve(own, group)) {
     return curve->time(size) * factor;
   }
-  const bool is_without_ring_curve = cluster.nccl && (cluster.nccl->nvls.channels > 0 ||
-                                                      measured_curve(group, cluster) == nullptr);
+  const NcclSpec* nccl = nccl_of(group, cluster);
+  const bool is_without_ring_curve =
+      nccl != nullptr && (nccl->nvls.channels > 0 || measured_curve(group, cluster) == nullptr);
   if (group.size > 1 && is_without_ring_curve) {
-    return nccl_collective_time(collective, size, group, cluster) * factor;
+    return nccl_collective_time(collective, size, *nccl, group, cluster) * factor;
   }
   return flat_all_reduce_time(size, group, cluster) / 2.0;
 }
@@ -168,7 +204,7 @@ bool is_message_measured(const GroupPlacement& pipeline, const ClusterSpec& clus
 
 BytesPerSecond bus_bandwidth(const GroupPlacement& group, const ClusterSpec& cluster) {
   if (group.is_within_node()) {
-    return cluster.nvlink.collective_bandwidth();
+    return cluster.nvlink.collective_bandwidth() * share_of_rate(group, cluster);
   }
   const BytesPerSecond nics = nic_bandwidth(group, cluster);
   return group.ranks_per_node > 1 ? std::min(cluster.nvlink.collective_bandwidth(), nics) : nics;
@@ -220,19 +256,25 @@ Seconds all_to_all_time(Bytes size, const GroupPlacement& group, const ClusterSp
   if (group.size == 1) {
     return Seconds(0.0);
   }
-  const LinkSpec& slower = group.is_within_node() ? cluster.nvlink : cluster.nic;
+  const bool is_within = group.is_within_node();
+  const NcclSpec* nccl = nccl_of(group, cluster);
   const std::int64_t batches = (group.size - 1 + kSendsAtOnce - 1) / kSendsAtOnce;
   const Bytes part = size / static_cast<double>(group.size);
   const auto peers_within = static_cast<double>(group.ranks_per_node - 1);
   const auto peers_beyond = static_cast<double>(group.size - group.ranks_per_node);
-  const Seconds within = peers_within * part / cluster.nvlink.collective_bandwidth();
-  const Seconds beyond = group.is_within_node() ? Seconds(0.0)
-                                                : peers_beyond * part * group.oversubscription /
-                                                      cluster.nic.collective_bandwidth();
+  const Seconds within =
+      peers_within * part /
+      (is_within ? bus_bandwidth(group, cluster) : cluster.nvlink.collective_bandwidth());
+  const Seconds beyond =
+      is_within ? Seconds(0.0)
+                : peers_beyond * part * group.oversubscription / cluster.nic.collective_bandwidth();
   const Seconds transfer = std::max(within, beyond);
-  const Seconds time = cluster.collective_launch +
-                       static_cast<double>(batches) * slower.hop_latency +
-                       (cluster.nccl ? ramped(transfer, *cluster.nccl) : transfer);
+  const Seconds launch =
+      is_within && nccl != nullptr ? nccl->launch + kSendLatency : cluster.collective_launch;
+  const Seconds time =
+      launch +
+      static_cast<double>(batches) * (is_within ? cluster.nvlink : cluster.nic).hop_latency +
+      (nccl != nullptr ? ramped(transfer, ramp_of(kSends, *nccl)) : transfer);
   return time * cluster.time_factors.communication;
 }
 

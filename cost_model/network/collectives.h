@@ -52,8 +52,9 @@ namespace ptdp {
 [[nodiscard]] Seconds exposed_behind(Seconds communication, Seconds compute, double slowdown);
 
 /// Bus bandwidth of a large collective over a group, β = min(NVLink, k·NIC/o). The k members on
-/// each node bring their NICs, and o is the oversubscription of the network tier. Within a node β
-/// is NVLink's; with one member per node it is the NIC's.
+/// each node bring their NICs, and o is the oversubscription of the network tier. With one member
+/// per node β is the NIC's. Within a node it is NVLink's, times the share that NCCL's `group_rates`
+/// give groups of so many GPUs.
 ///
 /// The sibling groups of a strategy communicate at the same time. A node of G GPUs holds k members
 /// of each of G/k siblings. Each GPU has its share of the node's NICs, so all G shares are taken:
@@ -65,15 +66,19 @@ namespace ptdp {
 /// communication.
 ///
 /// 1. A measured curve of as many ranks on as many nodes.
-/// 2. `nccl`: the method that NCCL's tuner chooses (nccl_tuner.h) on channels that share β (NVLS
-///    has its own rate), with latency λ and transfer time x:
+/// 2. NCCL: the method that NCCL's tuner chooses (nccl_tuner.h) on channels that share β, with
+///    latency λ and transfer time x:
 ///
 ///      t = t_launch + λ + (√x + √τ)²
 ///
+///    `nccl_within_node` gives the constants of groups within a node, and `nccl` all others. NVLS
+///    has a rate and a τ of its own.
+///
 ///    A buffer runs through the machine in pieces. Take m pieces, each of which costs o beyond its
 ///    transfer, and k pieces to fill the pipeline. Then t = (m + k)(o + x/m), least at m = √(kx/o),
-///    where it is (√x + √(ko))². τ = ko is the cluster's `ramp`. Source: the optimum packet size of
-///    Johnsson & Ho, IEEE ToC 38 (1989). We assume that NCCL cuts near it, as the curves show.
+///    where it is (√x + √(ko))². τ = ko is the `ramp` of NCCL's constants, plus `simple_ramp` where
+///    the protocol is Simple. Source: the optimum packet size of Johnsson & Ho, IEEE ToC 38 (1989).
+///    We assume that NCCL cuts near it, as the curves show.
 /// 3. One ring, t = t_launch + steps·hops + 2(n−1)/n · S/β. Of its 2(n−1) steps, 2(N−1) cross
 ///    nodes. Source: NCCL's ring model, src/graph/tuning.cc; bus bandwidth as in nccl-tests
 ///    doc/PERFORMANCE.md. Holds when NCCL picks Ring/Simple, above some MiB.
@@ -106,8 +111,8 @@ namespace ptdp {
 /// applies:
 ///
 /// 1. The cluster's own curve of as many ranks on as many nodes.
-/// 2. With `nccl`, the tuner's method, unless all_reduce_time() follows a curve that NVLS cannot
-///    have made. NVLS speeds up all-reduces alone, so a curve with NVLS tells nothing here.
+/// 2. With NCCL's constants, the tuner's method, unless all_reduce_time() follows a curve that NVLS
+///    cannot have made. NVLS speeds up all-reduces alone, so a curve with NVLS tells nothing here.
 /// 3. Half of an all-reduce: a ring's all-reduce is a reduce-scatter and then an all-gather.
 [[nodiscard]] Seconds all_gather_time(Bytes size, const GroupPlacement& group,
                                       const ClusterSpec& cluster);
@@ -125,8 +130,12 @@ namespace ptdp {
 ///   t = t_launch + ⌈(n−1)/8⌉·hop + x,  x = max((k−1)/n · S/β_node, (n−k)/n · S·o/β_nic)
 ///
 /// Here k members are on a node, and hop is the latency of the slower kind of link. Where the
-/// cluster has `nccl`, (√x + √τ)² takes the place of x (see all_reduce_time; the tuner knows
-/// nothing of sends).
+/// cluster has NCCL's constants for the group, (√x + √τ)² takes the place of x (see
+/// all_reduce_time; the tuner knows nothing of sends).
+///
+/// Within a node, t_launch and β are NCCL's as well. The launch then has NCCL's base latency of
+/// Ring/Simple on top, 8.4 us (src/graph/tuning.cc), because sends run by Simple as well. In all
+/// other cases t_launch is the cluster's `collective_launch`, and β_node the whole rate of NVLink.
 ///
 /// NCCL posts n−1 sends in one kernel and runs up to eight side by side, a batch
 /// (NCCL_MAX_DEV_WORK_P2P_PER_BATCH of src/include/device.h). So there is a latency per batch, not

@@ -92,8 +92,10 @@ void scale_cluster(ClusterSpec& cluster, const KnobFactors& factors) {
   }
   cluster.message_curve = scaled(cluster.message_curve, factors[ProfileKnob::kMessageLatency],
                                  factors[ProfileKnob::kMessageRate]);
-  if (cluster.nccl) {
-    cluster.nccl->launch = cluster.nccl->launch * latency;
+  for (std::optional<NcclSpec>* nccl : {&cluster.nccl, &cluster.nccl_within_node}) {
+    if (*nccl) {
+      (*nccl)->launch = (*nccl)->launch * latency;
+    }
   }
 }
 

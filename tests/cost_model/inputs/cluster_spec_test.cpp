@@ -73,17 +73,20 @@ GpuSpec unusual_gpu() {
 
 /// Returns NCCL settings whose every field differs from its default.
 NcclSpec unusual_nccl() {
-  return {.compute_capability = 90,
-          .cpu = CpuVendor::kAmd,
-          .node_link = NodeLink::kPci,
-          .channels = 16,
-          .channels_per_nic = 2,
-          .nvls = {.channels = 12, .bandwidth = gigabytes_per_second(480.0)},
-          .nic_latency = microseconds(5.0),
-          .launch = microseconds(13.0),
-          .ramp = microseconds(2.5),
-          .enabled = {.algorithms = {false, true, true, false, false},
-                      .protocols = {true, false, true}}};
+  return {
+      .compute_capability = 90,
+      .cpu = CpuVendor::kAmd,
+      .node_link = NodeLink::kPci,
+      .channels = 16,
+      .channels_per_nic = 2,
+      .nvls = {.channels = 12, .bandwidth = gigabytes_per_second(480.0), .ramp = microseconds(7.5)},
+      .nic_latency = microseconds(5.0),
+      .launch = microseconds(13.0),
+      .ramp = microseconds(2.5),
+      .simple_ramp = microseconds(0.75),
+      .group_rates = {{.gpus = 2, .share = 0.625}, {.gpus = 4, .share = 0.875}},
+      .enabled = {.algorithms = {false, true, true, false, false},
+                  .protocols = {true, false, true}}};
 }
 
 /// Returns a cluster whose every field differs from its default.
@@ -108,6 +111,8 @@ ClusterSpec unusual_cluster() {
           .all_gather_curves = {AllReduceCurve{.ranks = 16, .curve = two_points()}},
           .message_curve = two_points(),
           .nccl = unusual_nccl(),
+          .nccl_within_node =
+              NcclSpec{.compute_capability = 100, .channels = 24, .launch = microseconds(4.0)},
           .all_reduce_across_nodes = AllReduceAcrossNodes::kFaster,
           .host = HostSpec{.memory = Bytes(64.0 * 1024 * 1024 * 1024),
                            .memory_bandwidth = BytesPerSecond(50e9),
@@ -306,11 +311,23 @@ TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
     "channels_per_nic": 2,
     "nvls": {
       "channels": 12,
-      "bandwidth_GBps": 480.0
+      "bandwidth_GBps": 480.0,
+      "ramp_us": 7.5
     },
     "nic_latency_us": 5.0,
     "launch_us": 13.0,
     "ramp_us": 2.5,
+    "simple_ramp_us": 0.75,
+    "group_rates": [
+      {
+        "gpus": 2,
+        "share": 0.625
+      },
+      {
+        "gpus": 4,
+        "share": 0.875
+      }
+    ],
     "algorithms": [
       "ring",
       "nvls"
@@ -319,6 +336,13 @@ TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
       "ll",
       "simple"
     ]
+  },
+  "nccl_within_node": {
+    "compute_capability": 100,
+    "cpu_vendor": "intel",
+    "channels": 24,
+    "launch_us": 4.0,
+    "ramp_us": 0.0
   },
   "all_reduce_across_nodes": "faster",
   "host": {
@@ -412,6 +436,10 @@ TEST(ClusterSpecJson, ReadsBackWithoutAnyOneOfItsParts) {
       [](ClusterSpec& cluster) { cluster.all_gather_curves.clear(); },
       [](ClusterSpec& cluster) { cluster.message_curve = {}; },
       [](ClusterSpec& cluster) { cluster.nccl->nvls = {}; },
+      [](ClusterSpec& cluster) { cluster.nccl->nvls.ramp.reset(); },
+      [](ClusterSpec& cluster) { cluster.nccl->simple_ramp = Seconds(0.0); },
+      [](ClusterSpec& cluster) { cluster.nccl->group_rates.clear(); },
+      [](ClusterSpec& cluster) { cluster.nccl_within_node.reset(); },
       [](ClusterSpec& cluster) { cluster.nccl->nic_latency = Seconds(0.0); },
       [](ClusterSpec& cluster) { cluster.nccl->node_link = NodeLink::kNvlink; },
       [](ClusterSpec& cluster) { cluster.host.reset(); },
@@ -450,6 +478,7 @@ TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
   plain.network_tiers.clear();
   plain.nic.collective_efficiency.reset();
   plain.nccl.reset();
+  plain.nccl_within_node.reset();
   plain.all_reduce_across_nodes = AllReduceAcrossNodes::kFlat;
   const std::string text = dump(plain);
   for (const std::string key :
@@ -465,7 +494,8 @@ TEST(ClusterSpecJson, LeavesOutWhatIsUsualOfNccl) {
   ClusterSpec cluster = unusual_cluster();
   cluster.nccl = NcclSpec{.compute_capability = 80, .channels = 24, .channels_per_nic = 2};
   const std::string text = dump(cluster);
-  for (const std::string key : {"node_link", "nvls", "nic_latency_us", "algorithms", "protocols"}) {
+  for (const std::string key : {"node_link", "nvls", "nic_latency_us", "simple_ramp_us",
+                                "group_rates", "algorithms", "protocols"}) {
     EXPECT_THAT(text, testing::Not(HasSubstr(key)));
   }
   EXPECT_EQ(parse<ClusterSpec>(text), cluster);
@@ -485,8 +515,16 @@ TEST(ClusterSpecJson, RefusesAnNcclWithoutAnyOfItsWays) {
   }
 }
 
+TEST(ClusterSpecJson, RefusesAnNcclThatDoesNotKnowItsGroups) {
+  EXPECT_EQ(refusal_of_cluster("\"gpus\": 4", "\"gpus\": 2"),
+            "test.json: nccl.group_rates: expected numbers of GPUs that grow, got 2");
+  EXPECT_EQ(refusal_of_cluster("\"channels_per_nic\": 2,", ""),
+            "test.json: nccl: expected channels_per_nic in it, which only nccl_within_node can do "
+            "without");
+}
+
 TEST(ClusterSpecJson, RefusesAnUnknownKeyOfNccl) {
-  EXPECT_THAT(refusal_of_cluster("\"ramp_us\"", "\"ramp\": 1, \"ramp_us\""),
+  EXPECT_THAT(refusal_of_cluster("\"launch_us\"", "\"ramp\": 1, \"launch_us\""),
               StartsWith("test.json: nccl.\"ramp\": unknown key"));
 }
 

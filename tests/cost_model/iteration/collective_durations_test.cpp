@@ -29,6 +29,7 @@ Scenario with_free_links(Scenario scenario) {
   cluster.reduce_scatter_curves.clear();
   cluster.all_gather_curves.clear();
   cluster.nccl.reset();
+  cluster.nccl_within_node.reset();
   cluster.collective_launch = Seconds(0.0);
   for (LinkSpec* link : {&cluster.nvlink, &cluster.nic}) {
     link->bandwidth = BytesPerSecond(1e30);

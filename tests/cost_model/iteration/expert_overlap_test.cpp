@@ -49,6 +49,7 @@ TEST(LayerCosts, HideTheWayToExpertsBehindTheOtherPass) {
   scenario.cluster.nvlink.hop_latency = Seconds(0.0);
   scenario.cluster.collective_launch = Seconds(0.0);
   scenario.cluster.nccl.reset();
+  scenario.cluster.nccl_within_node.reset();
 
   const auto [apart, behind] = costs_at(1e15);  // next to no time: all hidden
   const double sent = apart.forward.expert_parallel.value();
@@ -85,6 +86,7 @@ TEST(IterationCost, HidesTheWayToExpertsBehindOtherMicrobatches) {
   scenario.cluster.nvlink.hop_latency = Seconds(0.0);
   scenario.cluster.collective_launch = Seconds(0.0);
   scenario.cluster.nccl.reset();
+  scenario.cluster.nccl_within_node.reset();
   EXPECT_NEAR(exposed({.dp = 8, .ep = 8}), 1.0 / 8.0, 1e-12);
   EXPECT_NEAR(
       exposed({.pp = 2, .dp = 4, .ep = 4, .vpp = 2, .schedule = ScheduleKind::kInterleaved}),

@@ -220,6 +220,7 @@ TEST(IterationCost, ReducesAChunkBehindThePassesOfTheChunksBeforeIt) {
   ClusterSpec& cluster = scenario.cluster;
   cluster.all_reduce_curves.clear();
   cluster.nccl.reset();
+  cluster.nccl_within_node.reset();
   cluster.nic.hop_latency = cluster.nvlink.hop_latency = cluster.collective_launch = Seconds(0.0);
   cluster.nvlink.bandwidth = BytesPerSecond(1e30);
   const MicrobatchCosts costs{.layers = {LayerCosts{.forward = {.matmul = Seconds(1.0)},

@@ -271,6 +271,7 @@ TEST(ContextParallelTime, OfAllToAllExchangesFourTimes) {
   ClusterSpec& cluster = scenario.cluster;
   cluster.network_tiers = {{.gpus = 1024, .oversubscription = 3.0}};
   cluster.nccl.reset();
+  cluster.nccl_within_node.reset();
   const double launch = (cluster.collective_launch + cluster.nvlink.hop_latency).value();
   const double launch_across = (cluster.collective_launch + 2.0 * cluster.nic.hop_latency).value();
   const double node_link = cluster.nvlink.collective_bandwidth().value();

@@ -278,6 +278,72 @@ TEST(AllReduceTime, OfATunerTakesNvlsOverAWholeNode) {
   EXPECT_NEAR(time(2), 10.0 + 8.4 + 2.0 * 3.4 + 100.0, 1e-6);  // 10 MB at 100 GB/s
 }
 
+/// Returns small_cluster_with_nccl() with constants of its own within a node: 1 us of launch, no
+/// ramp but Simple's, half of the rate for two GPUs and four fifths for four.
+ClusterSpec small_cluster_measured_within_nodes() {
+  ClusterSpec cluster = small_cluster_with_nccl();
+  cluster.nccl_within_node = cluster.nccl;
+  cluster.nccl_within_node->channels_per_nic = 0;
+  cluster.nccl_within_node->launch = microseconds(1.0);
+  cluster.nccl_within_node->ramp = Seconds(0.0);
+  cluster.nccl_within_node->simple_ramp = microseconds(4.0);
+  cluster.nccl_within_node->group_rates = {{.gpus = 2, .share = 0.5}, {.gpus = 4, .share = 0.8}};
+  return cluster;
+}
+
+// By hand: 8.4 + 2·3.4 = 15.2 us for a ring of two, and 10 MB at 50 GB/s = 200 us; 28.8 us for a
+// ring of four, as for one of three 8.4 + 4·3.4 = 22 us, and 3/2 or 4/3 of 10 MB at 80 GB/s. A node
+// of eight has no share for five, which reach the whole rate: 8.4 + 8·3.4 = 35.6 us, 8/5 of 10 MB.
+TEST(AllReduceTime, WithinANodeHasItsOwnConstants) {
+  ClusterSpec cluster = small_cluster_measured_within_nodes();
+  cluster.gpus_per_node = 8;
+  const auto ramped = [](double transfer) {
+    return (std::sqrt(transfer) + 2.0) * (std::sqrt(transfer) + 2.0);
+  };
+  const auto time = [&](int tp) {
+    return all_reduce_time(Bytes(1e7), group({.tp = tp}, Dimension::kTensor, cluster), cluster)
+               .value() /
+           kMicro;
+  };
+  EXPECT_NEAR(time(2), 1.0 + 15.2 + ramped(200.0), 1e-6);
+  EXPECT_NEAR(time(3), 1.0 + 22.0 + ramped(400.0 / 3.0 / 0.8), 1e-6);
+  EXPECT_NEAR(time(4), 1.0 + 28.8 + ramped(187.5), 1e-6);
+  EXPECT_NEAR(time(5), 1.0 + 35.6 + ramped(160.0), 1e-6);
+}
+
+TEST(AllReduceTime, AcrossNodesKnowsNothingOfConstantsWithinThem) {
+  const ClusterSpec cluster = small_cluster_measured_within_nodes();
+  const GroupPlacement eight = group({.dp = 8}, Dimension::kData, cluster);
+  EXPECT_EQ(all_reduce_time(Bytes(1e7), eight, cluster),
+            all_reduce_time(Bytes(1e7), eight, small_cluster_with_nccl()));
+  ClusterSpec ring = cluster;
+  ring.nccl.reset();
+  EXPECT_EQ(all_reduce_time(Bytes(1e7), eight, ring),
+            all_reduce_time(Bytes(1e7), eight, small_cluster()));
+}
+
+// By hand: Ring/LL takes 6.6 + 6·0.6 = 10.2 us, and 3/2 of 1 MB at half of 80 GB/s = 37.5 us; LL
+// has no ramp of Simple's.
+TEST(AllReduceTime, OnlySimpleHasSimplesRamp) {
+  ClusterSpec cluster = small_cluster_measured_within_nodes();
+  cluster.nccl_within_node->enabled.protocols = {true, false, false};
+  const GroupPlacement four = group({.tp = 4}, Dimension::kTensor, cluster);
+  EXPECT_NEAR(all_reduce_time(Bytes(1e6), four, cluster).value() / kMicro, 1.0 + 10.2 + 37.5, 1e-6);
+}
+
+// By hand: NVLS takes 25 us, and 3/2 of 10 MB at 150 GB/s = 100 us, with its own ramp of 9 us
+// (10 + 3)² us, else with Simple's of 4 us (10 + 2)² us.
+TEST(AllReduceTime, OfNvlsMayHaveARampOfItsOwn) {
+  ClusterSpec cluster = small_cluster_measured_within_nodes();
+  cluster.nccl_within_node->compute_capability = 90;
+  cluster.nccl_within_node->nvls = {.channels = 4, .bandwidth = gigabytes_per_second(150.0)};
+  const GroupPlacement four = group({.tp = 4}, Dimension::kTensor, cluster);
+  const auto time = [&] { return all_reduce_time(Bytes(1e7), four, cluster).value() / kMicro; };
+  EXPECT_NEAR(time(), 1.0 + 25.0 + 144.0, 1e-6);
+  cluster.nccl_within_node->nvls.ramp = microseconds(9.0);
+  EXPECT_NEAR(time(), 1.0 + 25.0 + 169.0, 1e-6);
+}
+
 // By hand: 8.4 + 3·3.4 = 18.6 us, and 3/4 of 10 MB at 100 GB/s = 75 us.
 TEST(AllGatherTime, OfATunerIsItsOwn) {
   ClusterSpec cluster = small_cluster_with_nccl();
@@ -401,13 +467,28 @@ TEST(AllToAllTime, IsLongerThroughAnOversubscribedTier) {
   EXPECT_DOUBLE_EQ(all_to_all_time(Bytes(1e9), two, cluster).value(), 10e-6 + 0.35);
 }
 
-// By hand: x = 7.5 ms, tau = 30 us, (sqrt(7500) + sqrt(30))^2 = 7500 + 30 + 2 * 474.3416 us.
-TEST(AllToAllTime, HasTheRampOfNccl) {
+// By hand: x = 7.5 ms, tau = 30 us, (sqrt(7500) + sqrt(30))^2 = 7500 + 30 + 2 * 474.3416 us; NCCL's
+// 8.4 us, a hop of 1 us and a launch of 5 us.
+TEST(AllToAllTime, HasTheLaunchAndTheRampOfNccl) {
   ClusterSpec cluster = small_cluster();
-  cluster.nccl = NcclSpec{.ramp = microseconds(30.0)};
+  cluster.collective_launch = microseconds(100.0);
+  cluster.nccl = NcclSpec{
+      .launch = microseconds(5.0), .ramp = microseconds(10.0), .simple_ramp = microseconds(20.0)};
   const GroupPlacement four = group({.tp = 4}, Dimension::kTensor, cluster);
-  EXPECT_NEAR(all_to_all_time(Bytes(1e9), four, cluster).value(), (1.0 + 7530.0 + 948.6833) * 1e-6,
-              1e-9);
+  EXPECT_NEAR(all_to_all_time(Bytes(1e9), four, cluster).value(),
+              (5.0 + 8.4 + 1.0 + 7530.0 + 948.6833) * 1e-6, 1e-9);
+}
+
+// By hand, 8 ranks of 2 nodes: half of 1 GB over a NIC of 10 GB/s is x = 50 ms, with tau = 20 us
+// (sqrt(50000) + sqrt(20))^2 = 50000 + 20 + 2 * 1000 us; a hop of 10 us, and the cluster's launch.
+TEST(AllToAllTime, AcrossNodesHasTheLaunchOfTheCluster) {
+  ClusterSpec cluster = small_cluster();
+  cluster.collective_launch = microseconds(100.0);
+  cluster.nccl = NcclSpec{.launch = microseconds(5.0), .ramp = microseconds(20.0)};
+  cluster.nccl_within_node = NcclSpec{.launch = microseconds(7.0), .ramp = microseconds(3.0)};
+  const GroupPlacement eight = group({.tp = 8}, Dimension::kTensor, cluster);
+  EXPECT_NEAR(all_to_all_time(Bytes(1e9), eight, cluster).value(),
+              (100.0 + 10.0 + 50020.0 + 2000.0) * 1e-6, 1e-9);
 }
 
 TEST(AllToAllTime, GrowsWithTheFactorOfCommunication) {
