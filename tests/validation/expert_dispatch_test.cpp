@@ -141,15 +141,17 @@ struct PublishedAllToAll {
   int nodes = 1;
   Bytes size;
   Seconds time;
+  double tolerance = 0.05;
 };
 
 // Two points alone, of plain buffers: few all-to-alls are published, and the issues are about other
 // sizes and buffers. The model's form was chosen with both in view. In place the second took 295.6
-// us, from which the prediction is 11 % away.
+// us, from which the prediction is 11 % away. The first is of another machine than the constants:
+// that one takes 1246 us for 512 MiB (tests/golden/kernels_measured.csv), 4 % longer.
 TEST(AllToAllTime, IsNearPublishedPoints) {
   const std::vector<PublishedAllToAll> points = {
       {"NCCL issue 2169, 4 H100, NCCL 2.30", "dgx-h100", 4, 1, Bytes(524288000),
-       microseconds(1174.14)},
+       microseconds(1174.14), 0.08},
       {"NCCL issue 1531, 64 H800", "h800", 64, 8, Bytes(8388608), microseconds(337.8)}};
   for (const PublishedAllToAll& point : points) {
     const GroupPlacement group = {
@@ -159,7 +161,7 @@ TEST(AllToAllTime, IsNearPublishedPoints) {
     std::cout << std::fixed << std::setprecision(1) << point.source << ": measured "
               << point.time.value() / kMicro << " us, predicted " << predicted.value() / kMicro
               << " us, " << 100.0 * error << " %\n";
-    EXPECT_NEAR(error, 0.0, 0.05) << point.source;
+    EXPECT_NEAR(error, 0.0, point.tolerance) << point.source;
   }
 }
 
