@@ -1,9 +1,10 @@
 #include "cost_model/operations/attention.h"
 
-#include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "cost_model/operations/gemm.h"
 #include "cost_model/operations/memory_bound.h"
@@ -14,6 +15,33 @@ namespace {
 /// Sizes of attention to which the time of one core is proportional: it works on one head after
 /// another.
 constexpr std::size_t kHeads = 1;
+
+constexpr double kBackwardWork = 2.5;  // FLOPs backward over forward, QKᵀ once more among them
+constexpr double kAnyWidth = 0.5;      // farther than a head's own width, nearer than all others
+
+/// Returns the GPU's entry of `kernel` for heads of `width`, or null if it has none of the kernel.
+const AttentionRate* find_rate(const GpuSpec& gpu, std::string_view kernel, int width) {
+  const AttentionRate* nearest = nullptr;
+  const auto distance = [&](const AttentionRate& entry) {
+    return std::pair(entry.head_width == 0 ? kAnyWidth : std::abs(1.0 * entry.head_width - width),
+                     entry.head_width);
+  };
+  for (const AttentionRate& entry : gpu.attention_rates) {
+    if (entry.kernel == kernel && (nearest == nullptr || distance(entry) < distance(*nearest))) {
+      nearest = &entry;
+    }
+  }
+  return nearest;
+}
+
+/// Time of a pass of a fused kernel over heads, tokens and width (`sizes`), in which a token
+/// attends to `attended` others. `work` is its FLOPs over those of QKᵀ and PV.
+Seconds pass_time(const OperationSizes& sizes, double attended, double work,
+                  FlopsPerSecond long_rate, const AttentionRate& rate) {
+  const auto& [heads, tokens, width] = sizes;
+  const Flops flops(work * 4.0 * heads * tokens * attended * width);
+  return rate.start + (1.0 + rate.half_rate_length / (2.0 * attended)) * (flops / long_rate);
+}
 
 AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_batch_size, int tp,
                                      const GpuSpec& gpu, const StackSpec& stack) {
@@ -48,46 +76,35 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
   if (stack.attention == "unfused") {
     return unfused_attention_time(model, micro_batch_size, tp, gpu, stack);
   }
-  const FlopsPerSecond peak = gpu.peak(stack.precision);
   const bool drops = dropout_rates(model).attention > 0.0;
-  const auto rate_of = [&](const std::string& kernel) {
-    return std::find_if(gpu.attention_rates.begin(), gpu.attention_rates.end(),
-                        [&](const AttentionRate& entry) { return entry.kernel == kernel; });
-  };
-  auto rate = rate_of(stack.attention + std::string(kWithDropout));
-  if (!drops || rate == gpu.attention_rates.end()) {
-    rate = rate_of(stack.attention);
+  const int width = query_head_width(model);
+  const AttentionRate* rate =
+      drops ? find_rate(gpu, stack.attention + std::string(kWithDropout), width) : nullptr;
+  if (rate == nullptr) {
+    rate = find_rate(gpu, stack.attention, width);
   }
-  assert(rate != gpu.attention_rates.end());
-  const double s = model.seq_length;
-  const double widths = query_head_width(model) + value_head_width(model);
-  const Flops causal(1.0 * micro_batch_size * s * s * model.num_attention_heads * widths / tp);
-  const double in_window = attended_tokens(model, /*is_causal=*/true) / (s / 2.0);
-  const Seconds forward = causal / FlopsPerSecond(peak.value() * rate->forward);
-  const Seconds backward = 2.5 * causal / FlopsPerSecond(peak.value() * rate->backward);
-
-  const OperationSizes sizes = {1.0 * micro_batch_size * model.num_attention_heads / tp, s,
-                                widths / 2.0};
-  const auto correction = [&](DeviceOperation operation, Seconds modelled) {
+  assert(rate != nullptr);
+  const OperationSizes sizes = {1.0 * micro_batch_size * model.num_attention_heads / tp,
+                                1.0 * model.seq_length, (width + value_head_width(model)) / 2.0};
+  const double attended = attended_tokens(model, /*is_causal=*/true);
+  const auto corrected = [&](DeviceOperation operation, FlopsPerSecond reached, double work) {
     const MeasuredOperation* measured =
         find_measured(gpu.measured_operations, operation, stack.precision);
-    const double of_size = sizes[0] * sizes[1] * sizes[1] * sizes[2];
-    return measured == nullptr ? 1.0
-                               : measured->correction(
-                                     sizes,
-                                     [&](const OperationSizes& at) {
-                                       return modelled * (at[0] * at[1] * at[1] * at[2] / of_size);
-                                     },
-                                     gpu.num_multiprocessors == 1 ? kHeads : 0);
+    const auto whole = [&](const OperationSizes& at) {
+      return pass_time(at, at[1] / 2.0, work, reached, *rate);
+    };
+    return pass_time(sizes, attended, work, reached, *rate) *
+           (measured == nullptr
+                ? 1.0
+                : measured->correction(sizes, whole, gpu.num_multiprocessors == 1 ? kHeads : 0));
   };
-  const Seconds whole =
-      forward *
-      correction(drops ? DeviceOperation::kDropoutAttention : DeviceOperation::kAttention, forward);
-  const Seconds whole_backward =
-      backward * correction(drops ? DeviceOperation::kDropoutAttentionBackward
-                                  : DeviceOperation::kAttentionBackward,
-                            backward);
-  return {.forward = whole * in_window, .backward = whole_backward * in_window};
+  const double peak = gpu.peak(stack.precision).value();
+  return {
+      .forward = corrected(drops ? DeviceOperation::kDropoutAttention : DeviceOperation::kAttention,
+                           FlopsPerSecond(peak * rate->forward), 1.0),
+      .backward = corrected(
+          drops ? DeviceOperation::kDropoutAttentionBackward : DeviceOperation::kAttentionBackward,
+          FlopsPerSecond(peak * rate->backward), kBackwardWork)};
 }
 
 }  // namespace ptdp

@@ -26,13 +26,24 @@ struct AttentionTime {
 /// Unfused: batched products (QKᵀ and PV forward, four of them backward) and the softmax and
 /// dropout passes of layer_traffic(). A window masks scores and saves none of them.
 ///
-/// Fused: the causal half of the FLOPs at the GPU's rate for the stack's kernel. Forward they are
-/// 2bs²h/t, or bs²a(d_q + d_v)/t when query and value heads differ in width. Backward they are 2.5
-/// times as many, which includes recomputing QKᵀ. Source: FlashAttention-2 (arXiv:2307.08691)
-/// section 4.1 for the way of counting. With dropout the rate is that of the kernel whose name ends
-/// with kWithDropout, if the GPU has one. A GPU's measured times of attention, with dropout or
-/// without as the model has it, correct the fused times (MeasuredOperation), on a single core
-/// whatever the number of heads. A window takes its share of the corrected times.
+/// Fused: the causal half of the FLOPs at the GPU's rate for the stack's kernel and the width of
+/// query heads. Forward they are 2bs²h/t, or bs²a(d_q + d_v)/t when query and value heads differ in
+/// width. Backward they are 2.5 times as many, which includes recomputing QKᵀ. Source:
+/// FlashAttention-2 (arXiv:2307.08691) section 4.1 for the way of counting. With dropout the rate
+/// is that of the kernel whose name ends with kWithDropout, if the GPU has one.
+///
+///   t = start + FLOPs / (R · peak) · (1 + s₀/s)
+///
+/// where R = AttentionRate::forward or backward, s₀ = half_rate_length. A window has fewer FLOPs,
+/// and s is twice the tokens that a token attends to there (attended_tokens()), as without one.
+/// Source: NVIDIA's aiconfigurator-core 0.12.0, kernels of vLLM (tests/validation/kernels).
+///
+/// A kernel's entry for the width of the heads comes first, then its entry for any width. Without
+/// both the nearest width counts, of two as near the narrower, whose rate is lower.
+///
+/// A GPU's measured times of attention, with dropout or without as the model has it, correct the
+/// fused times (MeasuredOperation), on a single core whatever the number of heads. A window takes
+/// the correction of its whole sequence.
 [[nodiscard]] AttentionTime attention_time(const TransformerConfig& model, int micro_batch_size,
                                            int tp, const GpuSpec& gpu, const StackSpec& stack);
 

@@ -19,8 +19,11 @@ constexpr double kMebibyte = 1024.0 * 1024.0;
 constexpr std::array kContextKinds = {ContextParallel::kRing, ContextParallel::kAllGather,
                                       ContextParallel::kAllToAll};
 
+// Attention runs at one rate, however long a block is, so that its time is in pairs of tokens.
 Scenario llama_3_8b(int seq_length) {
   Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2024");
+  scenario.cluster.gpu.attention_rates = {
+      {.kernel = scenario.stack.attention, .forward = 0.35, .backward = 0.35}};
   scenario.job.model.seq_length = seq_length;
   return scenario;
 }

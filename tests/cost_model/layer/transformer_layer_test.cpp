@@ -149,8 +149,9 @@ TEST(LayerCosts, HideInOurRuntimeWhatEachLayerCan) {
 }
 
 // Two GPUs share sequences of 8192 tokens of Llama 3 8B: 32 heads in 8 groups of 128. By hand: half
-// of the causal pairs, 4·128 FLOPs each and head, and 3 passes over the outputs of 4096 tokens to
-// add two partial results; K and V of 4096 tokens go to the other behind the first half of that.
+// of the causal pairs, 4·128 FLOPs each and head, in blocks of 4096 tokens, and 3 passes over the
+// outputs of 4096 tokens to add two partial results; K and V of 4096 tokens go to the other behind
+// the first half of that.
 TEST(LayerCosts, OfSharedSequencesByHand) {
   Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2024");
   scenario.job.model.seq_length = 8192;
@@ -162,7 +163,8 @@ TEST(LayerCosts, OfSharedSequencesByHand) {
       gpu.attention_rates.begin(), gpu.attention_rates.end(),
       [&](const AttentionRate& entry) { return entry.kernel == scenario.stack.attention; });
   const double flops = 8192.0 * 8192 / 2 / 2 * 4 * 128 * 32;
-  const double product = flops / (gpu.peak_fp16.value() * rate->forward);
+  const double product =
+      flops / (gpu.peak_fp16.value() * rate->forward) * (1.0 + rate->half_rate_length / 4096);
   const double outputs = 2.0 * 4096 * 32 * 128;
   const double sum = 3.0 * outputs / (gpu.memory_bandwidth.value() * gpu.memory_efficiency);
   EXPECT_NEAR(costs.forward.attention.value(), product + sum, 1e-9);
@@ -412,12 +414,17 @@ TEST(LayerCosts, OfAWindowAreItsShareOfAttentionAlone) {
   Scenario scenario = plain_scenario(small_expert_model());
   scenario.job.model.window_size = 64;
   scenario.job.model.first_window_layer = 2;
+  scenario.cluster.gpu.attention_rates = {{.kernel = scenario.stack.attention,
+                                           .forward = 0.5,
+                                           .backward = 0.5,
+                                           .half_rate_length = 112.0}};
   const ParallelConfig config{.micro_batch_size = 2};
   const LayerCosts whole = layer_costs(scenario, config, {.has_experts = true});
   const LayerCosts windowed =
       layer_costs(scenario, config, {.has_experts = true, .has_window = true});
-  // w − w²/2s of s/2 tokens: 64 − 8 of 128.
-  EXPECT_NEAR(windowed.forward.attention / whole.forward.attention, 56.0 / 128.0, 1e-12);
+  // w − w²/2s of s/2 tokens: 64 − 8 of 128. They are seen at half of the rate, as in 112 tokens.
+  EXPECT_NEAR(windowed.forward.attention / whole.forward.attention,
+              56.0 / 128.0 * 2.0 / (1.0 + 112.0 / 256.0), 1e-12);
   EXPECT_EQ(windowed.forward.matmul, whole.forward.matmul);
   EXPECT_EQ(windowed.backward.memory_bound, whole.backward.memory_bound);
 }
