@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "cost_model/error.h"
@@ -82,6 +83,16 @@ void check_busy_cores(const ClusterSpec& cluster, const std::string& place) {
                   ", got " + std::to_string(busy.cores));
     }
     below = busy.cores;
+  }
+}
+
+void check_rates(const std::vector<AttentionRate>& rates, const std::string& place) {
+  std::set<std::pair<std::string, int>> seen;
+  for (const AttentionRate& rate : rates) {
+    if (!seen.emplace(rate.kernel, rate.head_width).second) {
+      throw Error(place + ": " + rate.kernel + " for heads of " +
+                  (rate.head_width > 0 ? std::to_string(rate.head_width) : "any width") + " twice");
+    }
   }
 }
 
@@ -236,6 +247,9 @@ void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   fields.quantity("kernel_latency_us", gpu.kernel_latency, kMicro, kLatencyRange);
   if (fields.optional("attention_rates", !gpu.attention_rates.empty())) {
     fields.objects("attention_rates", gpu.attention_rates);
+    if constexpr (Fields::kIsReading) {
+      check_rates(gpu.attention_rates, fields.place_of("attention_rates"));
+    }
   }
   if (fields.optional("measured_operations", !gpu.measured_operations.empty())) {
     fields.objects("measured_operations", gpu.measured_operations);

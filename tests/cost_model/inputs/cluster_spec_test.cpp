@@ -178,6 +178,21 @@ TEST(GpuSpecJson, NamesLowBitProductsOnceAndWithAPeak) {
             "test.json: gpu.low_bit_products: nvfp4, of which the GPU has no peak");
 }
 
+TEST(GpuSpec, RefusesTwoRatesOfOneKernelForHeadsOfOneWidth) {
+  ClusterSpec cluster = unusual_cluster();
+  AttentionRate rate = cluster.gpu.attention_rates.front();
+  rate.head_width = 0;
+  cluster.gpu.attention_rates.push_back(rate);
+  EXPECT_EQ(parse<ClusterSpec>(dump(cluster)), cluster);
+  cluster.gpu.attention_rates.push_back(rate);
+  EXPECT_EQ(message_of([&] { return parse<ClusterSpec>(dump(cluster)); }),
+            "test.json: gpu.attention_rates: flash-2 for heads of any width twice");
+  cluster.gpu.attention_rates.pop_back();
+  cluster.gpu.attention_rates.back().head_width = 96;
+  EXPECT_EQ(message_of([&] { return parse<ClusterSpec>(dump(cluster)); }),
+            "test.json: gpu.attention_rates: flash-2 for heads of 96 twice");
+}
+
 TEST(GpuSpec, HasAPeakForEachPrecision) {
   EXPECT_EQ(unusual_cluster().gpu.peak(Precision::kFp16), teraflops(100.0));
   EXPECT_EQ(unusual_cluster().gpu.peak(Precision::kBf16), teraflops(50.0));
