@@ -3,7 +3,8 @@
 import importlib.metadata
 
 from commands import program, run_program, succeeded
-from machine import NCCL, NEEDED_LIBRARIES, find_smi, output_of, smi_selection
+from machine import (NCCL, NEEDED_LIBRARIES, find_smi, is_loaded_unaided, output_of,
+                     smi_selection)
 
 # Of nvidia-smi --query-gpu.
 FIELDS = ("clocks.max.sm", "clocks.max.mem", "power.limit", "ecc.mode.current", "mig.mode.current",
@@ -38,9 +39,10 @@ def versions():
 
 
 def libraries_of(machine):
-    """The needed libraries that were found."""
+    """The needed libraries that programs find, where they are told to look or by themselves."""
     return [name for name in (*NEEDED_LIBRARIES, NCCL)
-            if any((machine_path / name).exists() for machine_path in machine.library_folders())]
+            if any((folder / name).exists() for folder in machine.library_folders())
+            or is_loaded_unaided(name, machine.environment)]
 
 
 def machine(check):

@@ -11,6 +11,7 @@ import tempfile
 import unittest
 from unittest import mock
 
+import check_machine
 import gpu_check
 import machine
 import pack
@@ -120,9 +121,30 @@ class FindingTheMachine(Directory):
 
     def test_results_tell_whose_libraries_were_used_but_not_where_they_lie(self):
         python = "/a/lib/python3/site-packages/nvidia/cu13/lib"
-        for directories, source in (([], "none"), (["/usr/local/cuda/lib64"], "toolkit"),
-                                    ([python], "PyTorch's"), ([python, "/b"], "mixed")):
-            self.assertEqual(machine.library_source(directories), source)
+        with mock.patch.object(machine, "output_of", return_value=""):
+            for directories, source in (([], "none"), (["/usr/local/cuda/lib64"], "toolkit"),
+                                        ([python], "PyTorch's"), ([python, "/b"], "mixed")):
+                self.assertEqual(machine.library_source(directories, {}), source)
+        known = "".join(f"\t{name} (libc6,x86-64) => /lib/{name}\n"
+                        for name in machine.NEEDED_LIBRARIES)
+        with mock.patch.object(machine, "output_of", return_value=known):
+            self.assertEqual(machine.library_source([], {}), "the system's")
+
+    def test_libraries_are_found_wherever_programs_find_them(self):
+        blas, blas_lt, cudnn, nvrtc = machine.NEEDED_LIBRARIES
+        told, own = self.directory / "told", self.directory / "own"
+        for folder, name in ((told, blas), (own, blas_lt)):
+            folder.mkdir()
+            (folder / name).touch()
+        found = self.machine_with_gpu()
+        found.libraries, found.nccl = [str(told)], None
+        found.environment["LD_LIBRARY_PATH"] = f"/nowhere:{own}"
+        listing = (f"2 libs found in cache\n\t{cudnn} (libc6,x86-64) => /usr/lib/{cudnn}\n"
+                   f"\t{nvrtc} (libc6) => /usr/lib32/{nvrtc}\n")
+        with mock.patch.object(machine, "output_of", return_value=listing):
+            self.assertEqual(check_machine.libraries_of(found), [blas, blas_lt, cudnn])
+        with mock.patch.object(machine, "output_of", return_value=""):  # ldconfig cannot be run
+            self.assertEqual(check_machine.libraries_of(found), [blas, blas_lt])
 
     def test_a_toolkit_is_found_by_its_variable(self):
         places = machine.toolkit_directories({"CUDA_HOME": "/opt/cuda"})

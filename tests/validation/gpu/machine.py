@@ -99,19 +99,32 @@ def find_libraries(environment, python_roots=None):
     return sources
 
 
+def is_loaded_unaided(name, environment):
+    """Whether programs find a library without being told where: in LD_LIBRARY_PATH, or in what
+    ldconfig knows, as of a distribution's packages."""
+    folders = environment.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    if any((pathlib.Path(folder) / name).exists() for folder in folders if folder):
+        return True
+    # Where users have no PATH to it.
+    ldconfig = shutil.which("ldconfig", path=environment.get("PATH", "")) or "/sbin/ldconfig"
+    return re.search(rf"^\s*{re.escape(name)} \(libc6,(x86-64|AArch64)", output_of([ldconfig, "-p"]),
+                     re.MULTILINE) is not None
+
+
 def find_nccl(environment, python_roots=None):
     """The directory of the first NCCL; None where programs find the system's, or none."""
-    if f"{NCCL} " in output_of(["ldconfig", "-p"], environment):
+    if is_loaded_unaided(NCCL, environment):
         return None
     sources = toolkit_directories(environment) + python_directories(python_roots)
     return next((directory for source in sources for directory in source
                  if (directory / NCCL).exists()), None)
 
 
-def library_source(directories):
+def library_source(directories, environment):
     """Whose they are, without places that mean nothing elsewhere."""
     if not directories:
-        return "none"
+        is_known = all(is_loaded_unaided(name, environment) for name in NEEDED_LIBRARIES)
+        return "the system's" if is_known else "none"
     of_python = [re.search(r"(site|dist)-packages", str(directory)) for directory in directories]
     return "PyTorch's" if all(of_python) else "mixed" if any(of_python) else "toolkit"
 
@@ -191,7 +204,8 @@ class Machine:
 
     def description(self):
         gpu = self.gpu or {"gpu": "none: rehearsed on the host"}
-        return {**gpu, "revision": revision(), "cuda_libraries": library_source(self.libraries)}
+        return {**gpu, "revision": revision(),
+                "cuda_libraries": library_source(self.libraries, self.environment)}
 
     def find_program(self, name):
         """Path of a built program, or None."""
