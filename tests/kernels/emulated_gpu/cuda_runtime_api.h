@@ -171,7 +171,8 @@ struct Hardships {
   bool is_one_process = false;
   /// Seed of what streams do by themselves whenever something is queued; 0 for nothing.
   std::uint64_t seed = 0;
-  /// Time without any progress after which threads wait for each other [s].
+  /// Time without any progress after which threads wait for each other [s]. Once one has waited so
+  /// long, others wait a hundredth of it.
   double patience = 10.0;
 };
 /// Sets the hardships from the call on. No kernel is loaded then.

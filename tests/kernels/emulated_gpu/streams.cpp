@@ -99,6 +99,7 @@ std::map<int, int> num_taken;                  ///< Multiprocessors of a device 
 int num_loads_beside_meetings = 0;
 std::mt19937_64 random_numbers;
 std::uint64_t progress = 0;  ///< Counts whatever may let a thread go on.
+bool is_stuck = false;       ///< Whether a thread has waited in vain since set_hardships().
 
 int process_of(int device) {
   return hardships.is_one_process ? 0 : device;
@@ -219,9 +220,13 @@ bool wait_for_threads(Lock& lock) {
     static_cast<void>(std::fprintf(stderr, "emulated GPU: streams wait for each other\n"));
     std::abort();
   }
+  // Threads that are stuck unwind, and wait for each of their streams while they do.
+  constexpr double of_the_stuck = 0.01;
   const std::uint64_t before = progress;
-  return device_changed.wait_for(lock, std::chrono::duration<double>(hardships.patience),
-                                 [=] { return progress != before; });
+  const std::chrono::duration<double> patience(hardships.patience * (is_stuck ? of_the_stuck : 1));
+  const bool goes_on = device_changed.wait_for(lock, patience, [=] { return progress != before; });
+  is_stuck = is_stuck || !goes_on;
+  return goes_on;
 }
 
 cudaError_t run_all(Lock& lock, EmulatedStream& stream) {
@@ -404,6 +409,7 @@ void set_hardships(const Hardships& chosen) {
   loads_eagerly = loading != nullptr && std::string_view(loading) == "EAGER";
   loaded.clear();
   num_loads_beside_meetings = 0;
+  is_stuck = false;
   random_numbers.seed(chosen.seed);
 }
 
