@@ -107,8 +107,8 @@ def is_loaded_unaided(name, environment):
         return True
     # Where users have no PATH to it.
     ldconfig = shutil.which("ldconfig", path=environment.get("PATH", "")) or "/sbin/ldconfig"
-    return re.search(rf"^\s*{re.escape(name)} \(libc6,(x86-64|AArch64)", output_of([ldconfig, "-p"]),
-                     re.MULTILINE) is not None
+    known = output_of([ldconfig, "-p"])
+    return bool(re.search(rf"^\s*{re.escape(name)} \(libc6,(x86-64|AArch64)", known, re.MULTILINE))
 
 
 def find_nccl(environment, python_roots=None):
