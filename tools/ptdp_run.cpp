@@ -321,21 +321,23 @@ int execute(const CommandLine& line, const Job& job, JobProcess* process) {
   const TrainingSettings& settings = job.prepared->settings;
   PredictionWatch watch(*job.prepared, job.request.warm_up,
                         line.text("output").value_or("run.json"));
+  const auto tell_note = [&](const std::string& note) {
+    if (is_first(process)) {
+      tell(fmt::format("{}: {}\n", kProgram, note));
+    }
+  };
   RunOptions options{
       .steps = job.request.steps,
       .checkpoint = job.checkpoint,
       .expected = expected_step(*job.prepared),
+      .planned_memory = planned_memory(*job.prepared),
+      .on_note = tell_note,
       .stop = signals.stop,
       .interrupt = signals.interrupt,
       .deadlines = job.deadlines,
-      .make_backend =
-          backend_maker(*job.prepared,
-                        process == nullptr ? std::nullopt : std::optional(process->place_on_host()),
-                        [&](const std::string& note) {
-                          if (is_first(process)) {
-                            tell(fmt::format("{}: {}\n", kProgram, note));
-                          }
-                        }),
+      .make_backend = backend_maker(
+          *job.prepared,
+          process == nullptr ? std::nullopt : std::optional(process->place_on_host()), tell_note),
       .process = process,
       .uses_nccl = job.prepared->uses_nccl,
       .make_host_backend = [] { return std::make_unique<CpuBackend>(); },

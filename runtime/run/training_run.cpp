@@ -340,6 +340,21 @@ void begin_weights(RunState& run, const HostSide& host, Backend& backend, Execut
   }
 }
 
+/// Compares what is taken of the ranks' GPUs before the first step with what their plan leaves.
+/// Only over NCCL do all ranks know that each has a GPU to itself.
+void check_start_memory(const RunOptions& options, const HostSide& host, Backend& backend,
+                        const Executor& executor) {
+  if (!options.uses_nccl && host.world.size() > 1) {
+    return;
+  }
+  const Bytes taken(static_cast<double>(backend.bytes_beside()));
+  const std::string note =
+      compare_start_memory(options.planned_memory, taken, executor.groups().pipeline_rank, host);
+  if (!note.empty() && options.on_note) {
+    options.on_note(note);
+  }
+}
+
 /// What is asked once, after the first step, and equal in all steps.
 struct AskedOnce {
   std::int64_t bytes_beside = 0;
@@ -374,6 +389,7 @@ void train(RunState& run, Communicator& world, Backend& backend, const HostSide&
   begin_weights(run, host, backend, executor);
   run.log.enter(rank, Phase::kStarting, run.first_step);
   executor.warm_up();
+  check_start_memory(run.options, host, backend, executor);
   const bool is_reporter = run.options.on_step && reports(run.settings, executor);
   double step_before = 0.0;
   AskedOnce asked;

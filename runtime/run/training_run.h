@@ -20,6 +20,7 @@
 #include "runtime/executor/training_settings.h"
 #include "runtime/faults/watchdog.h"
 #include "runtime/launch/launch.h"
+#include "runtime/run/start_memory.h"
 #include "runtime/run/step_expectation.h"
 #include "runtime/transport/processes/job.h"
 #include "runtime/weights/exported_weights.h"
@@ -119,6 +120,10 @@ struct RunOptions {
   /// What a step should send and hold. It is compared after the first and the last step, and before
   /// each checkpoint.
   std::optional<StepExpectation> expected;
+  /// What the plan leaves of each rank's GPU, over NCCL or alone. A start that took more is told to
+  /// `on_note`, or ends the run where a peak does not fit any more.
+  std::optional<PlannedMemory> planned_memory;
+  std::function<void(const std::string&)> on_note;   ///< Called by rank 0 with a line for the user.
   std::function<void(const StepProgress&)> on_step;  ///< Called after each step by one thread.
   /// Ends the run after its current step once it is true.
   const std::atomic<bool>* stop = nullptr;

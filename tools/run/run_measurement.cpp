@@ -95,6 +95,11 @@ std::vector<ActionComparison> compare_actions(const PreparedRun& run, const RunR
   return actions;
 }
 
+/// Whether each rank has a GPU to itself, as over NCCL, so that what is taken of it is known.
+bool has_gpu_each(const PreparedRun& run) {
+  return run.device.is_gpu() && (run.uses_nccl || run.settings.config.world_size() == 1);
+}
+
 std::vector<MemoryComparison> compare_memory(const PreparedRun& run, const RunRecord& record) {
   const ParallelConfig& config = run.settings.config;
   const std::vector<MemoryBreakdown> predicted =
@@ -105,7 +110,7 @@ std::vector<MemoryComparison> compare_memory(const PreparedRun& run, const RunRe
     MemoryComparison& here = memory[static_cast<std::size_t>(pipeline_rank(config, rank))];
     const RankRecord& there = record.ranks[rank];
     here.size.measured = std::max(here.size.measured, Bytes(static_cast<double>(there.peak_bytes)));
-    if (record.ranks.size() <= run.device.gpus.size()) {  // Else it is other ranks' memory, too.
+    if (has_gpu_each(run)) {  // Else it is other ranks' memory, too.
       here.beside.measured =
           std::max(here.beside.measured, Bytes(static_cast<double>(there.bytes_beside)));
     }
@@ -247,6 +252,21 @@ std::vector<double> predicted_compute(const PreparedRun& run) {
 
 StepExpectation expected_step(const PreparedRun& run) {
   return {.sent = expected_traffic(run), .peak_memory = expected_peaks(run)};
+}
+
+std::optional<PlannedMemory> planned_memory(const PreparedRun& run) {
+  if (!run.is_predicted || !has_gpu_each(run)) {
+    return std::nullopt;
+  }
+  const auto least =
+      std::min_element(run.device.gpus.begin(), run.device.gpus.end(),
+                       [](const Gpu& a, const Gpu& b) { return a.memory < b.memory; });
+  PlannedMemory planned{.device = least->memory};
+  for (const MemoryBreakdown& rank : memory_by_rank({run.executed.scenario, run.executed.config})) {
+    planned.peaks.push_back(rank.total() - rank.reserve);
+    planned.reserve = rank.reserve;
+  }
+  return planned;
 }
 
 RunReport make_report(const PreparedRun& run, const RunRequest& request, const RunRecord& record) {

@@ -102,6 +102,10 @@ struct PreparedRun {
 /// most memory that a rank should then hold.
 [[nodiscard]] StepExpectation expected_step(const PreparedRun& run);
 
+/// Returns what the plan leaves of each rank's GPU; nullopt where nothing is predicted, and unless
+/// every rank has a GPU to itself.
+[[nodiscard]] std::optional<PlannedMemory> planned_memory(const PreparedRun& run);
+
 /// Compares the predicted values with the measured ones in a report.
 [[nodiscard]] RunReport make_report(const PreparedRun& run, const RunRequest& request,
                                     const RunRecord& record);

@@ -191,6 +191,9 @@ void set_identity(const Identity& identity);
 
 /// Sets the memory of all devices together from the call on [B]; cudaMalloc fails beyond it.
 void set_memory(std::size_t bytes);
+/// Takes memory of a device beside what is allocated, as a driver and libraries do; gives it back
+/// where `bytes` is negative.
+void take_memory_beside(int device, std::int64_t bytes);
 /// Returns the bytes that are allocated and not freed.
 [[nodiscard]] std::size_t memory_in_use();
 

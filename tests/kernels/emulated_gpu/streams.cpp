@@ -101,6 +101,12 @@ std::mt19937_64 random_numbers;
 std::uint64_t progress = 0;  ///< Counts whatever may let a thread go on.
 bool is_stuck = false;       ///< Whether a thread has waited in vain since set_hardships().
 
+/// Memory taken by nobody's cudaMalloc, by device. Programs take it before main().
+std::map<int, std::size_t>& taken_beside() {
+  static std::map<int, std::size_t> taken;
+  return taken;
+}
+
 int process_of(int device) {
   return hardships.is_one_process ? 0 : device;
 }
@@ -428,6 +434,11 @@ void set_memory(std::size_t bytes) {
   memory_size = bytes;
 }
 
+void take_memory_beside(int device, std::int64_t bytes) {
+  const std::lock_guard lock(device_mutex);
+  taken_beside()[device] += static_cast<std::size_t>(bytes);  // wraps around for what is given back
+}
+
 std::size_t memory_in_use() {
   const std::lock_guard lock(device_mutex);
   return memory_used;
@@ -493,7 +504,11 @@ cudaError_t cudaDeviceSynchronize() {
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const std::lock_guard lock(device_mutex);
-  *free = memory_size - memory_used;
+  std::size_t used = taken_beside()[current_device];
+  for (const auto& [address, allocation] : allocations) {
+    used += allocation.device == current_device ? allocation.bytes : 0;
+  }
+  *free = memory_size - std::min(used, memory_size);
   *total = memory_size;
   return cudaSuccess;
 }

@@ -35,8 +35,16 @@ std::shared_ptr<ncclComm> make_end(const std::shared_ptr<Clique>& clique, int ra
   end->rank = rank;
   end->device = device;
   end->blocks = blocks;
+  end->bytes = current_plan.bytes_each;
+  emulated_gpu::take_memory_beside(device, end->bytes);
   alive[end.get()] = end;
   return end;
+}
+
+/// Ends a communicator that is alive, and gives its memory back.
+void end_life(ncclComm_t communicator) {
+  emulated_gpu::take_memory_beside(communicator->device, -communicator->bytes);
+  alive.erase(communicator);
 }
 
 /// Returns the most blocks of a kernel: 32 unless the configuration says fewer, as NCCL's own.
@@ -280,7 +288,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
   if (!communicator->is_finalized || !finish_kernels(*communicator)) {
     note("ncclCommDestroy: with work that is not done");
   }
-  alive.erase(communicator);
+  end_life(communicator);
   return ncclSuccess;
 }
 
@@ -304,7 +312,7 @@ ncclResult_t ncclCommAbort(ncclComm_t communicator) {
       other->has_failed = true;
     }
   }
-  alive.erase(found);
+  end_life(communicator);
   ptdp::emulated_gpu::notify();
   return ncclSuccess;
 }

@@ -27,6 +27,7 @@ struct Plan {
   bool sums_in_order = false;
   /// Whether kernels have as many blocks as NCCL may take, whatever communicators ask for.
   bool ignores_most_blocks = false;
+  std::int64_t bytes_each = 0;  ///< Memory that a communicator takes on each of its devices [B].
 };
 void reset(const Plan& plan = {});
 void change(const std::function<void(Plan& plan)>& how);
@@ -105,6 +106,7 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
   bool has_failed = false;
   int polls = 0;  ///< Number of polls for which the communicator is still in progress.
   std::int64_t splits = 0;
+  std::int64_t bytes = 0;  ///< Memory that it takes of its device.
   /// Whether the communicator is ready; empty means that it is.
   std::function<bool()> is_ready = {};
   std::vector<std::weak_ptr<ptdp::emulated_nccl::Kernel>> kernels = {};
