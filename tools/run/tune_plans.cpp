@@ -42,9 +42,16 @@ void add(SentBytes& total, const SentBytes& sent, std::int64_t kept, std::int64_
   }
 }
 
-/// Adds the measured steps of a turn to those of the turns before, as if they were one run without
-/// a warm-up. Of a turn longer than kDetailedSteps only the last steps are added, whose actions are
-/// known.
+}  // namespace
+
+Turn turn_of(std::int64_t measured, std::int64_t warm_up, const OperationTiming& timing) {
+  const std::int64_t steps = warm_up + measured;
+  if (timing.includes(0) && timing.includes(1)) {  // Then it costs nothing, as on a host.
+    return {.steps = steps, .timing = timing};
+  }
+  return {.steps = steps + 1, .timing = {.first = steps, .period = 1}};
+}
+
 void add_turn(RunRecord& all, const RunRecord& turn, std::int64_t warm_up) {
   const std::int64_t steps = std::ssize(turn.ranks.front().steps);
   const std::int64_t kept = std::min(steps - warm_up, kDetailedSteps);
@@ -66,6 +73,8 @@ void add_turn(RunRecord& all, const RunRecord& turn, std::int64_t warm_up) {
     }
   }
 }
+
+namespace {
 
 /// Splits the steps of one plan into turns that are as equal as possible.
 std::vector<std::int64_t> turns_of(std::int64_t steps) {
@@ -97,10 +106,12 @@ class InterleavedRuns {
       if (!run.prepared.is_predicted) {
         throw Error("--tune: " + run.prepared.basis);
       }
-      if (run.prepared.uses_nccl && !request_.allows_nccl_threads) {
-        throw Error(
-            "--tune: ranks with a GPU each would be threads of one process over NCCL, which may "
-            "stop for ever; expected --transport nccl-threads to run them all the same");
+      if (run.prepared.uses_nccl) {
+        throw Error(fmt::format(
+            "--tune: {}: ranks with a GPU each would be threads of one process over NCCL, which "
+            "may stop for ever; expected plans of one rank here: ptdp-run runs others one by one, "
+            "and ptdp-calibrate corrects profiles by their reports",
+            to_string(run.prepared.executed.config)));
       }
       run.deadlines = parse_deadline(line_);
       add_predicted(run.deadlines, run.prepared);
@@ -169,10 +180,15 @@ class InterleavedRuns {
     const std::string config = to_string(run.executed.config);
     say(fmt::format("turn {} of {}: {}\n", done_turns_ + 1, num_turns_, config));
     const TrainingData data = open_data(request_, run.settings.model);
+    const Turn turn = turn_of(steps, request_.warm_up, run.settings.operation_timing);
+    TrainingSettings settings = run.settings;
+    settings.operation_timing = turn.timing;
     RunRecord record =
-        run_training(run.settings, data,
-                     {.steps = steps + request_.warm_up,
+        run_training(settings, data,
+                     {.steps = turn.steps,
                       .expected = expected_step(run),
+                      .planned_memory = planned_memory(run),
+                      .on_note = [this](const std::string& note) { say(note + "\n"); },
                       .stop = signals_.stop,
                       .interrupt = signals_.interrupt,
                       .deadlines = turns.deadlines,
@@ -184,13 +200,12 @@ class InterleavedRuns {
                               fmt::join(record.differences, "; ")),
                   ExitStatus::kBug);
     }
-    if (std::ssize(record.ranks.front().steps) < steps + request_.warm_up) {
+    if (std::ssize(record.ranks.front().steps) < turn.steps) {
       throw Stopped();
     }
-    std::vector<double> times = measured_step_times(record);
-    times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(request_.warm_up));
     say(fmt::format("{} of {}: {}\n", plural(steps, "step"), config,
-                    duration(Seconds(median(times)))));
+                    duration(Seconds(median(undisturbed_step_times(
+                        record, static_cast<std::size_t>(request_.warm_up)))))));
     return record;
   }
 
@@ -210,7 +225,7 @@ class InterleavedRuns {
         continue;
       }
       is_empty = false;
-      const std::vector<double> times = measured_step_times(run.record);
+      const std::vector<double> times = undisturbed_step_times(run.record, 0);
       text += fmt::format("{:>8}{:>12}{:>10}  {}\n", times.size(), duration(Seconds(median(times))),
                           duration(Seconds(quantile(times, 0.75) - quantile(times, 0.25))),
                           to_string(run.prepared.executed.config));
@@ -236,7 +251,7 @@ class InterleavedRuns {
     request.steps = std::ssize(run.record.ranks.front().steps);
     request.warm_up = 0;
     return {.report = make_report(run.prepared, request, run.record),
-            .step_times = measured_step_times(run.record)};
+            .step_times = undisturbed_step_times(run.record, 0)};
   }
 
   const CommandLine& line_;
