@@ -150,6 +150,24 @@ TEST(CudaBackendAhead, TellsWhenItWaitsForItsGpu) {
   }
 }
 
+// NCCL asks for the lane and queues on it, unseen by the backend: ten times between two fills.
+TEST(CudaBackendAhead, CountsWhatLibrariesQueue) {
+  if (num_cuda_devices() == 0) {
+    GTEST_SKIP() << "no GPU";
+  }
+  const std::unique_ptr<Backend> own = make_cuda_backend({.most_operations_ahead = 40});
+  const Tensor x(*own, DataType::kFloat32, bounds_each_element() ? 16 : 64 << 20);
+  int waits = 0;
+  own->tell_waits([&](bool begins) { waits += begins ? 1 : 0; });
+  for (int i = 0; i < 4; ++i) {
+    own->fill(x, i);
+    for (int call = 0; call < 10; ++call) {
+      EXPECT_NE(own->native_lane(), nullptr);
+    }
+  }
+  EXPECT_GE(waits, 1);
+}
+
 TEST_F(CudaBackend, SaysWhatOthersTakeOfTheMemory) {
   const std::int64_t before = gpu().bytes_beside();
   EXPECT_GE(before, 0);

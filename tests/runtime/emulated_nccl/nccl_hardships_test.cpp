@@ -65,11 +65,12 @@ class Hardships : public ::testing::Test {
     emulated_gpu::set_hardships({});
   }
 
-  /// Trains with all hardships. Real queues hold 1024 calls, and a rank is ahead by 256 operations
-  /// at most.
+  /// Trains with all hardships. Real queues hold 1024 calls: these hold an eighth, and ranks are
+  /// ahead by an eighth of the operations that they are ahead in a run.
   static Trained train_hard(const Layout& layout, std::uint64_t seed, Job job = hard_job(),
                             const Precautions& precautions = {}, double patience = 20.0) {
-    constexpr int most_queued = 128;
+    constexpr int share = 8;
+    constexpr int most_queued = 1024 / share;
     constexpr int multiprocessors = 58;  // An L4's, fewer than any GPU of a cluster has.
     emulated_gpu::set_devices(static_cast<int>(layout.config().world_size()));
     if (!precautions.warms_up) {
@@ -86,11 +87,12 @@ class Hardships : public ::testing::Test {
     job.warms_up = precautions.warms_up;
     job.steps = 0;  // one whose gradients are kept
     return train(layout, job, [&](int rank) {
-      return make_cuda_backend({.device = rank,
-                                .is_deterministic = true,
-                                .most_operations_ahead = precautions.bounds_run_ahead
-                                                             ? most_queued / 4
-                                                             : std::numeric_limits<int>::max()});
+      return make_cuda_backend(
+          {.device = rank,
+           .is_deterministic = true,
+           .most_operations_ahead = precautions.bounds_run_ahead
+                                        ? CudaOptions().most_operations_ahead / share
+                                        : std::numeric_limits<int>::max()});
     });
   }
   /// Returns why a training does not end, or "" if it does.

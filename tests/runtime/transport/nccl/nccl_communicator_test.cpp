@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/transport/group_tag.h"
+#include "runtime/transport/nccl/nccl_blocks.h"
 #include "tests/runtime/emulated_nccl/emulation.h"
 #include "tests/runtime/emulated_nccl/nccl_ranks.h"
 #include "tests/runtime/transport/device_values.h"
@@ -287,6 +288,18 @@ TEST_F(OverNccl, GroupsOfEqualMembersShareACommunicatorOutsideOfPasses) {
     }
     EXPECT_EQ(downloaded(rank.backend, x), numbers_of(0, 5));
   });
+}
+
+// At once there are three collectives, and messages on eight links of DualPipe.
+TEST(NcclBlocks, LeaveThreeEighthsOfAGpuToCompute) {
+  EXPECT_EQ(blocks_beside_compute(132).collective, 16);
+  EXPECT_EQ(blocks_beside_compute(132).link, 4);
+  for (int multiprocessors = 32; multiprocessors <= 160; ++multiprocessors) {
+    const NcclBlocks blocks = blocks_beside_compute(multiprocessors);
+    EXPECT_GE(blocks.link, 1);
+    EXPECT_LE(8 * (3 * blocks.collective + 8 * blocks.link), 5 * multiprocessors)
+        << multiprocessors;
+  }
 }
 
 // A group of a communicator that does not block would be launched: the ranks' numbers change then.
