@@ -285,7 +285,7 @@ std::string provenance(std::size_t plans) {
 /// Returns the file of an output; nullopt if the flag is missing. Throws Error unless it ends in
 /// .json.
 std::optional<std::filesystem::path> read_output(const CommandLine& line, const std::string& flag) {
-  const std::optional<std::filesystem::path> path = line.text(flag);
+  std::optional<std::filesystem::path> path = line.text(flag);
   if (path && path->extension() != ".json") {
     throw Error("--" + flag + ": expected the name of a file that ends in .json, got " +
                 in_quotes(path->string()));

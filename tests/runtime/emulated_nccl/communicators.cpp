@@ -114,6 +114,17 @@ int communicators() {
   return static_cast<int>(alive.size());
 }
 
+std::vector<int> blocks_of_communicators() {
+  const std::lock_guard lock(emulated_gpu::mutex());
+  std::vector<int> blocks;
+  blocks.reserve(alive.size());
+  for (const auto& [key, communicator] : alive) {
+    blocks.push_back(communicator->blocks_of_kernels);
+  }
+  std::sort(blocks.begin(), blocks.end());
+  return blocks;
+}
+
 const Plan& plan() {
   return current_plan;
 }

@@ -41,6 +41,8 @@ void change(const std::function<void(Plan& plan)>& how);
 [[nodiscard]] std::int64_t calls(const std::string& name);
 /// Returns the number of communicators that are neither destroyed nor aborted.
 [[nodiscard]] int communicators();
+/// Returns the blocks of a kernel of each such communicator, ascending.
+[[nodiscard]] std::vector<int> blocks_of_communicators();
 
 // --- shared ---
 

@@ -1,5 +1,6 @@
 // Queues the operations of the emulated NCCL as work of streams.
 #include <algorithm>
+#include <chrono>
 #include <mutex>
 #include <thread>
 
@@ -180,9 +181,10 @@ ncclResult_t of_group(ncclResult_t result) {
   return result;
 }
 
-/// Waits, if the communicator blocks, until a call of it is done or it is aborted. Call it without
-/// the lock.
+/// Waits, if the communicator blocks, until a call of it is done or it is aborted. A real call may
+/// wait for ever; here a minute is a fault, so that a test ends. Call it without the lock.
 ncclResult_t finished(ncclComm_t communicator, ncclResult_t result) {
+  const auto latest = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (result == ncclInProgress) {
     {
       const std::lock_guard lock(emulated_gpu::mutex());
@@ -193,6 +195,10 @@ ncclResult_t finished(ncclComm_t communicator, ncclResult_t result) {
         return result;
       }
       static_cast<void>(ncclCommGetAsyncError(communicator, &result));
+      if (result == ncclInProgress && std::chrono::steady_clock::now() > latest) {
+        note("a call that blocks is not done after a minute");
+        return ncclSystemError;
+      }
     }
     std::this_thread::yield();
   }

@@ -302,6 +302,20 @@ TEST(NcclBlocks, LeaveThreeEighthsOfAGpuToCompute) {
   }
 }
 
+// Of each of two GPUs: the world, a group of passes, and a link. NCCL itself takes up to 32 blocks.
+TEST_F(OverNccl, LimitsTheBlocksOfEveryCommunicator) {
+  constexpr std::array links = {MessageLink{.from = 0, .to = 1}};
+  emulated_gpu::set_identity({.multiprocessors = 132});
+  on_gpus({.size = 2}, [&](const GpuRank& rank) {
+    const auto group = rank.all.group(std::array{0, 1}, kTensorTag);
+    const auto messages = rank.all.message_group(std::array{0, 1}, kForwardTag, links);
+    rank.host.world.barrier();
+    EXPECT_EQ(emulated_nccl::blocks_of_communicators(), (std::vector{4, 4, 16, 16, 16, 16}));
+    rank.host.world.barrier();  // none leaves before the other has looked
+  });
+  emulated_gpu::set_identity({});
+}
+
 // A group of a communicator that does not block would be launched: the ranks' numbers change then.
 TEST_F(OverNccl, EstimatesWithoutDoingIt) {
   on_gpus({.size = 2}, [](const GpuRank& rank) {
