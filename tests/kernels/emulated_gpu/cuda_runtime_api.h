@@ -176,7 +176,7 @@ struct Hardships {
   double patience = 10.0;
 };
 /// Sets the hardships from the call on. No kernel is loaded then.
-void set_hardships(const Hardships& hardships);
+void set_hardships(const Hardships& chosen);
 
 /// Sets the number of devices from the call on; it is 1 at first.
 void set_devices(int count);
@@ -187,7 +187,7 @@ struct Identity {
   int multiprocessors = 4;            ///< Multiprocessors, unless a hardship gives it others.
 };
 /// Sets what all devices say of themselves from the call on.
-void set_identity(const Identity& identity);
+void set_identity(const Identity& other);
 
 /// Sets the memory of all devices together from the call on [B]; cudaMalloc fails beyond it.
 void set_memory(std::size_t bytes);

@@ -160,28 +160,34 @@ void start_meetings(int device) {
 bool advance(EmulatedStream& stream);
 
 /// Brings the meeting of a running kernel on. Returns whether anything was run.
+// NOLINTNEXTLINE(misc-no-recursion): see advance().
 bool advance_meeting(Rendezvous& meeting) {
-  const std::vector<EmulatedStream*> others = meeting.awaited();
-  // A rank that was aborted has left the meeting, with its stream.
-  // NOLINTNEXTLINE(misc-no-recursion)
-  return std::any_of(others.begin(), others.end(), [](EmulatedStream* other) {
-    return streams.contains(other) && advance(*other);
-  });
+  // NOLINTNEXTLINE(readability-use-anyofallof): the library's would recur, too.
+  for (EmulatedStream* const other : meeting.awaited()) {
+    // A rank that was aborted has left the meeting, with its stream.
+    if (streams.contains(other) && advance(*other)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /// Brings any meeting on that holds multiprocessors of a device. Returns whether anything was run.
+// NOLINTNEXTLINE(misc-no-recursion): see advance().
 bool advance_meetings_of(int device) {
-  // NOLINTNEXTLINE(misc-no-recursion)
-  return std::any_of(streams.begin(), streams.end(), [=](const auto& entry) {
-    EmulatedStream& stream = *entry.second;
-    return stream.device == device && !stream.queue.empty() && stream.queue.front().taken > 0 &&
-           advance(stream);
-  });
+  for (const auto& [key, stream] : streams) {
+    if (stream->device == device && !stream->queue.empty() && stream->queue.front().taken > 0 &&
+        advance(*stream)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /// Runs one operation without which the stream cannot go on. Returns false if the stream waits for
 /// what nobody has asked for yet.
 // The recursion is as deep as streams wait for one another: each is visited once.
+// NOLINTNEXTLINE(misc-no-recursion)
 bool advance(EmulatedStream& stream) {
   if (stream.queue.empty() || stream.is_visited) {
     return false;
