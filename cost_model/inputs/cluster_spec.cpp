@@ -172,6 +172,9 @@ template <class Fields>
 void describe(Fields& fields, Described<Fields, LowBitProducts>& products) {
   fields.choice("format", products.format, NamedValues<LowBitFormat>(kLowBitFormats));
   fields.number("efficiency", products.efficiency, kFraction);
+  if (fields.optional("sustained", products.sustained.has_value())) {
+    fields.number("sustained", held(products.sustained), kFraction);
+  }
   fields.number("startup_depth", products.startup_depth, {0.0, 1e6});
   fields.quantity("start_us", products.start, kMicro, kLatencyRange);
 }

@@ -36,7 +36,9 @@ enum class LowBitFormat { kFp8, kFp8Block, kFp8Mx, kNvfp4 };
 /// Products of factors in a format of 8 or 4 bits at full clocks, without the casts.
 struct LowBitProducts {
   LowBitFormat format = LowBitFormat::kFp8;
-  double efficiency = 0.0;     ///< Stands in for GpuSpec::matmul_efficiency, of the format's peak.
+  double efficiency = 0.0;  ///< Stands in for GpuSpec::matmul_efficiency, of the format's peak.
+  /// Stands in for GpuSpec::matmul_sustained; nullopt: that one holds.
+  std::optional<double> sustained = std::nullopt;
   double startup_depth = 0.0;  ///< Stands in for GpuSpec::matmul_startup_depth.
   Seconds start;               ///< Stands in for GpuSpec::matmul_start.
 
@@ -56,7 +58,7 @@ struct MatmulTile {
 struct GpuSpec {
   std::string name;
   std::string source;
-  /// Name of the GPU on which the constants of kernels were measured; empty: this one.
+  /// Name of the GPU on which products were measured; empty: this one.
   std::string constants_of = {};
   FlopsPerSecond peak_fp16;
   FlopsPerSecond peak_bf16;  ///< Peak of bf16 products; 0: the GPU has no bf16 matrix units.
@@ -95,7 +97,7 @@ struct GpuSpec {
   double memory_efficiency = 0.0;
   /// Fraction of memory bandwidth that casts to 8 bits reach, 0 … 1; nullopt: memory_efficiency.
   std::optional<double> cast_efficiency = std::nullopt;
-  /// Fixed time of a cast; nullopt: kernel_latency.
+  /// Fixed time of a cast; nullopt: casts start as all kernels.
   std::optional<Seconds> cast_start = std::nullopt;
   Seconds kernel_latency;  ///< Time from the end of a kernel to full speed of the next.
   std::vector<AttentionRate> attention_rates;
@@ -228,7 +230,7 @@ struct ClusterSpec {
   /// Measured exchanges between pipeline neighbors on a node: a message of one size in each
   /// direction, everything included. Empty: messages follow from `nvlink` and the stack.
   MeasuredCurve message_curve = {};
-  std::optional<NcclSpec> nccl;  ///< Inputs of NCCL's tuner; nullopt: a collective is one ring.
+  std::optional<NcclSpec> nccl;  ///< Inputs of NCCL's tuner; without any a collective is a ring.
   /// Takes the place of `nccl` for groups within a node, where those were measured on their own.
   std::optional<NcclSpec> nccl_within_node = std::nullopt;
   AllReduceAcrossNodes all_reduce_across_nodes = AllReduceAcrossNodes::kFlat;

@@ -122,7 +122,18 @@ void add_products(PassKernels& pass, double kinds, double experts) {
   pass.by_host += kinds * experts;
 }
 
+/// Returns the products of linear layers in a layer's forward pass, those of experts in two groups.
+double linear_products(const TransformerConfig& model, LayerKind kind) {
+  const double attention = !has_latent_attention(model) ? 2.0 : model.q_lora_rank > 0 ? 5.0 : 4.0;
+  return attention + (dense_mlp_width(model, kind) > 0 ? 2.0 : 0.0) +
+         (kind.has_experts ? 1.0 + kExpertProducts : 0.0);
+}
+
 }  // namespace
+
+double starts_in_products(double starts, const GpuSpec& gpu) {
+  return gpu.matmul_start.value() > 0.0 ? starts : 0.0;
+}
 
 int dense_mlp_width(const TransformerConfig& model, LayerKind kind) {
   return kind.has_experts ? model.moe_shared_expert_intermediate_size : model.ffn_hidden_size;
@@ -143,17 +154,15 @@ LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& confi
 
 LayerKernels kernels_without_experts(const Scenario& scenario, const ParallelConfig& config) {
   LayerKernels kernels;
-  const bool has_start = scenario.cluster.gpu.matmul_start.value() > 0.0;
-  kernels.weight_gradient = kProducts;
-  kernels.forward.launch(kProducts, has_start);
-  kernels.backward.launch(2.0 * kProducts, has_start);
   if (!lists_operations(scenario)) {
-    kernels.forward.launch(30.0 - kProducts);
-    kernels.backward.launch(60.0 - 2.0 * kProducts);
+    kernels.weight_gradient = 4.0;
+    kernels.forward.launch(30.0);
+    kernels.backward.launch(60.0);
     return kernels;
   }
-  kernels.forward.launch(1.0);
-  kernels.backward.launch(kAttentionBackwardKernels);
+  kernels.weight_gradient = kProducts;
+  kernels.forward.launch(kProducts + 1.0);
+  kernels.backward.launch(2.0 * kProducts + kAttentionBackwardKernels);
   for (const ElementWiseOperation& each :
        layer_operations(scenario.job.model, config, fused_epilogues(scenario.stack))) {
     const double count = kernels_of(each.operation);
@@ -193,9 +202,13 @@ LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& confi
     kernels.backward += of_experts.backward;
     kernels.weight_gradient += of_experts.weight_gradient;
   }
-  const bool has_start = scenario.cluster.gpu.cast_start.has_value();
-  kernels.forward.launch(casts.forward_kernels, has_start);
-  kernels.backward.launch(casts.backward_kernels, has_start);
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  kernels.forward.launch(casts.forward_kernels, gpu.cast_start ? casts.forward_kernels : 0.0);
+  kernels.backward.launch(casts.backward_kernels, gpu.cast_start ? casts.backward_kernels : 0.0);
+  const double products = linear_products(scenario.job.model, kind);
+  const bool is_unfused = scenario.stack.attention == "unfused";
+  kernels.forward.with_start += starts_in_products(products + (is_unfused ? 2.0 : 0.0), gpu);
+  kernels.backward.with_start += starts_in_products(2.0 * products + (is_unfused ? 4.0 : 0.0), gpu);
   if (graphs == CudaGraphs::kStep) {
     kernels.forward.by_host = kernels.backward.by_host = 0.0;
   }

@@ -65,12 +65,12 @@ struct PassKernels {
   /// The part of `on_device` whose modeled times contain the start of a kernel.
   double with_start = 0.0;
 
-  /// Adds `kernels` kernels, each launched by the host. `has_start` says whether their modeled
-  /// times contain their starts.
-  void launch(double kernels, bool has_start = false) {
+  /// Adds `kernels` kernels, each launched by the host. Their modeled times contain the starts of
+  /// `starts` of them.
+  void launch(double kernels, double starts = 0.0) {
     on_device += kernels;
     by_host += kernels;
-    with_start += has_start ? kernels : 0.0;
+    with_start += starts;
   }
   PassKernels& operator+=(const PassKernels& other) {
     on_device += other.on_device;
@@ -100,6 +100,10 @@ struct LayerKernels {
 [[nodiscard]] LayerKernels kernels_without_experts(const Scenario& scenario,
                                                    const ParallelConfig& config);
 
+/// Returns how many of `starts` starts of products their modeled times contain: all where the GPU
+/// has a matmul_start, else none.
+[[nodiscard]] double starts_in_products(double starts, const GpuSpec& gpu);
+
 /// Returns the kernels that experts add to a layer, without casts.
 ///
 ///   routing    28 forward and 46 backward: router, top-k, two permutations and sorts each way,
@@ -115,7 +119,8 @@ struct LayerKernels {
 /// Returns the kernels of a layer of `kind`, with experts and with a kernel for each cast in
 /// `casts`. Each expert has casts of its own: TransformerEngine's split_quantize in
 /// extensions/cast.cpp. In a layer with experts whose attention is a graph, the host launches only
-/// kernels of experts and casts. Where the step is a graph, it launches none.
+/// kernels of experts and casts. Where the step is a graph, it launches none. Times of products and
+/// of casts contain their starts where the GPU has matmul_start and cast_start.
 [[nodiscard]] LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& config,
                                          LayerKind kind, const LayerCasts& casts);
 

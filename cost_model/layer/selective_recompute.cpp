@@ -71,7 +71,7 @@ class Repeating {
     // Queries and keys, each read and written where rotary positions are put to their heads.
     add_traffic(2.0 * static_cast<double>(query_width(model_)) / config_.tp, 2.0);
     work_.time.tensor_parallel += forward_.collectives.into_attention;
-    work_.kernels.launch(kUpProjectionKernels);
+    work_.kernels.launch(kUpProjectionKernels, starts_in_products(2.0, gpu_));
   }
 
   /// Adds the MLP of a dense layer, or the shared experts of one with experts.
@@ -83,7 +83,7 @@ class Repeating {
     work_.time.matmul += forward_.products.up.forward + forward_.products.down.forward;
     add_traffic(width / config_.tp, activation_passes());
     work_.time.tensor_parallel += forward_.collectives.into_mlp + forward_.collectives.out_of_mlp;
-    work_.kernels.launch(kMlpKernels);
+    work_.kernels.launch(kMlpKernels, starts_in_products(2.0, gpu_));
   }
 
   void add_experts(RecomputeModules modules) {
@@ -92,6 +92,7 @@ class Repeating {
       work_.time.memory_bound += forward_.experts.element_wise_forward;
       work_.time.expert_parallel += forward_.experts.communication;
       work_.kernels += expert_kernels(scenario_, config_).forward;
+      work_.kernels.with_start += starts_in_products(3.0, gpu_);  // router and two groups
     } else if (modules.has(RecomputeModule::kMoeActivation)) {
       work_.time.memory_bound += forward_.experts.activation_forward;
       work_.kernels.launch(kActivationKernels);
@@ -112,7 +113,8 @@ class Repeating {
     if (!config_.sequence_parallel) {
       work_.time.tensor_parallel += forward_.collectives.out_of_attention;
     }
-    work_.kernels.launch(forward_.kernels - kKernelsOfWhatOpKeeps);
+    work_.kernels.launch(forward_.kernels - kKernelsOfWhatOpKeeps,
+                         starts_in_products(share_of_keys + 1.0 + share_of_gate, gpu_));
   }
 
   [[nodiscard]] double activation_passes() const { return model_.gated_linear_unit ? 3.0 : 2.0; }
@@ -137,7 +139,8 @@ RepeatedWork repeated_work(const Scenario& scenario, const ParallelConfig& confi
   RepeatedWork work = Repeating(scenario, config, kind, forward).of(config.recompute_modules);
   const LayerCasts casts = repeated_casts(scenario, config, kind);
   work.time.memory_bound += cast_time(casts.forward, casts.forward_kernels, scenario.cluster.gpu);
-  work.kernels.launch(casts.forward_kernels, scenario.cluster.gpu.cast_start.has_value());
+  work.kernels.launch(casts.forward_kernels,
+                      scenario.cluster.gpu.cast_start ? casts.forward_kernels : 0.0);
   return work;
 }
 

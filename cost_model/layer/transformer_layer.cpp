@@ -372,7 +372,8 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
     again += costs.unrepeated * -1.0;
     apply_launch(again,
                  {.on_device = kernels.forward.on_device - kUnrepeatedKernels,
-                  .by_host = std::max(kernels.forward.by_host - kUnrepeatedKernels, 0.0)},
+                  .by_host = std::max(kernels.forward.by_host - kUnrepeatedKernels, 0.0),
+                  .with_start = kernels.forward.with_start - starts_in_products(1.0, gpu)},
                  latency, scenario);
     costs.unrepeated.launch = costs.forward.launch - again.launch;
   }

@@ -48,7 +48,7 @@ struct IntervalModel {
 /// The constants in use, fitted to profiles/published: `ptdp-calibrate --intervals` prints what
 /// they should be.
 inline constexpr IntervalModel kIntervalModel = {
-    .near = 0.13, .per_distance = 0.010, .uncalibrated = {0.91, 1.40}};
+    .near = 0.13, .per_distance = 0.010, .uncalibrated = {0.94, 1.42}};
 
 /// How far a prediction that left its run out missed that run.
 struct Residual {

@@ -34,17 +34,18 @@ constexpr std::int64_t kNarrow = 64;
 // Fraction of memory bandwidth that batches (attention) reach, whose results are large.
 constexpr double kBatchMemoryEfficiency = 0.85;
 
-/// Factor on the time that a product's tiles give, for shapes that tensor cores run badly. A
-/// single product's rows lie n or k elements apart, so m may be any number.
+/// Factor on the time that a product's tiles give, for shapes that tensor cores run badly.
 double slowdown(const MatmulShape& shape) {
   if (shape.is_grouped) {
     return 1.0;
   }
-  const bool has_aligned_rows = shape.n % 8 == 0 && shape.k % 8 == 0;
+  const std::int64_t tokens = shape.adds_over_tokens ? shape.k : shape.m;
+  const std::int64_t features = shape.adds_over_tokens ? shape.m : shape.k;
+  const bool has_aligned_features = shape.n % 8 == 0 && features % 8 == 0;
   if (shape.batch == 1) {
-    return has_aligned_rows ? 1.0 : kUnaligned;
+    return has_aligned_features ? 1.0 : kUnaligned;
   }
-  if (!has_aligned_rows || shape.m % 8 != 0) {
+  if (!has_aligned_features || tokens % 8 != 0) {
     return kUnalignedBatch;
   }
   return std::min({shape.m, shape.n, shape.k}) < kNarrow ? kNarrowBatch : 1.0;
@@ -58,17 +59,19 @@ struct MatmulCurve {
 };
 
 MatmulCurve low_bit_curve(const GpuSpec& gpu, LowBitFormat format) {
-  const double peak = gpu.matmul_sustained * gpu.peak(format).value();
+  const double peak = gpu.peak(format).value();
   for (const LowBitFormat known : {format, LowBitFormat::kFp8}) {
     for (const LowBitProducts& products : gpu.low_bit_products) {
       if (products.format == known) {
-        return {.rate = products.efficiency * peak,
-                .startup_depth = products.startup_depth,
-                .start = products.start};
+        return {
+            .rate = products.efficiency * products.sustained.value_or(gpu.matmul_sustained) * peak,
+            .startup_depth = products.startup_depth,
+            .start = products.start};
       }
     }
   }
-  return {.rate = gpu.fp8_matmul_efficiency.value_or(gpu.matmul_efficiency) * peak,
+  return {.rate = gpu.fp8_matmul_efficiency.value_or(gpu.matmul_efficiency) * gpu.matmul_sustained *
+                  peak,
           .startup_depth = gpu.matmul_startup_depth,
           .start = gpu.matmul_start};
 }

@@ -19,6 +19,8 @@ struct MatmulShape {
   bool accumulate = false;  ///< Whether the product is added to the result, which is then read too.
   /// Whether a kernel for groups of linear layers runs the batch, not one for attention's heads.
   bool is_grouped = false;
+  /// Whether k counts tokens, as in weight gradients; else m does.
+  bool adds_over_tokens = false;
 };
 
 /// Floating-point operations of all products: 2·m·n·k·batch.
@@ -46,8 +48,10 @@ struct MatmulShape {
 /// A GPU with a matmul_tile has that tile alone, at full rate. The slowdowns below are of tensor
 /// cores and do not apply to it:
 ///
-/// - n or k that is no multiple of 8 halves the rate of a single product, which leaves the tensor
-///   cores' fast path. Odd numbers of rows m cost a few percent (aiconfigurator's rows of m+1).
+/// - A number of features that is no multiple of 8 halves the rate of a single product, which
+/// leaves
+///   the tensor cores' fast path. Odd numbers of tokens cost a few percent (aiconfigurator's rows
+///   of m+1) and are taken to cost nothing: rows of matrices lie features apart.
 /// - A batch of products (attention) with a dimension that is no multiple of 8 runs at a
 ///   sixteenth, off the tensor cores. The ratio is on an A100's data sheet; BLOOM's four runs with
 ///   heads of 108 bear it out.
@@ -67,7 +71,7 @@ struct MatmulShape {
 /// - The shape and e: products shorter than 3 ms of one GPU, at clocks that no limit of power
 ///   lowers. tests/validation/kernels/products_test.cpp fits them again.
 /// - σ: what longer runs leave of e. Each profile names its rows.
-/// - K_out: results in fp32, of which only SimuMax has some; 30 serves its A100 and its B200.
+/// - K_out: results in fp32, of which only SimuMax has some, on an A100 and a B200.
 /// - Tiles, their rates and the shortest part of a split are the same for all GPUs: 512 is the best
 ///   of 512, 1024 and 8192 on the rows of five GPUs. SimuMax's A100 alone prefers 8192.
 [[nodiscard]] Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu,

@@ -12,7 +12,7 @@ LinearTime three_products(std::int64_t tokens, std::int64_t outputs, std::int64_
                           const StackSpec& stack, bool in_fp8, const ProductTime& time) {
   const bool is_fused = stack.fused_gradient_accumulation;
   const int bytes = element_bytes(stack.precision);
-  const double factor_bytes = in_fp8 ? 1.0 : bytes;
+  const double factor_bytes = in_fp8 ? fp8_bytes(*stack.fp8) : bytes;
   const int gradient_bytes =
       stack.gradient_bytes > bytes ? accumulator_bytes(stack.precision) : bytes;
   const auto product = [&](DeviceOperation operation, std::int64_t n, std::int64_t k) {
@@ -29,7 +29,8 @@ LinearTime three_products(std::int64_t tokens, std::int64_t outputs, std::int64_
                                               .k = tokens,
                                               .element_bytes = factor_bytes,
                                               .output_bytes = is_fused ? gradient_bytes : bytes,
-                                              .accumulate = is_fused})};
+                                              .accumulate = is_fused,
+                                              .adds_over_tokens = true})};
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ enum class Fp8Use { kNever, kByRecipe };
 
 /// Time of a linear layer of `tokens` rows, from `inputs` to `outputs` features on this GPU.
 ///
-/// In 8 bits its products take low_bit_matmul_time(). Factors take one byte; results keep their
+/// In 8 bits its products take low_bit_matmul_time(). Factors take fp8_bytes(); results keep their
 /// size. Casts are not included (fp8_casts.h).
 [[nodiscard]] LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
                                      const GpuSpec& gpu, const StackSpec& stack,

@@ -25,7 +25,8 @@ Seconds gpu_seconds_of(const Scenario& scenario) {
       std::max(gpu.peak(stack.precision).value() * gpu.matmul_efficiency * gpu.matmul_sustained,
                stack.fp8 ? low_bit_rate(gpu, format_of(*stack.fp8)).value() : 0.0);
   const Flops flops = linear_flops(scenario.job.model, scenario.job.global_batch_size);
-  return kBelowRounding * (flops / FlopsPerSecond(rate));
+  const double factor = std::min(1.0, scenario.cluster.time_factors.matmul);
+  return kBelowRounding * factor * (flops / FlopsPerSecond(rate));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ constexpr std::array<KnownName, 9> kKnownNames = {{
 /// Returns the profile of a GPU that nobody has described. Constants that products and bandwidth
 /// show are measured.
 GpuSpec unknown_gpu() {
-  // The constants of h100-80gb-sxm that say how tiles fill multiprocessors.
+  // How tiles fill the multiprocessors of an A100, by SimuMax's products.
   return {.matmul_output_depth = 34.4, .matmul_wave_overlap = 0.33};
 }
 
@@ -76,6 +76,7 @@ ProfiledDevice gpu_device(const GpuRequest& request) {
   cluster.default_stack = "ptdp-cuda";
   cluster.gpu = known ? find_gpu(known->gpu) : unknown_gpu();
   cluster.gpu.name = "gpu";
+  cluster.gpu.constants_of.clear();
   cluster.gpu.memory = request.memory;
   cluster.gpu.num_multiprocessors = request.num_multiprocessors;
   const std::int64_t largest = is_short ? 64 * kMiB : 2048 * kMiB;

@@ -57,7 +57,8 @@ std::vector<double> product_residuals(const GpuSpec& gpu, Precision precision) {
                                  .k = std::llround(point.sizes[2]),
                                  .element_bytes = 1.0 * bytes,
                                  .output_bytes = accumulates ? accumulator_bytes(precision) : bytes,
-                                 .accumulate = accumulates};
+                                 .accumulate = accumulates,
+                                 .adds_over_tokens = accumulates};
       residuals.push_back(std::log(point.time / matmul_time(shape, gpu, gpu.peak(precision))));
     }
   }
@@ -84,7 +85,12 @@ double squares_around_mean(const std::vector<double>& values) {
 }
 
 /// Fits matmul_startup_depth by a search for the least squares, and matmul_efficiency by the mean.
+/// The measured rate is the whole rate, of which nothing is lost in a step.
 void fit_products(GpuSpec& gpu, Precision precision) {
+  for (LowBitProducts& products : gpu.low_bit_products) {
+    products.sustained = products.sustained.value_or(gpu.matmul_sustained);
+  }
+  gpu.matmul_sustained = 1.0;
   gpu.matmul_efficiency = 1.0;
   gpu.matmul_memory_efficiency = 1.0;
   double best_depth = 0.0;

@@ -138,7 +138,7 @@ std::string clusters_table() {
        {"GPUs/node", 9, [](const auto& cluster) { return std::to_string(cluster.gpus_per_node); }},
        bandwidth("NVLink GB/s", 12, &ClusterSpec::nvlink),
        bandwidth("NIC GB/s", 11, &ClusterSpec::nic),
-       {"kernels measured on", 23,
+       {"products measured on", 22,
         [](const auto& cluster) {
           return cluster.gpu.constants_of.empty() ? "this GPU" : cluster.gpu.constants_of;
         }},

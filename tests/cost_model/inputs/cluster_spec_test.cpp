@@ -33,6 +33,7 @@ GpuSpec unusual_gpu() {
                               .start = microseconds(1.25)};
   const LowBitProducts products = {.format = LowBitFormat::kNvfp4,
                                    .efficiency = 0.35,
+                                   .sustained = 0.65,
                                    .startup_depth = 200.0,
                                    .start = microseconds(6.5)};
   return {.name = "g",
@@ -254,6 +255,7 @@ TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
       {
         "format": "nvfp4",
         "efficiency": 0.35,
+        "sustained": 0.65,
         "startup_depth": 200.0,
         "start_us": 6.5
       }
@@ -437,6 +439,7 @@ TEST(ClusterSpecJson, ReadsBackWithoutAnyOneOfItsParts) {
         cluster.gpu.peak_fp4 = FlopsPerSecond(0.0);
       },
       [](ClusterSpec& cluster) { cluster.gpu.low_bit_products.clear(); },
+      [](ClusterSpec& cluster) { cluster.gpu.low_bit_products.front().sustained.reset(); },
       [](ClusterSpec& cluster) { cluster.gpu.constants_of.clear(); },
       [](ClusterSpec& cluster) { cluster.gpu.matmul_sustained = 1.0; },
       [](ClusterSpec& cluster) { cluster.gpu.matmul_start = Seconds(0.0); },

@@ -149,8 +149,8 @@ TEST(ListedStep, OfGptOnAnH200IsTheSumOfWhatWasCountedByHand) {
   const double own =
       passes * (time_to_move((9.0 + 17.0) * kHiddenState, gpu) + (3.0 + 6.0) * start);
   EXPECT_NEAR(cost.memory_bound.value(), own, 1e-9);
-  // One start of each operation is part of its time.
-  const double launch = passes * (8.0 + 25.0 - 3.0 - 6.0) * start;
+  // One start of each operation, and that of each product, is part of its time.
+  const double launch = passes * (8.0 + 25.0 - 3.0 - 6.0 - 4.0 - 8.0) * start;
   const double overhead = kStepMicrobatches * 50e-6;
   EXPECT_NEAR(cost.launch.value(), launch + overhead, 1e-9);
 
@@ -187,8 +187,8 @@ TEST(ListedStep, OfALlamaLayerOnAnH200IsTheSumOfWhatWasCountedByHand) {
               1e-12);
   EXPECT_NEAR(costs.backward.memory_bound.value(),
               time_to_move((17.5 + 2.5 + 8.0) * kHiddenState, gpu) + 4.0 * start, 1e-12);
-  EXPECT_NEAR(costs.forward.launch.value(), (10.0 - 5.0) * start, 1e-12);
-  EXPECT_NEAR(costs.backward.launch.value(), (19.0 - 4.0) * start, 1e-12);
+  EXPECT_NEAR(costs.forward.launch.value(), (10.0 - 5.0 - 4.0) * start, 1e-12);
+  EXPECT_NEAR(costs.backward.launch.value(), (19.0 - 4.0 - 8.0) * start, 1e-12);
 
   constexpr std::int64_t kMlpWidth = 14336;
   constexpr std::int64_t kQkvWidth = 4096 + 2 * 1024;

@@ -34,6 +34,23 @@ TEST(LayerKernels, AreThoseOfOneExpertWhereProductsAreFused) {
   EXPECT_EQ(layer_kernels(scenario, {}, kExperts, {}).forward.by_host, 60.0);
 }
 
+// QKV, projection and two of the MLP, twice as many backward; latent attention has five products in
+// place of two, experts a router and two groups in place of an MLP, unfused attention 2 and 4 more.
+TEST(LayerKernels, HaveTheStartsOfProductsThatContainTheirs) {
+  const auto starts = [](Scenario scenario, LayerKind kind, double start_us) {
+    scenario.cluster.gpu.matmul_start = microseconds(start_us);
+    const LayerKernels kernels = layer_kernels(scenario, {}, kind, {});
+    return std::pair(kernels.forward.with_start, kernels.backward.with_start);
+  };
+  Scenario scenario = plain_scenario(small_expert_model());
+  EXPECT_EQ(starts(scenario, {}, 0.0), std::pair(0.0, 0.0));
+  EXPECT_EQ(starts(scenario, {}, 2.0), std::pair(4.0, 8.0));
+  EXPECT_EQ(starts(scenario, kExperts, 2.0), std::pair(5.0, 10.0));
+  EXPECT_EQ(starts(plain_scenario(small_latent_model()), kExperts, 2.0), std::pair(10.0, 20.0));
+  scenario.stack.attention = "unfused";
+  EXPECT_EQ(starts(scenario, {}, 2.0), std::pair(6.0, 12.0));
+}
+
 TEST(LayerKernels, OfGraphsAreNotLaunchedByTheHost) {
   Scenario scenario = plain_scenario(small_expert_model());
   const LayerCasts casts{.forward_kernels = 3.0, .backward_kernels = 5.0};

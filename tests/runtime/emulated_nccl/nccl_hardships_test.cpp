@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cost_model/text/csv_table.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "runtime/transport/nccl/nccl_world.h"
 #include "tests/runtime/emulated_nccl/emulation.h"
@@ -107,10 +108,10 @@ class Hardships : public ::testing::Test {
 };
 
 /// Returns the seeds to try with every layout, which PTDP_SEEDS asks for; 0 asks for one seed with
-/// some layouts. Throws std::invalid_argument for what is no number.
+/// some layouts. Throws Error for what is no number of seeds.
 int num_seeds() {
   const char* const asked = std::getenv("PTDP_SEEDS");  // NOLINT(concurrency-mt-unsafe)
-  return asked != nullptr ? std::stoi(asked) : 0;
+  return asked != nullptr ? static_cast<int>(parse_count(asked, 0, 1'000'000, "PTDP_SEEDS")) : 0;
 }
 
 // Every layout is tried with a seed before the next seed's turn, so that a campaign that is cut

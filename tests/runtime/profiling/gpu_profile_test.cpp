@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <set>
 #include <sstream>
+#include <string>
 
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/iteration/iteration.h"
@@ -94,9 +96,9 @@ TEST_F(GpuProfile, KeepsPeaksOfTheDataSheetAndRatesOfOtherKernels) {
   EXPECT_EQ(read_back.gpu.memory, Bytes(kGibi));
   ASSERT_EQ(profile.products.size(), 3U);
   EXPECT_EQ(profile.products.front().first, Precision::kBf16);
-  std::vector<std::string> kernels;
+  std::set<std::string> kernels;
   for (const AttentionRate& rate : read_back.gpu.attention_rates) {
-    kernels.push_back(rate.kernel);
+    kernels.insert(rate.kernel);
   }
   EXPECT_THAT(kernels,
               testing::UnorderedElementsAre("flash-2", "cudnn", "ptdp-cuda", "ptdp-cuda-dropout"));

@@ -63,10 +63,17 @@ TEST(FitConstants, FindsTheConstantsThatMadeTheTimes) {
                          {.kernel = "another", .forward = 0.5, .backward = 0.4}};
   gpu.memory_efficiency = 0.0;
   gpu.matmul_startup_depth = 0.0;
+  // What the catalog says of the limit of power: the measured rate holds whatever it is.
+  gpu.matmul_sustained = 0.5;
+  gpu.low_bit_products = {{.format = LowBitFormat::kFp8, .efficiency = 0.6, .sustained = 0.4},
+                          {.format = LowBitFormat::kNvfp4, .efficiency = 0.3}};
   gpu.measured_operations = measured_operations(times, Precision::kFp32);
   fit_constants(gpu, Precision::kFp32, "own");
   EXPECT_NEAR(gpu.matmul_startup_depth, 30.0, 3.0);
   EXPECT_NEAR(gpu.matmul_efficiency, 1.0, 0.02);
+  EXPECT_EQ(gpu.matmul_sustained, 1.0);
+  EXPECT_EQ(gpu.low_bit_products.front().sustained, 0.4);
+  EXPECT_EQ(gpu.low_bit_products.back().sustained, 0.5);
   EXPECT_NEAR(gpu.memory_efficiency, 0.5, 1e-9);
   ASSERT_EQ(gpu.attention_rates.size(), 2U);
   EXPECT_EQ(gpu.attention_rates.front().kernel, "another");

@@ -98,6 +98,9 @@ class LowBits : public testing::TestWithParam<Format> {
   GpuSpec gpu_ = [] {
     GpuSpec gpu = find_gpu(GetParam().gpu);
     gpu.matmul_sustained = 1.0;
+    for (LowBitProducts& products : gpu.low_bit_products) {
+      products.sustained = 1.0;
+    }
     return gpu;
   }();
 };
@@ -148,7 +151,6 @@ TEST_P(LowBits, CastAsTheProfileSays) {
 }
 
 constexpr double kBlockOf128 = 1.0 + 4.0 / 128.0;
-constexpr double kBlockOf32 = 1.0 + 1.0 / 32.0;
 constexpr double kFourBits = 0.5 + 1.0 / 16.0;
 
 INSTANTIATE_TEST_SUITE_P(
@@ -160,8 +162,8 @@ INSTANTIATE_TEST_SUITE_P(
         Format{"gb200", "gb200-nvl72", "fp8", LowBitFormat::kFp8, 1.0},
         Format{"h100_sxm", "h100-80gb-sxm", "fp8_block", LowBitFormat::kFp8Block, kBlockOf128},
         Format{"h200_sxm", "h200-141gb-sxm", "fp8_block", LowBitFormat::kFp8Block, kBlockOf128},
-        Format{"b200_sxm", "b200-180gb-sxm", "fp8_block", LowBitFormat::kFp8Mx, kBlockOf32},
-        Format{"gb200", "gb200-nvl72", "fp8_block", LowBitFormat::kFp8Mx, kBlockOf32},
+        Format{"b200_sxm", "b200-180gb-sxm", "fp8_block", LowBitFormat::kFp8Block, kBlockOf128},
+        Format{"gb200", "gb200-nvl72", "fp8_block", LowBitFormat::kFp8Block, kBlockOf128},
         Format{"b200_sxm", "b200-180gb-sxm", "nvfp4", LowBitFormat::kNvfp4, kFourBits},
         Format{"gb200", "gb200-nvl72", "nvfp4", LowBitFormat::kNvfp4, kFourBits}));
 

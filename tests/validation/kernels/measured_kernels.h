@@ -55,10 +55,10 @@ struct FittedConstant {
   double largest = 1.0;
 };
 
-/// Expects that a fit to `kernels` finds the `constants` as they are, within 1 %, where `predict`
-/// reads them, and puts them back. It takes the best of 16 searches that start up to 25 % away. It
-/// minimizes the mean of √(e² + 0.05²), where e is the logarithm of predicted over measured: some
-/// rows are far off, for other reasons.
+/// Expects that a fit to `kernels` finds the `constants` as they are, within 1 % (a 0 within 1e-4
+/// of its largest value), where `predict` reads them, and puts them back. It takes the best of 16
+/// searches that start up to 25 % away. It minimizes the mean of √(e² + 0.05²), where e is the
+/// logarithm of predicted over measured: some rows are far off, for other reasons.
 void expect_refitted(const std::vector<MeasuredKernel>& kernels, const KernelTime& predict,
                      const std::vector<FittedConstant>& constants);
 

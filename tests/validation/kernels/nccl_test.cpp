@@ -75,6 +75,11 @@ TEST(MeasuredCollectives, GiveTheConstantsOfProfiles) {
       constants.push_back({"nvls.ramp_us", &nvls_ramp, 15.0});
     }
     for (NcclGroupRate& rate : nccl.group_rates) {
+      // The B200's is what its largest gathers reach. A fit would give it up for smaller buffers:
+      // its loss is 4 % less where 8 GPUs gather large ones 14 % too slowly.
+      if (name == "dgx-b200" && rate.gpus == 8) {
+        continue;
+      }
       constants.push_back({"share of " + std::to_string(rate.gpus), &rate.share, 1.0});
     }
     const auto predict = [&](const MeasuredKernel& kernel) {
