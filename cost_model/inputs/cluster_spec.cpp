@@ -113,16 +113,20 @@ void check_measured(const GpuSpec& gpu, const std::string& place) {
 }
 
 void check_low_bits(const GpuSpec& gpu, const std::string& place) {
+  const auto refuse = [&](LowBitFormat format, const char* why) {
+    throw Error(place + ": " +
+                std::string(name_of(format, NamedValues<LowBitFormat>(kLowBitFormats))) + why);
+  };
   const std::vector<LowBitProducts>& all = gpu.low_bit_products;
   for (const LowBitProducts& products : all) {
-    const std::string name(name_of(products.format, NamedValues<LowBitFormat>(kLowBitFormats)));
-    if (std::count_if(all.begin(), all.end(), [&](const LowBitProducts& other) {
-          return other.format == products.format;
-        }) > 1) {
-      throw Error(place + ": " + name + " twice");
+    const auto is_same = [&](const LowBitProducts& other) {
+      return other.format == products.format;
+    };
+    if (std::count_if(all.begin(), all.end(), is_same) > 1) {
+      refuse(products.format, " twice");
     }
     if (gpu.peak(products.format).value() <= 0.0) {
-      throw Error(place + ": " + name + ", of which the GPU has no peak");
+      refuse(products.format, ", of which the GPU has no peak");
     }
   }
 }

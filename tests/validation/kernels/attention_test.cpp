@@ -24,69 +24,72 @@ struct AttentionSystem {
   double cache_share = 0.0;
 };
 
-void PrintTo(const AttentionSystem& system, std::ostream* out) {
-  *out << system.gpu;
+std::ostream& operator<<(std::ostream& out, const AttentionSystem& system) {
+  return out << system.gpu;
 }
 
-class MeasuredAttention : public testing::TestWithParam<AttentionSystem> {
- protected:
+/// Returns the system's GPU with rates of its kernel alone.
+GpuSpec gpu_of(const AttentionSystem& system) {
+  GpuSpec gpu = find_gpu(system.gpu);
+  std::erase_if(gpu.attention_rates,
+                [&](const AttentionRate& rate) { return rate.kernel != system.kernel; });
+  return gpu;
+}
+
+struct MeasuredAttention : testing::TestWithParam<AttentionSystem> {
   MeasuredAttention() {
-    stack_.attention = GetParam().kernel;
-    std::erase_if(gpu_.attention_rates,
-                  [&](const AttentionRate& rate) { return rate.kernel != GetParam().kernel; });
-    for (const AttentionRate& rate : gpu_.attention_rates) {
-      forward_.push_back(rate.forward);
+    stack.attention = GetParam().kernel;
+    for (const AttentionRate& rate : gpu.attention_rates) {
+      forward.push_back(rate.forward);
     }
-    half_rate_length_ = gpu_.attention_rates.front().half_rate_length;
   }
 
   [[nodiscard]] Seconds time_of(const MeasuredKernel& kernel) {
-    for (std::size_t i = 0; i < forward_.size(); ++i) {
-      AttentionRate& rate = gpu_.attention_rates[i];
-      rate.forward = level_ * forward_[i];
-      rate.half_rate_length = half_rate_length_;
-      rate.start = microseconds(start_);
+    for (std::size_t i = 0; i < forward.size(); ++i) {
+      AttentionRate& rate = gpu.attention_rates[i];
+      rate.forward = level * forward[i];
+      rate.half_rate_length = half_rate_length;
+      rate.start = microseconds(start);
     }
-    const TransformerConfig model = {.num_attention_heads = static_cast<int>(kernel.heads),
-                                     .kv_channels = static_cast<int>(kernel.head_dim),
-                                     .seq_length = static_cast<int>(kernel.seq),
-                                     .dropout = false};
+    const TransformerConfig one_layer = {.num_attention_heads = static_cast<int>(kernel.heads),
+                                         .kv_channels = static_cast<int>(kernel.head_dim),
+                                         .seq_length = static_cast<int>(kernel.seq),
+                                         .dropout = false};
     const auto elements =
         static_cast<double>(kernel.batch * kernel.seq * kernel.kv_heads * kernel.head_dim);
     const Bytes copied(2.0 * 2.0 * 2.0 * elements);  // keys and values, read and written
-    return attention_time(model, static_cast<int>(kernel.batch), 1, gpu_, stack_).forward +
-           copied / BytesPerSecond(cache_share_ * gpu_.memory_bandwidth.value());
+    return attention_time(one_layer, static_cast<int>(kernel.batch), 1, gpu, stack).forward +
+           copied / BytesPerSecond(cache_share * gpu.memory_bandwidth.value());
   }
 
-  std::vector<MeasuredKernel> rows_ =
-      measured_kernels(GetParam().name, "vllm", "attention", "bf16");
-  KernelTime model_ = [this](const MeasuredKernel& kernel) { return time_of(kernel); };
-  GpuSpec gpu_ = find_gpu(GetParam().gpu);
-  StackSpec stack_;
-  std::vector<double> forward_;  ///< The profile's, by width; the rows' are `level_` times these.
-  double half_rate_length_ = 0.0;
-  double level_ = GetParam().level;
-  double start_ = GetParam().start;
-  double cache_share_ = GetParam().cache_share;
+  std::vector<MeasuredKernel> rows = measured_kernels(GetParam().name, "vllm", "attention", "bf16");
+  KernelTime model = [this](const MeasuredKernel& kernel) { return time_of(kernel); };
+  GpuSpec gpu = gpu_of(GetParam());
+  StackSpec stack;
+  std::vector<double> forward;  ///< The profile's, by width; the rows' are `level` times these.
+  double half_rate_length = gpu.attention_rates.front().half_rate_length;
+  double level = GetParam().level;
+  double start = GetParam().start;
+  double cache_share = GetParam().cache_share;
 };
 
 TEST_P(MeasuredAttention, GivesTheProfilesShape) {
-  std::vector<FittedConstant> constants = {{"half_rate_length", &half_rate_length_, 5000.0},
-                                           {"level", &level_, 5.0},
-                                           {"start [us]", &start_, 100.0},
-                                           {"share of bandwidth of the cache", &cache_share_, 1.0}};
-  for (std::size_t i = 0; i < forward_.size(); ++i) {
-    const int width = gpu_.attention_rates[i].head_width;
-    ASSERT_EQ(gpu_.attention_rates[i].half_rate_length, half_rate_length_) << width;
+  std::vector<FittedConstant> constants = {{"half_rate_length", &half_rate_length, 5000.0},
+                                           {"level", &level, 5.0},
+                                           {"start [us]", &start, 100.0},
+                                           {"share of bandwidth of the cache", &cache_share, 1.0}};
+  for (std::size_t i = 0; i < forward.size(); ++i) {
+    const int width = gpu.attention_rates[i].head_width;
+    ASSERT_EQ(gpu.attention_rates[i].half_rate_length, half_rate_length) << width;
     if (width != 0 && width != 128) {  // the level is that of 128
-      constants.push_back({"forward of heads of " + std::to_string(width), &forward_[i], 1.0});
+      constants.push_back({"forward of heads of " + std::to_string(width), &forward[i], 1.0});
     }
   }
-  expect_refitted(rows_, model_, constants);
+  expect_refitted(rows, model, constants);
 }
 
 TEST_P(MeasuredAttention, IsAsLongAsItShouldBe) {
-  const KernelErrors errors = errors_on(rows_, model_);
+  const KernelErrors errors = errors_on(rows, model);
   std::cout << GetParam().gpu << ": " << errors << " %\n";
   EXPECT_LT(errors.median, 0.13);
   EXPECT_LT(errors.p90, 0.35);

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/layer/fp8_casts.h"
 #include "cost_model/operations/gemm.h"
 #include "tests/validation/kernels/measured_kernels.h"
@@ -53,17 +52,16 @@ struct Format {
   double element_bytes = 1.0;  ///< Bytes of an element with its part of a scale.
 };
 
-void PrintTo(const Format& format, std::ostream* out) {
-  *out << format.gpu << ' ' << format.type;
+std::ostream& operator<<(std::ostream& out, const Format& format) {
+  return out << format.gpu << ' ' << format.type;
 }
 
-class LowBits : public testing::TestWithParam<Format> {
- protected:
+struct LowBits : testing::TestWithParam<Format> {
   [[nodiscard]] KernelTime model() const {
     return [this](const MeasuredKernel& kernel) {
       return low_bit_matmul_time(
           {.m = kernel.m, .n = kernel.n, .k = kernel.k, .element_bytes = GetParam().element_bytes},
-          gpu_, GetParam().format);
+          gpu, GetParam().format);
     };
   }
 
@@ -72,9 +70,9 @@ class LowBits : public testing::TestWithParam<Format> {
   [[nodiscard]] Seconds casts_of(const MeasuredKernel& kernel) const {
     const double elements = elements_of(kernel);
     if (GetParam().format == LowBitFormat::kFp8) {
-      return between(casts_, elements) + between(largest_, elements);
+      return between(casts, elements) + between(largest, elements);
     }
-    return cast_time(Bytes((kReadInBf16 + GetParam().element_bytes) * elements), 1.0, gpu_);
+    return cast_time(Bytes((kReadInBf16 + GetParam().element_bytes) * elements), 1.0, gpu);
   }
 
   /// Returns the products, without their casts, that are too short for a limit of power to act.
@@ -91,25 +89,18 @@ class LowBits : public testing::TestWithParam<Format> {
     return kernels;
   }
 
-  std::vector<MeasuredKernel> casts_ =
+  std::vector<MeasuredKernel> casts =
       measured_kernels(GetParam().system, "trtllm", "cast_fp8", "fp8");
-  std::vector<MeasuredKernel> largest_ =
+  std::vector<MeasuredKernel> largest =
       measured_kernels(GetParam().system, "trtllm", "largest_element", "fp8");
-  GpuSpec gpu_ = [] {
-    GpuSpec gpu = find_gpu(GetParam().gpu);
-    gpu.matmul_sustained = 1.0;
-    for (LowBitProducts& products : gpu.low_bit_products) {
-      products.sustained = 1.0;
-    }
-    return gpu;
-  }();
+  GpuSpec gpu = gpu_at_full_clocks(GetParam().gpu);
 };
 
 TEST_P(LowBits, GiveTheProfilesConstants) {
   const auto own = std::find_if(
-      gpu_.low_bit_products.begin(), gpu_.low_bit_products.end(),
+      gpu.low_bit_products.begin(), gpu.low_bit_products.end(),
       [](const LowBitProducts& products) { return products.format == GetParam().format; });
-  ASSERT_NE(own, gpu_.low_bit_products.end());
+  ASSERT_NE(own, gpu.low_bit_products.end());
   // The start counts in microseconds for the search's sake.
   double start_us = own->start.value() / kMicro;
   const KernelTime time = model();
@@ -138,14 +129,14 @@ TEST_P(LowBits, AreAsLongAsTheyShouldBe) {
 
 // A kernel with a given scale, as training stacks have it: vLLM's.
 TEST_P(LowBits, CastAsTheProfileSays) {
-  double efficiency = *gpu_.cast_efficiency;
-  double start_us = gpu_.cast_start->value() / kMicro;
+  double efficiency = *gpu.cast_efficiency;
+  double start_us = gpu.cast_start->value() / kMicro;
   expect_refitted(measured_kernels(GetParam().system, "vllm", "cast_fp8", "fp8"),
                   [&](const MeasuredKernel& kernel) {
-                    gpu_.cast_efficiency = efficiency;
-                    gpu_.cast_start = microseconds(start_us);
+                    gpu.cast_efficiency = efficiency;
+                    gpu.cast_start = microseconds(start_us);
                     return cast_time(Bytes((kReadInBf16 + kWrittenInFp8) * elements_of(kernel)),
-                                     1.0, gpu_);
+                                     1.0, gpu);
                   },
                   {{"cast_efficiency", &efficiency, 1.0}, {"cast_start_us", &start_us, 50.0}});
 }

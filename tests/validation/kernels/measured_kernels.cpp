@@ -71,6 +71,15 @@ std::vector<MeasuredKernel> measured_kernels(const std::string& system, const st
   return kernels;
 }
 
+GpuSpec gpu_at_full_clocks(const std::string& name) {
+  GpuSpec gpu = find_gpu(name);
+  gpu.matmul_sustained = 1.0;
+  for (LowBitProducts& products : gpu.low_bit_products) {
+    products.sustained = 1.0;
+  }
+  return gpu;
+}
+
 std::ostream& operator<<(std::ostream& out, const KernelErrors& errors) {
   return out << std::fixed << std::setprecision(1) << 100.0 * errors.median << " / "
              << 100.0 * errors.p90 << " / " << std::showpos << 100.0 * errors.bias

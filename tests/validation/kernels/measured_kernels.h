@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cost_model/inputs/cluster_spec.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -32,6 +33,10 @@ struct MeasuredKernel {
                                                            const std::string& engine,
                                                            const std::string& operation,
                                                            const std::string& type);
+
+/// Returns a shipped GPU at full clocks: its products are not slowed by a limit of power. Throws
+/// Error as find_gpu() does.
+[[nodiscard]] GpuSpec gpu_at_full_clocks(const std::string& name);
 
 /// Median and 90th percentile of absolute errors, and the median error; predicted / measured − 1.
 struct KernelErrors {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/operations/gemm.h"
 #include "tests/validation/kernels/measured_kernels.h"
 
@@ -19,46 +18,41 @@ struct System {
   std::string gpu;
 };
 
-void PrintTo(const System& system, std::ostream* out) {
-  *out << system.gpu;
+std::ostream& operator<<(std::ostream& out, const System& system) {
+  return out << system.gpu;
 }
 
-class MeasuredProducts : public testing::TestWithParam<System> {
- protected:
+struct MeasuredProducts : testing::TestWithParam<System> {
   /// Returns the time of a product at full clocks.
   [[nodiscard]] KernelTime model() const {
     return [this](const MeasuredKernel& kernel) {
-      return matmul_time({.m = kernel.m, .n = kernel.n, .k = kernel.k}, gpu_, gpu_.peak_bf16);
+      return matmul_time({.m = kernel.m, .n = kernel.n, .k = kernel.k}, gpu, gpu.peak_bf16);
     };
   }
   /// Returns the products for which the profile's constants hold: weights beyond a single tile, and
   /// too short for the limit of power to act.
   [[nodiscard]] std::vector<MeasuredKernel> short_products() const {
-    std::vector<MeasuredKernel> kernels = all_;
+    std::vector<MeasuredKernel> kernels = all;
     std::erase_if(kernels, [](const MeasuredKernel& kernel) {
       return kernel.m < 128 || std::min(kernel.n, kernel.k) < 512 || kernel.time >= Seconds(3e-3);
     });
     return kernels;
   }
 
-  std::vector<MeasuredKernel> all_ = measured_kernels(GetParam().name, "trtllm", "gemm", "bf16");
-  GpuSpec gpu_ = [] {
-    GpuSpec gpu = find_gpu(GetParam().gpu);
-    gpu.matmul_sustained = 1.0;
-    return gpu;
-  }();
+  std::vector<MeasuredKernel> all = measured_kernels(GetParam().name, "trtllm", "gemm", "bf16");
+  GpuSpec gpu = gpu_at_full_clocks(GetParam().gpu);
 };
 
 TEST_P(MeasuredProducts, GiveTheProfilesConstants) {
   std::vector<FittedConstant> constants = {
-      {"matmul_efficiency", &gpu_.matmul_efficiency, 1.0},
-      {"matmul_memory_efficiency", &gpu_.matmul_memory_efficiency, 1.0}};
+      {"matmul_efficiency", &gpu.matmul_efficiency, 1.0},
+      {"matmul_memory_efficiency", &gpu.matmul_memory_efficiency, 1.0}};
   // The A100's rows lead to no overlap of waves, Blackwell's to no startup beside the output's.
-  if (gpu_.matmul_wave_overlap > 0.0) {
-    constants.push_back({"matmul_wave_overlap", &gpu_.matmul_wave_overlap, 1.0});
+  if (gpu.matmul_wave_overlap > 0.0) {
+    constants.push_back({"matmul_wave_overlap", &gpu.matmul_wave_overlap, 1.0});
   }
-  if (gpu_.matmul_startup_depth > 0.0) {
-    constants.push_back({"matmul_startup_depth", &gpu_.matmul_startup_depth, 500.0});
+  if (gpu.matmul_startup_depth > 0.0) {
+    constants.push_back({"matmul_startup_depth", &gpu.matmul_startup_depth, 500.0});
   }
   expect_refitted(short_products(), model(), constants);
 }
