@@ -36,6 +36,22 @@ void expect_bytes(const LinearTime& time, double forward, double input, double w
   EXPECT_NEAR(time.weight_gradient.value(), weight, 1e-9);
 }
 
+// Rows of X, W and dY lie features apart: an odd number of tokens slows none of the products, an
+// odd number of outputs all three. 1001 are as many tiles as 1000.
+TEST(LinearTime, OfOddFeaturesIsTwiceThatOfOddTokens) {
+  GpuSpec gpu = plain_scenario(small_expert_model()).cluster.gpu;
+  gpu.matmul_tile.reset();
+  const StackSpec stack = bf16_stack(false, 2.0);
+  const LinearTime even = linear_time(1000, 1000, 1000, gpu, stack);
+  const LinearTime odd_tokens = linear_time(1001, 1000, 1000, gpu, stack);
+  const LinearTime odd_outputs = linear_time(1000, 1001, 1000, gpu, stack);
+  for (const auto product :
+       {&LinearTime::forward, &LinearTime::input_gradient, &LinearTime::weight_gradient}) {
+    EXPECT_NEAR(odd_tokens.*product / even.*product, 1.0, 0.002);
+    EXPECT_NEAR(odd_outputs.*product / even.*product, 2.0, 0.004);
+  }
+}
+
 // Each product reads two of X [5, 11], W [7, 11] and dY [5, 7] and writes the third, two bytes an
 // element. A weight gradient that is added to the sum reads and writes the sum: four bytes an
 // element, or as many as the sum has.

@@ -173,6 +173,19 @@ TEST(SearchLimit, SharesWhatIsLeft) {
 
 // The floor is below what each candidate of the split takes, in closed form or simulated.
 // The fastest are the nearest to it.
+// A cluster whose products take half of the modeled time has half of the floor; twice, no more.
+TEST(ComputeFloor, CountsAFactorThatMakesProductsFaster) {
+  const std::vector<Replicas> replicas;
+  Scenario scenario = small_spaces().front().scenario;
+  const auto floor = [&](double factor) {
+    scenario.cluster.time_factors.matmul = factor;
+    return ComputeFloor(scenario, 8, replicas).gpu_seconds();
+  };
+  EXPECT_GT(floor(1.0), Seconds(0.0));
+  EXPECT_DOUBLE_EQ(floor(0.5) / floor(1.0), 0.5);
+  EXPECT_EQ(floor(2.0), floor(1.0));
+}
+
 TEST(ComputeFloor, IsBelowTheFastestCandidatesOfItsSplit) {
   for (const LimitedSearch& space : spaces()) {
     SearchOptions options = space.options;
