@@ -113,11 +113,8 @@ void check_plan(const Plan& plan, const std::string& place) {
 Calibration calibration_of(const Plan& plan) {
   const Prediction& predicted = plan.predicted;
   const Estimate<Seconds>& time = predicted.iteration_time;
-  if (predicted.calibration_runs == 0) {
-    return {};
-  }
   return {.support = {.num_runs = predicted.calibration_runs},
-          .factor = predicted.calibration_factor,
+          .factor = predicted.calibration_runs > 0 ? predicted.calibration_factor : 1.0,
           .interval = {.low = time.low / time.value, .high = time.high / time.value}};
 }
 

@@ -105,8 +105,8 @@ TEST(ErrorPage, TabulatesErrorsIntervalsAndFactors) {
                         "100.0 | +62.5 |\n"
                         "| **all** | 6 | 34.2 | 20.0 | 62.5 | 100.0 | +7.5 | 20.8 | 0.0 | 62.5 | "
                         "100.0 | +20.8 |\n"));
-  EXPECT_THAT(page, HasSubstr("\n| a | 4 | 100 | 24.5 | 100 | "));
-  EXPECT_THAT(page, HasSubstr("\n| b | 2 | 0 | 24.5 | 0 | 24.5 | 0 | "));
+  EXPECT_THAT(page, HasSubstr("\n| a | 4 | 100 | 24.0 | 100 | "));
+  EXPECT_THAT(page, HasSubstr("\n| b | 2 | 0 | 24.0 | 0 | 24.0 | 0 | "));
   EXPECT_THAT(page, HasSubstr("\n| selene-a100 | one | dense | 4 | 1.250 | 20.0 | 0.0 | 0.0 |\n"
                               "| selene-a100 | two | dense | 2 | too few rows | 62.5 | 62.5 | 62.5 "
                               "|\n"));
