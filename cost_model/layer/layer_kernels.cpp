@@ -103,6 +103,8 @@ constexpr double kRoutingForward = 28.0;
 /// Kernels that experts add in place of an MLP in a backward pass, without their products.
 constexpr double kRoutingBackward = 46.0;
 constexpr double kExpertProducts = 2.0;  // per forward pass, and per kind of gradient
+/// Products of experts whose times are modeled one by one: the router, and all experts' together.
+constexpr double kModeledProducts = 1.0 + kExpertProducts;
 constexpr double kProductStreams = 4.0;
 /// The part of kRoutingForward that chooses experts and counts tokens.
 constexpr double kGraphedForward = 16.0;
@@ -122,17 +124,20 @@ void add_products(PassKernels& pass, double kinds, double experts) {
   pass.by_host += kinds * experts;
 }
 
-/// Returns the products of linear layers in a layer's forward pass, those of experts in two groups.
+/// Returns the products of the linear layers of a layer's forward pass, without its experts.
 double linear_products(const TransformerConfig& model, LayerKind kind) {
   const double attention = !has_latent_attention(model) ? 2.0 : model.q_lora_rank > 0 ? 5.0 : 4.0;
-  return attention + (dense_mlp_width(model, kind) > 0 ? 2.0 : 0.0) +
-         (kind.has_experts ? 1.0 + kExpertProducts : 0.0);
+  return attention + (dense_mlp_width(model, kind) > 0 ? 2.0 : 0.0);
 }
 
 }  // namespace
 
 double starts_in_products(double starts, const GpuSpec& gpu) {
   return gpu.matmul_start.value() > 0.0 ? starts : 0.0;
+}
+
+double starts_in_casts(double kernels, const GpuSpec& gpu) {
+  return gpu.cast_start ? kernels : 0.0;
 }
 
 int dense_mlp_width(const TransformerConfig& model, LayerKind kind) {
@@ -182,6 +187,9 @@ LayerKernels expert_kernels(const Scenario& scenario, const ParallelConfig& conf
   kernels.backward.launch(kRoutingBackward);
   add_products(kernels.forward, kExpertProducts, experts);
   add_products(kernels.backward, 2.0 * kExpertProducts, experts);
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  kernels.forward.with_start = starts_in_products(kModeledProducts, gpu);
+  kernels.backward.with_start = starts_in_products(2.0 * kModeledProducts, gpu);
   if (scenario.stack.cuda_graphs >= CudaGraphs::kRouter) {
     kernels.forward.by_host -= kGraphedForward;
     kernels.backward.by_host -= kGraphedBackward;
@@ -203,8 +211,8 @@ LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& confi
     kernels.weight_gradient += of_experts.weight_gradient;
   }
   const GpuSpec& gpu = scenario.cluster.gpu;
-  kernels.forward.launch(casts.forward_kernels, gpu.cast_start ? casts.forward_kernels : 0.0);
-  kernels.backward.launch(casts.backward_kernels, gpu.cast_start ? casts.backward_kernels : 0.0);
+  kernels.forward.launch(casts.forward_kernels, starts_in_casts(casts.forward_kernels, gpu));
+  kernels.backward.launch(casts.backward_kernels, starts_in_casts(casts.backward_kernels, gpu));
   const double products = linear_products(scenario.job.model, kind);
   const bool is_unfused = scenario.stack.attention == "unfused";
   kernels.forward.with_start += starts_in_products(products + (is_unfused ? 2.0 : 0.0), gpu);

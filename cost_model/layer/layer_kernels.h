@@ -104,6 +104,10 @@ struct LayerKernels {
 /// has a matmul_start, else none.
 [[nodiscard]] double starts_in_products(double starts, const GpuSpec& gpu);
 
+/// Returns how many of the starts of `kernels` casts cast_time() contains: all where the GPU has a
+/// cast_start, else none.
+[[nodiscard]] double starts_in_casts(double kernels, const GpuSpec& gpu);
+
 /// Returns the kernels that experts add to a layer, without casts.
 ///
 ///   routing    28 forward and 46 backward: router, top-k, two permutations and sorts each way,

@@ -92,7 +92,6 @@ class Repeating {
       work_.time.memory_bound += forward_.experts.element_wise_forward;
       work_.time.expert_parallel += forward_.experts.communication;
       work_.kernels += expert_kernels(scenario_, config_).forward;
-      work_.kernels.with_start += starts_in_products(3.0, gpu_);  // router and two groups
     } else if (modules.has(RecomputeModule::kMoeActivation)) {
       work_.time.memory_bound += forward_.experts.activation_forward;
       work_.kernels.launch(kActivationKernels);
@@ -140,7 +139,7 @@ RepeatedWork repeated_work(const Scenario& scenario, const ParallelConfig& confi
   const LayerCasts casts = repeated_casts(scenario, config, kind);
   work.time.memory_bound += cast_time(casts.forward, casts.forward_kernels, scenario.cluster.gpu);
   work.kernels.launch(casts.forward_kernels,
-                      scenario.cluster.gpu.cast_start ? casts.forward_kernels : 0.0);
+                      starts_in_casts(casts.forward_kernels, scenario.cluster.gpu));
   return work;
 }
 

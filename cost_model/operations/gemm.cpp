@@ -143,13 +143,17 @@ Bytes matmul_bytes(const MatmulShape& shape) {
 
 Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu, FlopsPerSecond peak) {
   return curve_time(shape, gpu,
-                    {.rate = gpu.matmul_efficiency * gpu.matmul_sustained * peak.value(),
+                    {.rate = matmul_rate(gpu, peak).value(),
                      .startup_depth = gpu.matmul_startup_depth,
                      .start = gpu.matmul_start});
 }
 
 Seconds low_bit_matmul_time(const MatmulShape& shape, const GpuSpec& gpu, LowBitFormat format) {
   return curve_time(shape, gpu, low_bit_curve(gpu, format));
+}
+
+FlopsPerSecond matmul_rate(const GpuSpec& gpu, FlopsPerSecond peak) {
+  return FlopsPerSecond(gpu.matmul_efficiency * gpu.matmul_sustained * peak.value());
 }
 
 FlopsPerSecond low_bit_rate(const GpuSpec& gpu, LowBitFormat format) {

@@ -84,6 +84,9 @@ struct MatmulShape {
 [[nodiscard]] Seconds low_bit_matmul_time(const MatmulShape& shape, const GpuSpec& gpu,
                                           LowBitFormat format);
 
+/// Rate of products over `peak` that matmul_time() never exceeds.
+[[nodiscard]] FlopsPerSecond matmul_rate(const GpuSpec& gpu, FlopsPerSecond peak);
+
 /// Rate of products of any size in a format of 8 or 4 bits that low_bit_matmul_time() never
 /// exceeds.
 [[nodiscard]] FlopsPerSecond low_bit_rate(const GpuSpec& gpu, LowBitFormat format);

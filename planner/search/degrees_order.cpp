@@ -21,9 +21,8 @@ Seconds gpu_seconds_of(const Scenario& scenario) {
     return Seconds(0.0);
   }
   const StackSpec& stack = scenario.stack;
-  const double rate =
-      std::max(gpu.peak(stack.precision).value() * gpu.matmul_efficiency * gpu.matmul_sustained,
-               stack.fp8 ? low_bit_rate(gpu, format_of(*stack.fp8)).value() : 0.0);
+  const double rate = std::max(matmul_rate(gpu, gpu.peak(stack.precision)).value(),
+                               stack.fp8 ? low_bit_rate(gpu, format_of(*stack.fp8)).value() : 0.0);
   const Flops flops = linear_flops(scenario.job.model, scenario.job.global_batch_size);
   const double factor = std::min(1.0, scenario.cluster.time_factors.matmul);
   return kBelowRounding * factor * (flops / FlopsPerSecond(rate));

@@ -120,7 +120,7 @@ TEST_P(LowBits, GiveTheProfilesConstants) {
 TEST_P(LowBits, AreAsLongAsTheyShouldBe) {
   const KernelErrors errors = errors_on(products(), model());
   std::cout << GetParam().gpu << ' ' << GetParam().type << ": " << errors << " %\n";
-  // Blocks on Hopper and 4 bits come from kernels that depend on more than the shape.
+  // Blocks and 4 bits come from kernels that depend on more than the shape.
   const bool is_rough =
       GetParam().format == LowBitFormat::kFp8Block || GetParam().format == LowBitFormat::kNvfp4;
   EXPECT_LT(errors.median, is_rough ? 0.12 : 0.08);

@@ -302,7 +302,7 @@ TEST(NcclBlocks, LeaveThreeEighthsOfAGpuToCompute) {
   }
 }
 
-// Of each of two GPUs: the world, a group of passes, and a link. NCCL itself takes up to 32 blocks.
+// Each of two GPUs has the world, a group of passes, and a link. NCCL itself takes up to 32 blocks.
 TEST_F(OverNccl, LimitsTheBlocksOfEveryCommunicator) {
   constexpr std::array links = {MessageLink{.from = 0, .to = 1}};
   emulated_gpu::set_identity({.multiprocessors = 132});
