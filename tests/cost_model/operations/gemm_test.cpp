@@ -235,8 +235,8 @@ std::vector<double> errors_between(const std::vector<MeasuredProduct>& products,
 constexpr Seconds kNone(0.0);
 constexpr Seconds kForever(1e9);
 
-// K_out and the sustained rate of the A100 come from these data, 0.79 of peak on this PCIe card with
-// 1.6 TB/s achieved. The other constants come from an A100-SXM.
+// K_out and the sustained rate of the A100 come from these data, 0.79 of peak on this PCIe card
+// with 1.6 TB/s achieved. The other constants come from an A100-SXM.
 TEST(MatmulTime, FitsTheProductsMeasuredOnAnA100AsStated) {
   GpuSpec gpu = find_gpu("a100-80gb-sxm");
   gpu.matmul_efficiency = 0.79;
@@ -255,8 +255,8 @@ TEST(MatmulTime, FitsTheProductsMeasuredOnAnA100AsStated) {
   EXPECT_LT(longer.max_absolute, 0.06);
 }
 
-// The sustained rate of the B200 comes from these data. Short products ran faster than long ones, at
-// full clocks as the profile has it, and those between ran either way.
+// The sustained rate of the B200 comes from these data. Short products ran faster than long ones,
+// at full clocks as the profile has it, and those between ran either way.
 TEST(MatmulTime, FitsTheLongProductsMeasuredOnAB200AsStated) {
   const std::vector<MeasuredProduct> products =
       measured_products("gemm_b200.csv", find_gpu("b200-180gb-sxm"));
