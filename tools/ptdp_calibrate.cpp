@@ -1,16 +1,16 @@
-// ptdp-calibrate: fits to measured runs either a factor for a cluster with a software stack, or the
-// constants of each.
+// ptdp-calibrate: corrects predictions by measured runs, or the constants of a cluster and stack.
 #include <fmt/format.h>
 
 #include <ctime>
 #include <filesystem>
 
 #include "cost_model/error.h"
-#include "cost_model/measured/quantile.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
 #include "planner/accuracy/calibration_fit.h"
 #include "planner/accuracy/interval_fit.h"
+#include "planner/accuracy/levels_file.h"
+#include "planner/accuracy/run_calibration.h"
 #include "planner/profile_fit/profile_fit.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/output_files.h"
@@ -24,10 +24,11 @@ constexpr const char* kProgram = "ptdp-calibrate";
 constexpr const char* kUsage =
     "usage: ptdp-calibrate [run.json]... [--runs FILE.csv]... [-o DIRECTORY]\n"
     "       ptdp-calibrate run.json... --profile CLUSTER.json\n"
-    "       ptdp-calibrate --intervals [--runs FILE.csv]\n"
+    "       ptdp-calibrate --intervals|--levels [--runs FILE.csv]\n"
     "\n"
-    "Fits a factor, measured over predicted time, to the runs of every cluster, stack and kind of\n"
-    "model (dense, or with experts) that has three runs, and writes each to\n"
+    "Corrects predictions by the runs of every cluster, stack and kind of model (dense, or with\n"
+    "experts), together with what published runs say of that stack elsewhere and of its kind of\n"
+    "program. One run will do; the table says what the runs are worth. Each set is written to\n"
     "DIRECTORY/<cluster>+<stack>.json, or +experts.json, for ptdp-plan --calibration DIRECTORY.\n"
     "Runs are reports of ptdp-run -o, and rows with the columns of profiles/published\n"
     "(profiles/README.md).\n"
@@ -39,67 +40,78 @@ constexpr const char* kUsage =
     "after. One run will do; with three or more, each is also predicted from the others\n"
     "(leave-one-out).\n"
     "\n"
-    "--intervals fits the constants that say how wide the 90 % interval of a prediction is, and\n"
-    "shows them beside those that the programs use.\n"
+    "--intervals says what 90 % intervals are worth: each group of runs is predicted by the "
+    "others\n"
+    "alone. --levels prints the constants of the levels, and what the runs say of each cluster "
+    "and\n"
+    "stack: profiles/published/levels.json.\n"
     "\n";
 
 po::options_description flag_descriptions() {
   po::options_description flags("flags");
   auto option = flags.add_options();
   option("runs", texts_value(), "file of measured runs, comma-separated values; may be repeated");
-  option("output,o", text_value(), "write the factors into this directory");
+  option("output,o", text_value(), "write the calibrations into this directory");
   option("profile", text_value(), "write the cluster corrected by the runs to this file");
-  option("intervals",
-         "fit the constants of the intervals to --runs, or else to the published runs");
+  option("intervals", "test the intervals on groups of --runs, or else of the published runs");
+  option("levels", "fit the levels to --runs, or else to the published runs");
   option("help,h", "this text");
   option("version", "the version");
   return flags;
 }
 
-std::string describe_model(const IntervalModel& model) {
-  return fmt::format("near {:.2f}, per distance {:.3f}, not calibrated x {:.2f} .. {:.2f}",
-                     model.near, model.per_distance, model.uncalibrated.low,
-                     model.uncalibrated.high);
-}
-
-std::string half_width_line(const char* what, const std::vector<double>& half_widths) {
-  return half_widths.empty()
-             ? ""
-             : fmt::format("  {}: {}, median half-width {:.1f} %\n", what,
-                           plural(std::ssize(half_widths), "run"), 100.0 * median(half_widths));
-}
-
 std::string intervals_text(const std::vector<CostedRun>& runs) {
-  const std::string text = fmt::format(
-      "fitted to {}: {}\nin cost_model/measured/interval.h: {}\n", plural(std::ssize(runs), "run"),
-      describe_model(fit_intervals(runs)), describe_model(kIntervalModel));
-  const std::vector<HeldOutCoverage> coverages = held_out_coverage(runs);
-  const CoverageSummary all = to_text(coverages);
-  return text +
-         "near: half-width beside few runs, per distance: what a distance of 1 adds, both as\n"
-         "logarithms; not calibrated: the interval where no runs calibrate\n" +
-         fmt::format("groups held out: {:.1f} % inside, mean of {}\n", 100.0 * all.inside_interval,
-                     plural(std::ssize(coverages), "group")) +
-         half_width_line("calibrated by other groups", all.calibrated_half_widths) +
-         half_width_line("not calibrated", all.uncalibrated_half_widths);
+  const RelativeInterval bare = fit_uncalibrated_interval(runs);
+  std::string text = fmt::format(
+      "not calibrated, fitted to {}: x {:.2f} .. {:.2f}; in cost_model/measured/interval.h: x "
+      "{:.2f} .. {:.2f}\n\ngroups held out of the levels and of their constants, means over "
+      "groups\n{:<24} {:>6} {:>6} {:>7} {:>7} {:>6} {:>6}\n",
+      plural(std::ssize(runs), "run"), bare.low, bare.high, kUncalibratedInterval.low,
+      kUncalibratedInterval.high, "nearest runs left", "groups", "runs", "inside", "+-", "error",
+      "bias");
+  const std::vector<HeldOutRun> held_out = hold_groups_out(runs);
+  const auto add = [&](std::string_view name, const HeldOutCoverage& coverage) {
+    text += fmt::format("{:<24} {:>6} {:>6} {:>6.1f}% {:>6.1f}% {:>5.1f}% {:>+5.1f}%\n", name,
+                        coverage.num_groups, coverage.num_runs, 100.0 * coverage.inside,
+                        100.0 * coverage.median_half_width, 100.0 * coverage.mean_absolute,
+                        100.0 * coverage.bias);
+  };
+  for (const auto& nearest : kNearestRunsNames) {
+    add(nearest.name, coverage_of(with_nearest(held_out, nearest.value)));
+  }
+  add("all", coverage_of(held_out));
+  return text;
 }
 
 std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-int run_intervals(const CommandLine& line) {
-  if (line.has("output")) {
-    throw Error("--output: not used by --intervals");
-  }
+/// Returns the runs of --runs, or else the published ones. Throws Error if none can be costed.
+std::vector<CostedRun> runs_to_fit(const CommandLine& line) {
   const std::vector<std::string> files = line.texts("runs");
-  const CostedRuns runs =
+  CostedRuns runs =
       cost_runs(files.empty() ? read_published_runs() : read_runs({files.begin(), files.end()}));
   if (runs.costed.empty()) {
     throw Error((files.empty() ? "the published runs" : joined(files)) +
                 ": no run could be costed: " + first_skipped(runs.skipped));
   }
-  print(intervals_text(runs.costed));
+  return std::move(runs.costed);
+}
+
+int run_intervals(const CommandLine& line) {
+  line.allow_only({"intervals", "runs"});
+  print(intervals_text(runs_to_fit(line)));
+  return 0;
+}
+
+int run_levels(const CommandLine& line) {
+  line.allow_only({"levels", "runs"});
+  const std::vector<CostedRun> runs = runs_to_fit(line);
+  if (by_scope(runs).size() < 2) {
+    throw Error("--levels: expected runs of two clusters or stacks, got those of one");
+  }
+  print(to_json(make_levels(runs)));
   return 0;
 }
 
@@ -198,6 +210,10 @@ int run(int argc, const char* const* argv) {
   if (line.has("intervals")) {
     line.allow_words(0);
     return run_intervals(line);
+  }
+  if (line.has("levels")) {
+    line.allow_words(0);
+    return run_levels(line);
   }
   return run_refit(line);
 }

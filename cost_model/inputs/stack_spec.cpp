@@ -230,6 +230,9 @@ void describe(Fields& fields, Described<Fields, PrecisionBytes>& bytes) {
 template <class Fields>
 void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   fields.text("source", stack.source);
+  if (fields.optional("program", stack.program != ProgramKind::kOther)) {
+    fields.choice("program", stack.program, NamedValues<ProgramKind>(kProgramKindNames));
+  }
   fields.choice("precision", stack.precision, NamedValues<Precision>(kPrecisionNames));
   fields.name("attention", stack.attention);
   if (fields.optional("memory_model", stack.memory_model != MemoryModel::kMegatron)) {

@@ -77,6 +77,19 @@ inline constexpr std::array kSplitKeyHeadsNames = {
     NamedValue<SplitKeyHeads>{SplitKeyHeads::kGatherKeysAndValues, "gather-keys-and-values"},
     NamedValue<SplitKeyHeads>{SplitKeyHeads::kGatherQkv, "gather-qkv"}};
 
+/// Which kind of program a stack is: runs of one kind say something of other stacks of that kind.
+enum class ProgramKind {
+  kOther,         ///< A program of another kind, or of one that nobody named.
+  kMegatron,      ///< Megatron-LM's layers with kernels fused by hand, and programs that copy them.
+  kPyTorch,       ///< PyTorch's own modules, compiled or not, sharded or not.
+  kDeepSpeedZero  ///< DeepSpeed's ZeRO-3 around any model.
+};
+inline constexpr std::array kProgramKindNames = {
+    NamedValue<ProgramKind>{ProgramKind::kOther, "other"},
+    NamedValue<ProgramKind>{ProgramKind::kMegatron, "megatron"},
+    NamedValue<ProgramKind>{ProgramKind::kPyTorch, "pytorch"},
+    NamedValue<ProgramKind>{ProgramKind::kDeepSpeedZero, "deepspeed-zero"}};
+
 /// What a stack can run: constraints of the search.
 struct StackCapabilities {
   std::vector<ScheduleKind> schedules;  ///< Pipeline schedules; empty: it has no pipeline.
@@ -131,6 +144,7 @@ struct PrecisionBytes {
 struct StackSpec {
   std::string name;
   std::string source;
+  ProgramKind program = ProgramKind::kOther;
   Precision precision = Precision::kBf16;
   /// "unfused", or a fused attention kernel that the GPU has a rate for (AttentionRate::kernel).
   std::string attention = "unfused";

@@ -2,48 +2,32 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "cost_model/measured/quantile.h"
+#include "cost_model/text/object_reader.h"
+#include "cost_model/text/object_writer.h"
+#include "cost_model/text/plural.h"
 
 namespace ptdp {
 namespace {
 
-/// Returns the logarithms of measured/predicted, in the order of the runs.
-std::vector<double> log_ratios(std::span<const CalibrationRun> runs) {
-  std::vector<double> ratios;
-  ratios.reserve(runs.size());
-  for (const CalibrationRun& run : runs) {
-    ratios.push_back(std::log(run.measured / run.predicted));
-  }
-  return ratios;
-}
-
-/// Returns for each value the median of all other values, of which there must be one at least.
-std::vector<double> medians_of_others(const std::vector<double>& values) {
-  std::vector<double> sorted = values;
-  std::sort(sorted.begin(), sorted.end());
-  const std::size_t others = values.size() - 1;
-  std::vector<double> medians;
-  medians.reserve(values.size());
-  for (const double value : values) {
-    const auto left_out = static_cast<std::size_t>(
-        std::lower_bound(sorted.begin(), sorted.end(), value) - sorted.begin());
-    const auto other = [&](std::size_t i) { return sorted[i < left_out ? i : i + 1]; };
-    const std::size_t middle = others / 2;
-    medians.push_back(others % 2 == 1 ? other(middle) : (other(middle - 1) + other(middle)) / 2.0);
-  }
-  return medians;
-}
-
-constexpr double kSpread = 0.9;  // share of the runs that the spread holds
+/// The runs to whose third nearest a distance is taken.
+constexpr std::ptrdiff_t kNearRuns = 3;
 
 /// The most runs that a prediction's distance is taken to. A file may have a quarter of a million
 /// rows: beyond this number, only every k-th run counts.
 constexpr std::size_t kMostCompared = 1000;
 
-/// Returns the distance from `point` within which as many of `points` lie as a factor needs. The
-/// point with index `left_out` does not count.
+/// Degrees of freedom of few runs: the constants of all scopes lie behind them, too.
+constexpr double kFewestDegrees = 4.0;
+/// Degrees of freedom where other scopes alone say what to expect: as good as a normal
+/// distribution.
+constexpr double kManyDegrees = 1000.0;
+
+/// Returns the distance from `point` to the third nearest of `points`, or to the farthest of fewer.
+/// The point with index `left_out` does not count.
 double reach(const CalibrationPoint& point, const std::vector<CalibrationPoint>& points,
              std::size_t left_out) {
   const std::size_t stride = points.size() / kMostCompared + 1;
@@ -54,46 +38,40 @@ double reach(const CalibrationPoint& point, const std::vector<CalibrationPoint>&
       distances.push_back(distance(point, points[i]));
     }
   }
-  const auto nearest = distances.begin() +
-                       std::min<std::ptrdiff_t>(kFewestCalibrationRuns, std::ssize(distances)) - 1;
+  if (distances.empty()) {
+    return 0.0;
+  }
+  const auto nearest = distances.begin() + std::min(kNearRuns, std::ssize(distances)) - 1;
   std::nth_element(distances.begin(), nearest, distances.end());
   return *nearest;
 }
 
-Calibration calibration_of(double factor, const Support& support) {
-  return {.support = support, .factor = factor, .interval = kIntervalModel.calibrated(support)};
+/// Returns what is known of a job once `sums` hold the runs of its scope.
+CalibrationFit fit_of(const LevelModel& model, const LevelPrior& prior, const ScopeSums& sums,
+                      const std::string& job) {
+  const int runs = sums.num_runs();
+  CalibrationFit fit{.support = {.num_runs = runs,
+                                 .stack_runs = runs + prior.stack_runs,
+                                 .program_runs = runs + prior.program_runs,
+                                 .all_runs = runs + prior.all_runs}};
+  if (!fit.is_calibrated()) {
+    return fit;
+  }
+  const Belief expected = sums.job_mean(prior.mean, job);
+  fit.factor = std::exp(expected.mean);
+  fit.layout_variance = model.noise * sums.scatter_squared();
+  fit.variance = 1.0 / expected.precision + fit.layout_variance;
+  fit.degrees = runs > 0 ? std::max(kFewestDegrees, runs - 1.0 + model.scatter_runs) : kManyDegrees;
+  return fit;
 }
 
-/// Returns the absolute distances of logarithms of ratios from their median.
-std::vector<double> deviations_of(const std::vector<double>& ratios) {
-  const double middle = median(ratios);
-  std::vector<double> deviations;
-  deviations.reserve(ratios.size());
-  for (const double ratio : ratios) {
-    deviations.push_back(std::abs(ratio - middle));
-  }
-  return deviations;
-}
-
-/// Returns for each value the 90th percentile of all other values, of which there must be one at
-/// least.
-std::vector<double> spreads_of_others(const std::vector<double>& values) {
-  std::vector<double> sorted = values;
-  std::sort(sorted.begin(), sorted.end());
-  const double position = kSpread * static_cast<double>(values.size() - 2);
-  const auto below = static_cast<std::size_t>(position);
-  std::vector<double> spreads;
-  spreads.reserve(values.size());
-  for (const double value : values) {
-    const auto left_out = static_cast<std::size_t>(
-        std::lower_bound(sorted.begin(), sorted.end(), value) - sorted.begin());
-    const auto other = [&](std::size_t i) {
-      return sorted[std::min(i < left_out ? i : i + 1, sorted.size() - 1)];
-    };
-    spreads.push_back(other(below) +
-                      (position - static_cast<double>(below)) * (other(below + 1) - other(below)));
-  }
-  return spreads;
+Calibration calibration_at(const CalibrationFit& fit, double distance) {
+  Calibration calibration{
+      .support = fit.support, .factor = fit.factor, .layout_variance = fit.layout_variance};
+  calibration.support.distance = distance;
+  const double far = kDeviationPerDistance * distance;
+  calibration.interval = interval_of(fit.variance + far * far, fit.degrees);
+  return calibration;
 }
 
 std::vector<CalibrationPoint> points_of(std::span<const CalibrationRun> runs) {
@@ -105,42 +83,123 @@ std::vector<CalibrationPoint> points_of(std::span<const CalibrationRun> runs) {
   return points;
 }
 
+/// Adds a line when a size lies more than twice beyond those of all runs.
+void note_outside(const char* what, std::int64_t CalibrationPoint::*size,
+                  const CalibrationPoint& point, const std::vector<CalibrationPoint>& points,
+                  std::vector<std::string>& lines) {
+  const auto [least, most] = std::minmax_element(
+      points.begin(), points.end(),
+      [size](const CalibrationPoint& a, const CalibrationPoint& b) { return a.*size < b.*size; });
+  const bool is_above = point.*size > 2 * ((*most).*size);
+  if (is_above || 2 * (point.*size) < (*least).*size) {
+    std::string line = std::to_string(point.*size);
+    line += ' ';
+    line += what;
+    line += is_above ? ", where runs of this cluster and stack have at most "
+                     : ", where runs of this cluster and stack have at least ";
+    line += std::to_string(is_above ? (*most).*size : (*least).*size);
+    lines.push_back(std::move(line));
+  }
+}
+
 }  // namespace
+
+std::string to_text(const Support& support) {
+  if (support.num_runs > 0) {
+    return plural(support.num_runs, "run") + " of this cluster and stack, " +
+           std::to_string(support.program_runs) + " of its kind of program";
+  }
+  if (support.stack_runs > 0) {
+    return plural(support.stack_runs, "run") + " of this stack elsewhere, " +
+           std::to_string(support.program_runs) + " of its kind of program";
+  }
+  if (support.program_runs > 0) {
+    return "no run of this stack, " + plural(support.program_runs, "run") +
+           " of its kind of program";
+  }
+  return "no run of this kind of program, " + plural(support.all_runs, "run") + " of others";
+}
+
+template <class Fields>
+void describe_support(Fields& fields, Described<Fields, Support>& support) {
+  constexpr std::int64_t kMostRuns = 1'000'000'000;
+  fields.count("calibration_runs", support.num_runs, 0, kMostRuns);
+  // A plan of an earlier version has no more than that.
+  if constexpr (Fields::kIsReading) {
+    support.stack_runs = support.num_runs;
+  }
+  if (fields.optional("calibration_stack_runs", support.stack_runs != support.num_runs)) {
+    fields.count("calibration_stack_runs", support.stack_runs, support.num_runs, kMostRuns);
+  }
+  if constexpr (Fields::kIsReading) {
+    support.program_runs = support.stack_runs;
+  }
+  if (fields.optional("calibration_program_runs", support.program_runs != support.stack_runs)) {
+    fields.count("calibration_program_runs", support.program_runs, support.stack_runs, kMostRuns);
+  }
+  if constexpr (Fields::kIsReading) {
+    support.all_runs = support.program_runs;
+  }
+  if (fields.optional("calibration_all_runs", support.all_runs != support.program_runs)) {
+    fields.count("calibration_all_runs", support.all_runs, support.program_runs, kMostRuns);
+  }
+}
+
+template void describe_support(ObjectReader&, Support&);
+template void describe_support(ObjectWriter&, const Support&);
 
 Calibration CalibrationFit::at(const CalibrationPoint& point) const {
   if (!is_calibrated()) {
     return {};
   }
-  return calibration_of(
-      factor,
-      {.num_runs = num_runs(), .distance = reach(point, points, points.size()), .spread = spread});
+  Calibration calibration = calibration_at(*this, reach(point, points, points.size()));
+  std::vector<std::string>& lines = calibration.extrapolations;
+  if (points.empty()) {
+    lines.emplace_back(support.stack_runs > 0
+                           ? "no measured run of this stack on this cluster with this kind of model"
+                           : "no measured run of this stack");
+  } else {
+    note_outside("GPUs", &CalibrationPoint::gpus, point, points, lines);
+    note_outside("parameters", &CalibrationPoint::parameters, point, points, lines);
+    note_outside("tokens in a sequence", &CalibrationPoint::seq_length, point, points, lines);
+  }
+  return calibration;
 }
 
-CalibrationFit fit_calibration(std::span<const CalibrationRun> runs) {
-  if (runs.size() < static_cast<std::size_t>(kFewestCalibrationRuns)) {
-    return {};
-  }
-  const std::vector<double> ratios = log_ratios(runs);
-  return {.factor = std::exp(median(ratios)),
-          .spread = quantile(deviations_of(ratios), kSpread),
-          .points = points_of(runs)};
+double probability_of_order(Seconds first, Seconds second, double layout_variance) {
+  const double deviations = std::log(second / first) / std::sqrt(2.0 * layout_variance);
+  return 0.5 * std::erfc(-deviations / std::sqrt(2.0));
 }
 
-std::vector<Calibration> leave_one_out(std::span<const CalibrationRun> runs) {
-  if (runs.size() <= static_cast<std::size_t>(kFewestCalibrationRuns)) {
-    return std::vector<Calibration>(runs.size());
+std::vector<LevelRun> level_runs(std::span<const CalibrationRun> runs) {
+  std::vector<LevelRun> levels;
+  levels.reserve(runs.size());
+  for (const CalibrationRun& run : runs) {
+    levels.push_back({.log_ratio = std::log(run.measured / run.predicted), .job = run.job});
   }
-  const std::vector<double> ratios = log_ratios(runs);
-  const std::vector<double> medians = medians_of_others(ratios);
-  const std::vector<double> spreads = spreads_of_others(deviations_of(ratios));
+  return levels;
+}
+
+CalibrationFit fit_calibration(const LevelModel& model, const LevelPrior& prior,
+                               std::span<const CalibrationRun> runs, const std::string& job) {
+  CalibrationFit fit = fit_of(model, prior, ScopeSums(model, level_runs(runs)), job);
+  fit.points = points_of(runs);
+  return fit;
+}
+
+std::vector<Calibration> leave_one_out(const LevelModel& model, const LevelPrior& prior,
+                                       std::span<const CalibrationRun> runs) {
+  const std::vector<LevelRun> levels = level_runs(runs);
   const std::vector<CalibrationPoint> points = points_of(runs);
+  ScopeSums sums(model, levels);
   std::vector<Calibration> calibrations;
   calibrations.reserve(runs.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    calibrations.push_back(
-        calibration_of(std::exp(medians[i]), {.num_runs = static_cast<int>(runs.size() - 1),
-                                              .distance = reach(points[i], points, i),
-                                              .spread = spreads[i]}));
+    sums.remove(levels[i]);
+    const CalibrationFit fit = fit_of(model, prior, sums, levels[i].job);
+    calibrations.push_back(fit.is_calibrated() ? calibration_at(fit, reach(points[i], points, i))
+                                               : Calibration{});
+    sums.add(levels[i]);
   }
   return calibrations;
 }

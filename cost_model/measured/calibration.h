@@ -1,12 +1,15 @@
-// Fits one factor per cluster, stack and kind of model to measured runs, and applies it to the next
-// prediction.
+// Corrects the next prediction by what runs show: those of its job, of its cluster and stack, and
+// what other scopes say of these (levels.h).
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cost_model/measured/interval.h"
+#include "cost_model/measured/levels.h"
 #include "cost_model/measured/run_point.h"
+#include "cost_model/text/described.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -16,44 +19,87 @@ struct CalibrationRun {
   Seconds measured;
   Seconds predicted;
   CalibrationPoint point = {};
+  std::string job;  ///< Name of its job (job_name()).
 };
+
+/// The runs that lie behind a calibrated prediction, as seen from it.
+struct Support {
+  int num_runs = 0;      ///< Runs of its cluster, stack and kind of model.
+  int stack_runs = 0;    ///< Runs of its stack, these included.
+  int program_runs = 0;  ///< Runs of its kind of program, those of the stack included.
+  int all_runs = 0;      ///< All runs; 0: not calibrated.
+  /// Distance to the third nearest of the num_runs, or to the farthest of fewer (run_point.h).
+  double distance = 0.0;
+
+  friend bool operator==(const Support&, const Support&) = default;
+};
+/// Returns what a prediction rests on: "64 runs of this cluster and stack, 1745 of its kind of
+/// program". There must be runs.
+[[nodiscard]] std::string to_text(const Support& support);
+/// Reads or writes the numbers of runs, in keys that begin with calibration_; `fields` is an
+/// ObjectReader or an ObjectWriter.
+template <class Fields>
+void describe_support(Fields& fields, Described<Fields, Support>& support);
 
 /// The factor by which a prediction is multiplied, and how far the product can be off.
 struct Calibration {
   Support support;      ///< The runs behind the factor.
   double factor = 1.0;  ///< Factor on the predicted time; 1 without runs.
   /// 90 % interval around the product of prediction and factor.
-  RelativeInterval interval = kIntervalModel.uncalibrated;
+  RelativeInterval interval = kUncalibratedInterval;
+  /// Variance of ln(measured/predicted) among layouts of the job.
+  double layout_variance = 0.0;
+  /// What of the prediction lies outside of all runs behind it, one line each.
+  std::vector<std::string> extrapolations = {};
 
   /// Returns whether the factor rests on runs.
-  [[nodiscard]] bool is_calibrated() const { return support.num_runs > 0; }
+  [[nodiscard]] bool is_calibrated() const { return support.all_runs > 0; }
 };
 
-/// The fewest runs that a factor may rest on: the median of fewer moves with a single outlier.
-inline constexpr int kFewestCalibrationRuns = 3;
+/// Standard deviation that a distance of 1 from the runs of a scope adds, in logarithms: 1 % of the
+/// half-width. It is set, not fitted: runs of one scope lie too close together to show it.
+inline constexpr double kDeviationPerDistance = 0.006;
 
-/// The fit of a cluster, stack and kind of model: a factor, and where the runs lie that it rests
-/// on.
+/// What runs say of the predictions for one job.
 struct CalibrationFit {
-  double factor = 1.0;
-  double spread = 0.0;  ///< 90 % of the runs lie within exp(±spread) of the factor.
-  /// Points of the runs behind the factor; empty: not calibrated, and the factor is 1.
-  std::vector<CalibrationPoint> points = {};
+  double factor = 1.0;    ///< exp of the expected ln(measured/predicted).
+  double variance = 0.0;  ///< Variance of that logarithm for the next run, beside the others.
+  double degrees = 0.0;   ///< Degrees of freedom behind the variance.
+  /// Part of the variance that layouts of one job do not share: noise·w².
+  double layout_variance = 0.0;
+  Support support;  ///< The runs behind the factor; the distance is left out.
+  std::vector<CalibrationPoint> points = {};  ///< Points of the runs of the scope.
 
-  [[nodiscard]] bool is_calibrated() const { return !points.empty(); }
-  [[nodiscard]] int num_runs() const { return static_cast<int>(points.size()); }
+  [[nodiscard]] bool is_calibrated() const { return support.all_runs > 0; }
   /// Returns the calibration of a prediction at `point`, whose interval widens with the distance to
-  /// the runs.
+  /// the runs:
+  ///
+  ///   deviation² = variance + (kDeviationPerDistance·distance)²
   [[nodiscard]] Calibration at(const CalibrationPoint& point) const;
 };
 
-/// Fits factor = exp(median of ln(measured/predicted)) to runs. With fewer than
-/// kFewestCalibrationRuns runs the result is not calibrated.
-[[nodiscard]] CalibrationFit fit_calibration(std::span<const CalibrationRun> runs);
+/// Computes how likely the first of two layouts of one job is faster, by their predicted times:
+///
+///   Φ(ln(second/first) / √(2·layout_variance))
+///
+/// Everything else that is unknown of the job moves both alike. There must be runs behind the
+/// variance.
+[[nodiscard]] double probability_of_order(Seconds first, Seconds second, double layout_variance);
 
-/// Returns for each run, in order, its calibration by all other runs; not calibrated if these are
-/// fewer than kFewestCalibrationRuns. The others' spread is taken about the median of all runs.
-[[nodiscard]] std::vector<Calibration> leave_one_out(std::span<const CalibrationRun> runs);
+/// Computes what runs of a scope, and other scopes (`prior`), say of the predictions for a job:
+///
+///   scope: prior × its runs;   job: N(scope, job·w²) × its own runs;   next run: job + noise·w²
+[[nodiscard]] CalibrationFit fit_calibration(const LevelModel& model, const LevelPrior& prior,
+                                             std::span<const CalibrationRun> runs,
+                                             const std::string& job);
+
+/// Returns for each run, in order, its calibration by all other runs of the scope and by `prior`.
+[[nodiscard]] std::vector<Calibration> leave_one_out(const LevelModel& model,
+                                                     const LevelPrior& prior,
+                                                     std::span<const CalibrationRun> runs);
+
+/// Returns runs as the levels see them.
+[[nodiscard]] std::vector<LevelRun> level_runs(std::span<const CalibrationRun> runs);
 
 /// A summary of relative errors, predicted/measured − 1: how large they are, and to which side.
 struct ErrorSummary {

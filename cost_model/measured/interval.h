@@ -1,9 +1,8 @@
-// How far a prediction can be off: 90 % intervals out of the residuals of published runs.
+// How far a prediction can be off: 90 % intervals, and the one of a prediction without runs.
 #pragma once
 
 #include <span>
 #include <string>
-#include <vector>
 
 namespace ptdp {
 
@@ -17,55 +16,22 @@ struct RelativeInterval {
   friend bool operator==(const RelativeInterval&, const RelativeInterval&) = default;
 };
 
-/// The runs that a calibration factor rests on, as seen from a prediction.
-struct Support {
-  int num_runs = 0;       ///< Number of runs; 0: not calibrated.
-  double distance = 0.0;  ///< Distance from the prediction to the third nearest run (run_point.h).
-  double spread = 0.0;    ///< 90 % of the runs lie within exp(±spread) of the factor.
+/// The interval of the cost model as it is, without any level: fitted to profiles/published by
+/// `ptdp-calibrate --intervals`.
+inline constexpr RelativeInterval kUncalibratedInterval = {0.94, 1.42};
 
-  friend bool operator==(const Support&, const Support&) = default;
-};
-
-/// The constants of the 90 % intervals around predictions.
-///
-///   s² = (n·spread² + 10·near²)/(n + 10)
-///   w = min(sqrt(s² + (per_distance·d)²)·sqrt(1 + 1/n), ln(high/low)/2),  interval = exp(±w)
-///
-/// for n runs with that spread at a distance d; low, high = the interval of a prediction that is
-/// not calibrated. An interval is as wide as its runs scatter, if there are enough of them to tell.
-/// It widens away from them: a factor from afar says as little as none.
-struct IntervalModel {
-  double near = 0.0;              ///< Half-width close to few runs, in logarithms.
-  double per_distance = 0.0;      ///< Half-width that a distance of 1 adds, in logarithms.
-  RelativeInterval uncalibrated;  ///< Interval of a prediction without a calibration factor.
-
-  /// Returns the interval of a prediction with a calibration factor, around their product. There
-  /// must be runs.
-  [[nodiscard]] RelativeInterval calibrated(const Support& support) const;
-  friend bool operator==(const IntervalModel&, const IntervalModel&) = default;
-};
-
-/// The constants in use, fitted to profiles/published: `ptdp-calibrate --intervals` prints what
-/// they should be.
-inline constexpr IntervalModel kIntervalModel = {
-    .near = 0.13, .per_distance = 0.010, .uncalibrated = {0.94, 1.42}};
-
-/// How far a prediction that left its run out missed that run.
+/// How far a prediction missed a run.
 struct Residual {
-  /// Group of the run and of the way it was left out. All groups weigh the same in a fit.
-  std::string group;
+  std::string group;       ///< Group of the run. All groups weigh the same in a fit.
   double log_ratio = 0.0;  ///< ln(measured/predicted).
-  Support support = {};
 };
 
-/// Returns the constants that fit the residuals best, in steps of 0.01 (per_distance: 0.005, at
-/// least 0.01).
-///
-/// For calibrated residuals, near and per_distance have the least mean width that leaves at most 7
-/// % outside. The interval for uncalibrated ones leaves out 3.5 % on each side, rounded outward and
-/// with 1 included. A group counts as one, however many rows it has. Of a group that the fit has
-/// not seen, about a tenth then lies outside.
-[[nodiscard]] IntervalModel fit_interval_model(std::span<const Residual> calibrated,
-                                               std::span<const Residual> uncalibrated);
+/// Returns the interval that leaves out 3.5 % of the residuals on each side, rounded outward to
+/// 0.01 and with 1 included. Of a group that the fit has not seen, about a tenth then lies outside.
+[[nodiscard]] RelativeInterval fit_uncalibrated_interval(std::span<const Residual> residuals);
+
+/// Returns the 90 % interval exp(±w) of a value whose logarithm has this variance: w is the 95 %
+/// quantile of Student's distribution with `degrees` degrees of freedom, times the deviation.
+[[nodiscard]] RelativeInterval interval_of(double variance, double degrees);
 
 }  // namespace ptdp

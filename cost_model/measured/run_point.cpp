@@ -17,17 +17,31 @@ struct Field {
   std::int64_t CalibrationPoint::*value;
 };
 constexpr std::array kSizes = {
-    Field{"parameters", &CalibrationPoint::parameters}, Field{"gpus", &CalibrationPoint::gpus},
+    Field{"parameters", &CalibrationPoint::parameters},
+    Field{"seq_length", &CalibrationPoint::seq_length}, Field{"gpus", &CalibrationPoint::gpus},
     Field{"tp", &CalibrationPoint::tp}, Field{"pp", &CalibrationPoint::pp}};
 
 }  // namespace
 
 CalibrationPoint run_point(const TransformerConfig& model, const ParallelConfig& config) {
   return {.parameters = parameter_count(model),
+          .seq_length = model.seq_length,
           .gpus = config.world_size(),
           .tp = config.tp,
           .pp = config.pp,
           .recompute = config.recompute};
+}
+
+std::string job_name(const TransformerConfig& model, std::int64_t global_batch_size,
+                     std::int64_t gpus) {
+  std::string name = std::to_string(parameter_count(model));
+  name += " parameters, sequences of ";
+  name += std::to_string(model.seq_length);
+  name += ", batch ";
+  name += std::to_string(global_batch_size);
+  name += ", ";
+  name += std::to_string(gpus);
+  return name += " GPUs";
 }
 
 double distance(const CalibrationPoint& a, const CalibrationPoint& b) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/transformer_config.h"
@@ -14,6 +15,7 @@ namespace ptdp {
 /// data parallelism beyond the number of GPUs) did not tell runs with large residuals from others.
 struct CalibrationPoint {
   std::int64_t parameters = 1;
+  std::int64_t seq_length = 1;
   std::int64_t gpus = 1;
   std::int64_t tp = 1;
   std::int64_t pp = 1;
@@ -26,9 +28,14 @@ struct CalibrationPoint {
 [[nodiscard]] CalibrationPoint run_point(const TransformerConfig& model,
                                          const ParallelConfig& config);
 
-/// Returns how far two runs are apart: the sum of |log2| of the ratios of their parameters, GPUs,
-/// tp and pp, plus 1 if they recompute differently. Twice the GPUs by twice the pipeline stages is
-/// 2 apart.
+/// Returns the name of a job: its parameters, sequence length, batch [sequences] and GPUs. Runs of
+/// one job differ in layout and schedule alone.
+[[nodiscard]] std::string job_name(const TransformerConfig& model, std::int64_t global_batch_size,
+                                   std::int64_t gpus);
+
+/// Returns how far two runs are apart: the sum of |log2| of the ratios of their parameters,
+/// sequence lengths, GPUs, tp and pp, plus 1 if they recompute differently. Twice the GPUs by twice
+/// the pipeline stages is 2 apart.
 [[nodiscard]] double distance(const CalibrationPoint& a, const CalibrationPoint& b);
 
 /// Reads or writes a point's JSON; `fields` is an ObjectReader or an ObjectWriter.

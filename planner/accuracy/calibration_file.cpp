@@ -18,13 +18,9 @@ namespace ptdp {
 namespace {
 
 constexpr Range kRunTime = {1e-9, 1e9, "seconds"};
-constexpr Range kFactor = {1e-3, 1e3};
-constexpr double kRounding = 1e-9;
 
-/// Describes a calibration; factor and number of runs follow from its runs.
 template <class Fields>
-void describe(Fields& fields, Described<Fields, StackCalibration>& calibration,
-              Described<Fields, double>& factor, Described<Fields, int>& num_runs) {
+void describe(Fields& fields, Described<Fields, StackCalibration>& calibration) {
   fields.schema(kCalibrationSchema);
   fields.text("tool_version", calibration.tool_version);
   fields.name("cluster", calibration.cluster);
@@ -33,9 +29,6 @@ void describe(Fields& fields, Described<Fields, StackCalibration>& calibration,
     fields.flag("has_experts", held(calibration.has_experts));
   }
   fields.text("source", calibration.source);
-  fields.number("factor", factor, kFactor);
-  fields.count("num_runs", num_runs, kFewestCalibrationRuns,
-               static_cast<std::int64_t>(kMostCalibrationRuns));
   fields.objects("runs", calibration.runs);
 }
 
@@ -55,15 +48,16 @@ void describe(Fields& fields, Described<Fields, NamedCalibrationRun>& run) {
   fields.quantity("measured_s", run.run.measured, 1.0, kRunTime);
   fields.quantity("predicted_s", run.run.predicted, 1.0, kRunTime);
   fields.object("point", run.run.point);
+  fields.text("job", run.run.job);
 }
 
-CalibrationFit StackCalibration::fit() const {
+std::vector<CalibrationRun> StackCalibration::unnamed_runs() const {
   std::vector<CalibrationRun> all;
   all.reserve(runs.size());
   for (const NamedCalibrationRun& run : runs) {
     all.push_back(run.run);
   }
-  return fit_calibration(all);
+  return all;
 }
 
 std::string calibration_file_name(const CalibrationScope& scope) {
@@ -71,36 +65,23 @@ std::string calibration_file_name(const CalibrationScope& scope) {
 }
 
 std::string to_json(const StackCalibration& calibration) {
-  const CalibrationFit fit = calibration.fit();
   ObjectWriter json;
-  describe(json, calibration, fit.factor, fit.num_runs());
+  describe(json, calibration);
   return json.dump();
 }
 
 StackCalibration parse_calibration(std::string_view text, const std::string& place) {
   ObjectReader reader = ObjectReader::from_text(text, place);
   StackCalibration calibration;
-  double factor = 1.0;
-  int num_runs = 0;
-  describe(reader, calibration, factor, num_runs);
+  describe(reader, calibration);
   reader.finish();
-  // Rounds times as they are written, so that the factor follows from what a file holds.
-  for (NamedCalibrationRun& named : calibration.runs) {
-    for (Seconds* time : {&named.run.measured, &named.run.predicted}) {
-      *time = Seconds(std::stod(fmt::format("{:.15g}", time->value())));
-    }
-  }
   if (calibration.tool_version != PTDP_VERSION) {
     throw Error(place + ": tool_version: predictions of " + in_quotes(calibration.tool_version) +
                 " are not those of " PTDP_VERSION "; refit it with ptdp-calibrate");
   }
-  const CalibrationFit fit = calibration.fit();
-  if (calibration.runs.size() != static_cast<std::size_t>(num_runs)) {
-    throw Error(place + ": num_runs: expected " + std::to_string(calibration.runs.size()) +
-                ", the number of runs, got " + std::to_string(num_runs));
-  }
-  if (std::abs(fit.factor / factor - 1.0) > kRounding) {
-    throw Error(place + ": factor: does not follow from the runs; was the file edited?");
+  if (calibration.runs.empty() || calibration.runs.size() > kMostCalibrationRuns) {
+    throw Error(fmt::format("{}: runs: expected 1 to {}, got {}", place, kMostCalibrationRuns,
+                            calibration.runs.size()));
   }
   return calibration;
 }
@@ -138,7 +119,8 @@ std::vector<std::filesystem::path> CalibrationSource::files(const Scenario& scen
   return files;
 }
 
-std::optional<CalibrationFit> CalibrationSource::find_file(const Scenario& scenario) const {
+std::optional<CalibrationFit> CalibrationSource::find_file(const Scenario& scenario,
+                                                           std::int64_t gpus) const {
   const CalibrationScope scope = scope_of(scenario);
   for (const std::filesystem::path& file : files(scenario)) {
     std::error_code error;
@@ -149,7 +131,7 @@ std::optional<CalibrationFit> CalibrationSource::find_file(const Scenario& scena
     if (calibration.cluster == scope.cluster && calibration.stack == scope.stack &&
         calibration.has_experts.value_or(has_experts(scenario.job.model)) ==
             has_experts(scenario.job.model)) {
-      return calibration.fit();
+      return calibrate_by_own(calibration.unnamed_runs(), scenario, gpus);
     }
   }
   return std::nullopt;
@@ -157,10 +139,10 @@ std::optional<CalibrationFit> CalibrationSource::find_file(const Scenario& scena
 
 CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpus,
                                       const MeasuredRuns& published) const {
-  if (kind_ == Kind::kFiles && !find_file(scenario).has_value()) {
+  if (kind_ == Kind::kFiles && !find_file(scenario, gpus).has_value()) {
     throw Error(path_.string() + (names_directory(path_) ? ": a directory without a" : ": no") +
                 " calibration of " + text_of(scope_of(scenario)) +
-                "; ptdp-calibrate writes one from three runs on, or use --calibration none");
+                "; ptdp-calibrate writes one, or use --calibration none");
   }
   return fit_if_known(scenario, gpus, published);
 }
@@ -177,7 +159,7 @@ CalibrationFit CalibrationSource::fit_if_known(const Scenario& scenario, std::in
     case Kind::kShipped:
       return calibrate_by_published(published, scenario, gpus);
     case Kind::kFiles:
-      return find_file(scenario).value_or(CalibrationFit());
+      return find_file(scenario, gpus).value_or(CalibrationFit());
   }
   return {};
 }

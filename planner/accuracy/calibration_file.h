@@ -29,12 +29,12 @@ struct StackCalibration {
   std::string tool_version = PTDP_VERSION;  ///< Version whose cost model predicted the runs.
   std::string cluster;                      ///< Name of the cluster's profile.
   std::string stack;                        ///< Name of the stack's profile.
-  std::optional<bool> has_experts;  ///< Whether its models have experts; nullopt: any model.
-  std::string source;               ///< The files that the runs were read from.
-  std::vector<NamedCalibrationRun> runs;
+  std::optional<bool> has_experts;        ///< Whether its models have experts; nullopt: any model.
+  std::string source;                     ///< The files that the runs were read from.
+  std::vector<NamedCalibrationRun> runs;  ///< At least one.
 
-  /// Returns the factor and spread that follow from the runs.
-  [[nodiscard]] CalibrationFit fit() const;
+  /// Returns the runs without their ids.
+  [[nodiscard]] std::vector<CalibrationRun> unnamed_runs() const;
 };
 
 inline constexpr const char* kCalibrationSchema = "ptdp.calibration/1";
@@ -86,7 +86,8 @@ class CalibrationSource {
   explicit CalibrationSource(Kind kind) : kind_(kind) {}
   /// Returns the fit of the file for a scenario; nullopt when there is none of its cluster, stack
   /// and kind of model.
-  [[nodiscard]] std::optional<CalibrationFit> find_file(const Scenario& scenario) const;
+  [[nodiscard]] std::optional<CalibrationFit> find_file(const Scenario& scenario,
+                                                        std::int64_t gpus) const;
 
   Kind kind_;
   std::filesystem::path path_;

@@ -1,4 +1,4 @@
-// Fits a factor for each cluster, stack and kind of model, and writes calibration files.
+// Fits the runs of each cluster, stack and kind of model, and writes calibration files.
 #include "planner/accuracy/calibration_fit.h"
 
 #include <fmt/format.h>
@@ -25,15 +25,15 @@ CalibrationScope scope_of(const StackCalibration& calibration) {
 
 constexpr std::int64_t kNoJob = 0;  // a number of GPUs that no run has: none is left out
 
-/// Returns the errors of the runs at `indices` under the calibrations.
+/// Returns the errors of the runs at `indices` under calibrations in that order.
 ErrorSummary errors_under(const std::vector<CostedRun>& runs,
-                          const std::vector<Calibration>& calibrations,
-                          const std::vector<std::size_t>& indices) {
+                          const std::vector<std::size_t>& indices,
+                          const std::vector<Calibration>& calibrations) {
   std::vector<double> errors;
   errors.reserve(indices.size());
-  for (const std::size_t i : indices) {
-    errors.push_back(calibrations[i].factor * (runs[i].predicted / runs[i].run.iteration_time) -
-                     1.0);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const CostedRun& run = runs[indices[i]];
+    errors.push_back(calibrations[i].factor * (run.predicted / run.run.iteration_time) - 1.0);
   }
   return to_text(errors);
 }
@@ -81,20 +81,16 @@ void check_names(const std::vector<StackFit>& refits) {
 }
 
 std::string refit_row(const StackFit& refit) {
-  const StackCalibration& calibration = refit.calibration;
-  const std::string scope = text_of(scope_of(calibration));
-  const std::string old_factor =
-      refit.shipped.is_calibrated() ? fmt::format("x{:.3f}", refit.shipped.factor) : "none";
-  const std::string old_columns =
-      fmt::format("{:<48} {:>5}  {:>8} {:>6.1f}", scope, calibration.runs.size(), old_factor,
-                  100.0 * refit.shipped_errors.mean_absolute);
-  if (!refit.is_fitted()) {
-    return old_columns + fmt::format("  none: fewer than {} runs\n", kFewestCalibrationRuns);
-  }
-  return old_columns + fmt::format("  {:>8} {:>9.1f} {:>13.1f}\n",
-                                   fmt::format("x{:.3f}", calibration.fit().factor),
-                                   100.0 * refit.in_sample.mean_absolute,
-                                   100.0 * refit.leave_one_out.mean_absolute);
+  const auto columns = [](const Calibration& calibration, const ErrorSummary& errors) {
+    return fmt::format(
+        "  {:>8} {:>6.1f} {:>6.1f}",
+        calibration.is_calibrated() ? fmt::format("x{:.3f}", calibration.factor) : "none",
+        100.0 * calibration.interval.half_width(), 100.0 * errors.mean_absolute);
+  };
+  return fmt::format("{:<48} {:>5}{}{} {:>13.1f}\n", text_of(scope_of(refit.calibration)),
+                     refit.calibration.runs.size(), columns(refit.before, refit.shipped_errors),
+                     columns(refit.after, refit.in_sample),
+                     100.0 * refit.leave_one_out.mean_absolute);
 }
 
 /// Returns whether `path` is `directory` or lies in it.
@@ -108,17 +104,28 @@ bool is_within(const fs::path& path, const fs::path& directory) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
-/// Returns why no file is written.
-std::string too_few_runs(const std::vector<StackFit>& refits) {
-  std::string text;
-  for (const StackFit& refit : refits) {
-    text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", refit.calibration.runs.size(),
-                        text_of(scope_of(refit.calibration)));
+/// Fits the runs at `indices`, which are all of one scope.
+StackFit fit_of(const std::vector<CostedRun>& runs, const std::vector<std::size_t>& indices,
+                const MeasuredRuns& published, const std::vector<Calibration>& shipped,
+                const std::string& source) {
+  const Scenario scenario = scenario_of(runs[indices.front()]);
+  check_alike(runs, indices, scenario);
+  StackFit fit{.calibration = calibration_of(runs, indices, scenario, source)};
+  const std::vector<CalibrationRun> own = fit.calibration.unnamed_runs();
+  const CalibrationPoint& point = own.front().point;
+  fit.before = calibrate_by_published(published, scenario, kNoJob).at(point);
+  fit.after = calibrate_by_own(own, scenario, kNoJob).at(point);
+  std::vector<Calibration> shipped_of_scope;
+  shipped_of_scope.reserve(indices.size());
+  for (const std::size_t i : indices) {
+    shipped_of_scope.push_back(shipped[i]);
   }
-  return fmt::format(
-      "{}nothing to write: expected {} runs of one cluster and stack that can be costed, got {}",
-      refits.empty() ? "" : refits.front().calibration.source + ": ", kFewestCalibrationRuns,
-      text.empty() ? "none" : text);
+  fit.shipped_errors = errors_under(runs, indices, shipped_of_scope);
+  fit.in_sample =
+      errors_under(runs, indices, own_calibrations(own, scenario, CalibrationKind::kScale));
+  fit.leave_one_out =
+      errors_under(runs, indices, own_calibrations(own, scenario, CalibrationKind::kLeaveOneOut));
+  return fit;
 }
 
 }  // namespace
@@ -126,31 +133,23 @@ std::string too_few_runs(const std::vector<StackFit>& refits) {
 std::vector<StackFit> refit(const std::vector<CostedRun>& runs, const std::string& source) {
   const MeasuredRuns published = read_published_runs();
   const auto shipped = calibrations_of(runs, CalibrationKind::kShipped);
-  const auto scale = calibrations_of(runs, CalibrationKind::kScale);
-  const auto leave_one_out = calibrations_of(runs, CalibrationKind::kLeaveOneOut);
   std::vector<StackFit> refits;
   for (const auto& [scope, indices] : by_scope(runs)) {
-    const Scenario scenario = scenario_of(runs[indices.front()]);
-    check_alike(runs, indices, scenario);
-    refits.push_back(
-        {.calibration = calibration_of(runs, indices, scenario, source),
-         .shipped = fit_leaving_out_job(published_runs_on(published, scenario), scenario, kNoJob),
-         .shipped_errors = errors_under(runs, shipped, indices),
-         .in_sample = errors_under(runs, scale, indices),
-         .leave_one_out = errors_under(runs, leave_one_out, indices)});
+    refits.push_back(fit_of(runs, indices, published, shipped, source));
   }
   check_names(refits);
   return refits;
 }
 
 std::string to_text(const std::vector<StackFit>& refits, const std::vector<SkippedRun>& skipped) {
-  std::string text =
-      fmt::format("{:<48} {:>5}  {:^15}  {:^32}\n{:<48} {:>5}  {:>8} {:>6}  {:>8} {:>9} {:>13}\n",
-                  "mean absolute errors in %", "", "shipped", "refitted", "cluster + stack", "runs",
-                  "factor", "error", "factor", "in-sample", "leave-one-out");
+  std::string text = fmt::format(
+      "{:<48} {:>5}  {:^22}  {:^36}\n{:<48} {:>5}  {:>8} {:>6} {:>6}  {:>8} {:>6} {:>6} {:>13}\n",
+      "mean absolute errors and 90 % intervals in %", "", "shipped", "with these runs",
+      "cluster + stack", "runs", "factor", "+-", "error", "factor", "+-", "error", "leave-one-out");
   for (const StackFit& refit : refits) {
     text += refit_row(refit);
   }
+  text += "\nfactor and +-: for another job of the size of the first run\n";
   if (!skipped.empty()) {
     text += tally_of_skipped(skipped);
   }
@@ -162,16 +161,14 @@ std::vector<FileContent> calibration_files(const fs::path& directory,
   if (is_within(directory, profiles_directory())) {
     throw Error(directory.string() + ": lies in the shipped profiles; expected another directory");
   }
-  std::vector<FileContent> files;
-  for (const StackFit& refit : refits) {
-    if (refit.is_fitted()) {
-      const StackCalibration& calibration = refit.calibration;
-      files.push_back(
-          {directory / calibration_file_name(scope_of(calibration)), to_json(calibration)});
-    }
+  if (refits.empty()) {
+    throw Error("nothing to write: expected runs that can be costed, got none");
   }
-  if (files.empty()) {
-    throw Error(too_few_runs(refits));
+  std::vector<FileContent> files;
+  files.reserve(refits.size());
+  for (const StackFit& refit : refits) {
+    files.push_back({directory / calibration_file_name(scope_of(refit.calibration)),
+                     to_json(refit.calibration)});
   }
   return files;
 }

@@ -1,4 +1,4 @@
-// Fits new factors to measured runs, beside what the shipped calibration makes of the runs.
+// Updates the levels with measured runs, and says what that is worth.
 #pragma once
 
 #include <string>
@@ -10,19 +10,17 @@
 
 namespace ptdp {
 
-/// The refitted calibration of one cluster, stack and kind of model.
+/// The calibration of one cluster, stack and kind of model by a user's runs.
 struct StackFit {
   StackCalibration calibration;
-  CalibrationFit shipped;       ///< Fit of all published runs of the scope.
+  Calibration before;           ///< Shipped calibration of another job like the first run.
+  Calibration after;            ///< Calibration of that job with the runs.
   ErrorSummary shipped_errors;  ///< Errors when published runs of other jobs calibrate each run.
   ErrorSummary in_sample;       ///< Errors when all runs of the scope calibrate each run.
   ErrorSummary leave_one_out;   ///< Errors when the other runs of the scope calibrate each run.
-
-  /// Returns whether there are enough runs for a factor (kFewestCalibrationRuns).
-  [[nodiscard]] bool is_fitted() const { return calibration.fit().is_calibrated(); }
 };
 
-/// Fits a factor for each cluster, stack and kind of model. `source` names the files of the runs.
+/// Fits each cluster, stack and kind of model. `source` names the files of the runs.
 /// Throws Error when two profiles of one name differ, or a scope has more than kMostCalibrationRuns
 /// runs.
 [[nodiscard]] std::vector<StackFit> refit(const std::vector<CostedRun>& runs,
@@ -32,8 +30,8 @@ struct StackFit {
 [[nodiscard]] std::string to_text(const std::vector<StackFit>& refits,
                                   const std::vector<SkippedRun>& skipped);
 
-/// Returns the files to write below `directory`: one for each refit that has a factor. Throws Error
-/// when none has one or the directory lies in the shipped profiles.
+/// Returns the files to write below `directory`, one for each refit. Throws Error when there is
+/// none or the directory lies in the shipped profiles.
 [[nodiscard]] std::vector<FileContent> calibration_files(const std::filesystem::path& directory,
                                                          const std::vector<StackFit>& refits);
 

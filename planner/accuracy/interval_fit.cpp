@@ -1,102 +1,104 @@
-// Computes residuals of calibrated runs, and the coverage of intervals without each group.
+// Fits the interval of bare predictions, and tests intervals on groups held out.
 #include "planner/accuracy/interval_fit.h"
 
+#include <algorithm>
 #include <cmath>
-#include <set>
+#include <iterator>
+#include <map>
+#include <utility>
 
+#include "cost_model/measured/level_fit.h"
+#include "cost_model/measured/quantile.h"
+#include "planner/accuracy/levels_file.h"
 #include "planner/accuracy/run_calibration.h"
 
 namespace ptdp {
 namespace {
 
-/// Returns ln(measured/predicted) of a run under a calibration.
-double log_ratio(const CostedRun& run, const Calibration& calibration) {
-  return std::log(run.run.iteration_time / (run.predicted * calibration.factor));
-}
-
-void add_calibrated(const std::vector<CostedRun>& runs, CalibrationKind kind,
-                    std::vector<Residual>& residuals) {
-  const std::vector<Calibration> calibrations = calibrations_of(runs, kind);
-  const std::string name(name_of(kind, NamedValues<CalibrationKind>(kCalibrationKindNames)));
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (calibrations[i].is_calibrated()) {
-      residuals.push_back({.group = name + ' ' + runs[i].run.group,
-                           .log_ratio = log_ratio(runs[i], calibrations[i]),
-                           .support = calibrations[i].support});
-    }
+NearestRuns nearest_of(const Support& support) {
+  if (support.num_runs > 0) {
+    return NearestRuns::kScope;
   }
-}
-
-std::vector<CostedRun> without_group(const std::vector<CostedRun>& runs, const std::string& group) {
-  std::vector<CostedRun> others;
-  for (const CostedRun& run : runs) {
-    if (run.run.group != group) {
-      others.push_back(run);
-    }
+  if (support.stack_runs > 0) {
+    return NearestRuns::kStack;
   }
-  return others;
+  return support.program_runs > 0 ? NearestRuns::kProgram : NearestRuns::kAny;
 }
 
 }  // namespace
 
-IntervalResiduals interval_residuals(const std::vector<CostedRun>& runs) {
-  IntervalResiduals residuals;
-  add_calibrated(runs, CalibrationKind::kLeaveOneOut, residuals.calibrated);
-  add_calibrated(runs, CalibrationKind::kLeaveOneGroupOut, residuals.calibrated);
+RelativeInterval fit_uncalibrated_interval(const std::vector<CostedRun>& runs) {
+  std::vector<Residual> residuals;
+  residuals.reserve(runs.size());
   for (const CostedRun& run : runs) {
-    residuals.uncalibrated.push_back({.group = run.run.group, .log_ratio = log_ratio(run, {})});
+    residuals.push_back(
+        {.group = run.run.group, .log_ratio = std::log(run.run.iteration_time / run.predicted)});
   }
-  return residuals;
+  return fit_uncalibrated_interval(residuals);
 }
 
-IntervalModel fit_intervals(const std::vector<CostedRun>& runs) {
-  const IntervalResiduals residuals = interval_residuals(runs);
-  return fit_interval_model(residuals.calibrated, residuals.uncalibrated);
-}
-
-std::vector<HeldOutCoverage> held_out_coverage(const std::vector<CostedRun>& runs) {
-  const std::vector<Calibration> calibrations =
-      calibrations_of(runs, CalibrationKind::kLeaveOneGroupOut);
-  std::set<std::string> groups;
-  for (const CostedRun& run : runs) {
-    groups.insert(run.run.group);
+std::vector<HeldOutRun> hold_groups_out(const std::vector<CostedRun>& runs) {
+  std::map<std::string, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    groups[runs[i].run.group].push_back(i);
   }
-  std::vector<HeldOutCoverage> coverages;
-  for (const std::string& group : groups) {
-    const IntervalModel model = fit_intervals(without_group(runs, group));
-    HeldOutCoverage coverage{.group = group};
-    double inside = 0.0;
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      if (runs[i].run.group != group) {
-        continue;
-      }
-      const Calibration& calibration = calibrations[i];
-      const bool is_calibrated = calibration.is_calibrated();
-      const RelativeInterval interval =
-          is_calibrated ? model.calibrated(calibration.support) : model.uncalibrated;
-      ++coverage.num_runs;
-      coverage.num_calibrated += is_calibrated ? 1 : 0;
-      inside += interval.contains(std::exp(log_ratio(runs[i], calibration))) ? 1.0 : 0.0;
-      (is_calibrated ? coverage.calibrated_half_widths : coverage.uncalibrated_half_widths)
-          .push_back(interval.half_width());
+  std::vector<HeldOutRun> held_out(runs.size());
+  for (const auto& [group, indices] : groups) {
+    std::vector<CostedRun> others;
+    std::copy_if(runs.begin(), runs.end(), std::back_inserter(others),
+                 [&name = group](const CostedRun& run) { return run.run.group != name; });
+    const LevelModel model = fit_levels(runs_by_path(others), shipped_levels().model);
+    RowLevels levels(model, others, std::nullopt);
+    for (const std::size_t i : indices) {
+      const Calibration calibration = levels.calibration(runs[i]);
+      const double ratio = runs[i].run.iteration_time / (runs[i].predicted * calibration.factor);
+      held_out[i] = {.group = group,
+                     .nearest = nearest_of(calibration.support),
+                     .error = 1.0 / ratio - 1.0,
+                     .half_width = calibration.interval.half_width(),
+                     .is_inside = calibration.interval.contains(ratio)};
     }
-    coverage.inside_interval = inside / coverage.num_runs;
-    coverages.push_back(std::move(coverage));
   }
-  return coverages;
+  return held_out;
 }
 
-CoverageSummary to_text(const std::vector<HeldOutCoverage>& coverages) {
-  CoverageSummary summary;
-  const auto append = [](std::vector<double>& all, const std::vector<double>& some) {
-    all.insert(all.end(), some.begin(), some.end());
+HeldOutCoverage coverage_of(const std::vector<HeldOutRun>& runs) {
+  struct Sums {
+    double runs = 0.0;
+    double inside = 0.0;
+    double absolute = 0.0;
+    double error = 0.0;
   };
-  for (const HeldOutCoverage& coverage : coverages) {
-    summary.inside_interval += coverage.inside_interval / static_cast<double>(coverages.size());
-    append(summary.calibrated_half_widths, coverage.calibrated_half_widths);
-    append(summary.uncalibrated_half_widths, coverage.uncalibrated_half_widths);
+  std::map<std::string, Sums> groups;
+  std::vector<double> half_widths;
+  for (const HeldOutRun& run : runs) {
+    Sums& sums = groups[run.group];
+    sums.runs += 1.0;
+    sums.inside += run.is_inside ? 1.0 : 0.0;
+    sums.absolute += std::abs(run.error);
+    sums.error += run.error;
+    half_widths.push_back(run.half_width);
   }
-  return summary;
+  HeldOutCoverage coverage{.num_runs = static_cast<int>(runs.size()),
+                           .num_groups = static_cast<int>(groups.size())};
+  for (const auto& [group, sums] : groups) {
+    const double weight = sums.runs * static_cast<double>(groups.size());
+    coverage.inside += sums.inside / weight;
+    coverage.mean_absolute += sums.absolute / weight;
+    coverage.bias += sums.error / weight;
+  }
+  coverage.median_half_width = half_widths.empty() ? 0.0 : median(std::move(half_widths));
+  return coverage;
+}
+
+std::vector<HeldOutRun> with_nearest(const std::vector<HeldOutRun>& runs, NearestRuns nearest) {
+  std::vector<HeldOutRun> some;
+  for (const HeldOutRun& run : runs) {
+    if (run.nearest == nearest) {
+      some.push_back(run);
+    }
+  }
+  return some;
 }
 
 }  // namespace ptdp

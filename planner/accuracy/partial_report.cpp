@@ -7,15 +7,17 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "cost_model/measured/quantile.h"
 #include "cost_model/measured/run_point.h"
+#include "planner/accuracy/levels_file.h"
 
 namespace ptdp {
 namespace {
 
-/// The complete runs that the calibration of partial rows rests on, by scope.
+/// Calibrates partial rows by complete ones.
 class CompleteRuns {
  public:
   CompleteRuns(const CostedRuns& runs, CalibrationKind kind) : runs_(runs), kind_(kind) {
@@ -30,47 +32,38 @@ class CompleteRuns {
     if (kind_ == CalibrationKind::kNone) {
       return calibrations;
     }
-    const std::vector<CostedRun>& alike = runs_like(partial.completions.front());
-    const CalibrationFit fit = fit_without_group(alike, partial.group);
     for (std::size_t i = 0; i < calibrations.size(); ++i) {
-      const MeasuredRun& run = partial.completions[i].run;
-      calibrations[i] = (kind_ == CalibrationKind::kShipped
-                             ? fit_leaving_out_job(alike, scenario_of(partial.completions[i]),
-                                                   run.config.world_size())
-                             : fit)
-                            .at(run_point(run.model, run.config));
+      const CostedRun& run = partial.completions[i];
+      calibrations[i] = kind_ == CalibrationKind::kShipped
+                            ? calibration_by_published(run)
+                            : rows_without(partial.group).calibration(run);
     }
     return calibrations;
   }
 
  private:
-  [[nodiscard]] CalibrationFit fit_without_group(const std::vector<CostedRun>& alike,
-                                                 const std::string& group) const {
-    std::vector<CalibrationRun> selected;
-    for (const CostedRun& run : alike) {
-      if (kind_ != CalibrationKind::kLeaveOneGroupOut || run.run.group != group) {
-        selected.push_back(calibration_run(run));
-      }
+  [[nodiscard]] Calibration calibration_by_published(const CostedRun& run) {
+    const auto [found, is_new] = alike_.try_emplace(scope_of(run));
+    if (is_new) {
+      found->second = published_runs_on(published_, scenario_of(run));
     }
-    return fit_calibration(selected);
+    return fit_leaving_out_job(found->second, scenario_of(run), run.run.config.world_size())
+        .at(run_point(run.run.model, run.run.config));
   }
 
-  const std::vector<CostedRun>& runs_like(const CostedRun& completion) {
-    const CalibrationScope scope = scope_of(completion);
-    const auto [found, is_new] = alike_.try_emplace(scope);
-    if (is_new && kind_ == CalibrationKind::kShipped) {
-      found->second = published_runs_on(published_, scenario_of(completion));
-    } else if (is_new) {
-      std::copy_if(runs_.costed.begin(), runs_.costed.end(), std::back_inserter(found->second),
-                   [&](const CostedRun& run) { return scope_of(run) == scope; });
-    }
-    return found->second;
+  /// Returns the levels of the complete rows, without a group where groups are left out.
+  RowLevels& rows_without(const std::string& group) {
+    const std::optional<std::string> left_out =
+        kind_ == CalibrationKind::kLeaveOneGroupOut ? std::optional(group) : std::nullopt;
+    return rows_.try_emplace(left_out, shipped_levels().model, runs_.costed, left_out)
+        .first->second;
   }
 
   const CostedRuns& runs_;
   CalibrationKind kind_;
   MeasuredRuns published_;
   std::map<CalibrationScope, std::vector<CostedRun>> alike_;
+  std::map<std::optional<std::string>, RowLevels> rows_;
 };
 
 Seconds per_sequence(const ValidatedRun& run) {
@@ -215,7 +208,7 @@ std::vector<ObjectWriter> partial_json(const std::vector<ValidatedPartialRun>& r
     best.numbers("interval_s", {predicted.low.value(), predicted.high.value()});
     best.number("error_pct", 100.0 * row.best.error());
     best.number("calibration_factor", row.best.calibration.factor);
-    best.count("calibration_runs", row.best.calibration.support.num_runs);
+    describe_support(best, row.best.calibration.support);
     ObjectWriter& json = rows.emplace_back();
     json.text("id", row.id);
     json.text("group", row.group);
@@ -244,10 +237,10 @@ std::string partial_section(const std::vector<ValidatedPartialRun>& none,
       "their\n"
       "90 % intervals. Best: the fastest way, what a good engineer would have chosen. Calibrated: "
       "by\n"
-      "the complete rows of the cluster, stack and kind of model, where there are three; partial "
-      "rows calibrate\n"
-      "nothing. ±: half the range over its middle, median [%]. Too large: rows none of whose ways "
-      "fits by\nthe model of memory, though the runs did; all of them count.\n\n";
+      "the complete rows; partial rows calibrate nothing. ±: half the range over its middle, "
+      "median\n"
+      "[%]. Too large: rows none of whose ways fits by the model of memory, though the runs did; "
+      "all\nof them count.\n\n";
   if (none.empty()) {
     return text + "None.\n";
   }

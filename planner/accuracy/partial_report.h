@@ -10,9 +10,8 @@
 namespace ptdp {
 
 /// Predicts every partial row under a calibration by complete rows. kShipped calibrates as
-/// ptdp-plan would. kLeaveOneGroupOut takes the complete rows of the row's scope that are not of
-/// its group. kLeaveOneOut and kScale take all of its scope: they are one, since a partial row is
-/// in no fit.
+/// ptdp-plan would. kLeaveOneGroupOut takes the complete rows that are not of the row's group.
+/// kLeaveOneOut and kScale take all of them: they are one, since a partial row is in no fit.
 [[nodiscard]] std::vector<ValidatedPartialRun> validate_partial_runs(const CostedRuns& runs,
                                                                      CalibrationKind calibration);
 

@@ -37,6 +37,7 @@ bool takes_as_long(const StackSpec& a, const StackSpec& b) {
   StackSpec like = a;
   like.name = b.name;
   like.source = b.source;
+  like.program = b.program;
   like.can_run = b.can_run;
   like.reserve_fraction = b.reserve_fraction;
   like.memory_model = b.memory_model;
@@ -57,6 +58,14 @@ const ClusterSpec& ProfileCache::cluster_of(const MeasuredRun& run) {
 
 const StackSpec& ProfileCache::stack_of(const MeasuredRun& run) {
   return find(stacks_, run.stack, find_stack);
+}
+
+ProgramKind ProfileCache::program_of(const MeasuredRun& run) {
+  try {
+    return stack_of(run).program;
+  } catch (const Error&) {
+    return ProgramKind::kOther;
+  }
 }
 
 Scenario ProfileCache::scenario_of(const MeasuredRun& run) {

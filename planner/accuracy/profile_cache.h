@@ -12,9 +12,9 @@ namespace ptdp {
 /// Returns whether runs on one cluster say how long runs take on the other. Names, sources, the
 /// default stack and the GPUs' memory may differ.
 [[nodiscard]] bool takes_as_long(const ClusterSpec& a, const ClusterSpec& b);
-/// Returns whether runs of one stack say how long runs of the other take. Names, sources, what the
-/// stack can run and its memory may differ. Precision, overlap, expert dispatch and CUDA graphs
-/// may differ, too, since runs state them.
+/// Returns whether runs of one stack say how long runs of the other take. Names, sources, kinds,
+/// what the stack can run and its memory may differ. Precision, overlap, expert dispatch and CUDA
+/// graphs may differ, too, since runs state them.
 [[nodiscard]] bool takes_as_long(const StackSpec& a, const StackSpec& b);
 
 /// Finds each profile once, though rows name it again and again.
@@ -23,6 +23,9 @@ class ProfileCache {
   /// Returns the scenario of a run: its profiles, with what the row itself says of overlap and
   /// precision. Throws Error for unknown profiles.
   [[nodiscard]] Scenario scenario_of(const MeasuredRun& run);
+
+  /// Returns the kind of program that a run's stack is; the one of no name for unknown profiles.
+  [[nodiscard]] ProgramKind program_of(const MeasuredRun& run);
 
   /// Returns whether a run's cluster and stack are those of the scenario, whatever their names. The
   /// run then says how long others take there. Returns false for unknown profiles.

@@ -3,7 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
 #include <set>
 
 #include "cost_model/error.h"
@@ -13,6 +18,7 @@
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "planner/accuracy/interval_fit.h"
+#include "planner/accuracy/levels_file.h"
 #include "planner/accuracy/partial_report.h"
 #include "planner/accuracy/validation_report.h"
 
@@ -48,8 +54,8 @@ std::string errors_section(const Reports& reports) {
   std::string text =
       "\n## Errors by group\n\n"
       "predicted/measured − 1 of the time of an iteration [%]. *As it is*: the cost model, not\n"
-      "calibrated. *Leave-one-out*: times the factor of the other rows of that cluster, "
-      "stack\nand kind of model, dense or with experts.\n\n"
+      "calibrated. *Leave-one-out*: corrected by all other rows, the more the nearer they "
+      "are.\n\n"
       "| group | rows | as it is: MAPE | median | p90 | max | bias | leave-one-out: MAPE | median "
       "| "
       "p90 | max | bias |\n"
@@ -67,8 +73,12 @@ std::string errors_section(const Reports& reports) {
   return text;
 }
 
-std::string half_width_of(std::vector<double> half_widths) {
-  return half_widths.empty() ? "" : "± " + in_percent(median(std::move(half_widths)));
+/// Groups with rows on which a constant of the cost model was set (cost_model/ACCURACY.md).
+constexpr std::array kGroupsBehindConstants = {"bloom", "sc21-f12", "sc21-f17", "vtrain-node"};
+
+bool is_behind_constants(const std::string& group) {
+  return std::find(kGroupsBehindConstants.begin(), kGroupsBehindConstants.end(), group) !=
+         kGroupsBehindConstants.end();
 }
 
 std::string intervals_section(const Reports& reports, const std::vector<CostedRun>& runs) {
@@ -76,39 +86,70 @@ std::string intervals_section(const Reports& reports, const std::vector<CostedRu
       "\n## Intervals\n\n"
       "Rows inside the 90 % interval of their prediction, and the median half-width [%]. *Group "
       "held\n"
-      "out*: neither the factor nor the constants of the interval rest on the group; it is not\n"
-      "calibrated where no other group of its kind of model ran on its cluster and stack.\n\n"
-      "| group | rows | as it is: inside | ± | leave-one-out: inside | ± | group held out: "
-      "calibrated rows | inside | ± |\n"
-      "|---|---|---|---|---|---|---|---|---|\n";
-  const std::vector<HeldOutCoverage> coverages = held_out_coverage(runs);
-  for (std::size_t i = 0; i < coverages.size(); ++i) {
-    const HeldOutCoverage& held_out = coverages[i];
-    const GroupErrors& none = reports.none.groups[i];
-    const GroupErrors& leave_one_out = reports.leave_one_out.groups[i];
-    std::vector<double> half_widths = held_out.calibrated_half_widths;
-    half_widths.insert(half_widths.end(), held_out.uncalibrated_half_widths.begin(),
-                       held_out.uncalibrated_half_widths.end());
-    text += fmt::format("| {} | {} | {:.0f} | {} | {:.0f} | {} | {} | {:.0f} | {} |\n",
-                        cell(none.group), held_out.num_runs, 100.0 * none.inside_interval,
-                        in_percent(none.median_half_width), 100.0 * leave_one_out.inside_interval,
-                        in_percent(leave_one_out.median_half_width), held_out.num_calibrated,
-                        100.0 * held_out.inside_interval, in_percent(median(half_widths)));
+      "out*: neither the levels nor their constants rest on the group. *Cost model*: whether a "
+      "constant of\nit was set on rows of the group "
+      "([which](../../cost_model/"
+      "ACCURACY.md#constants-that-come-from-the-runs-they-are-compared-with)"
+      ");\n"
+      "the levels that are shipped rest on all groups.\n\n"
+      "| group | rows | as it is: inside | ± | leave-one-out: inside | ± | group held out: inside "
+      "| ± | MAPE | bias | what lies behind it then | cost model |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+  const std::vector<HeldOutRun> held_out = hold_groups_out(runs);
+  std::map<std::string, std::vector<HeldOutRun>> by_group;
+  for (const HeldOutRun& run : held_out) {
+    by_group[run.group].push_back(run);
   }
-  const CoverageSummary all = to_text(coverages);
-  const std::vector<double>& calibrated = all.calibrated_half_widths;
-  const std::vector<double>& uncalibrated = all.uncalibrated_half_widths;
-  text += fmt::format(
-      "\nGroups held out: {:.0f} % inside on average over groups; median half-width{}{}.\n",
-      100.0 * all.inside_interval,
-      calibrated.empty() ? "" : " calibrated " + half_width_of(calibrated) + " %",
-      uncalibrated.empty() ? "" : " not calibrated " + half_width_of(uncalibrated) + " %");
-  const IntervalModel& model = kIntervalModel;
-  return text +
-         fmt::format(
-             "Constants (`ptdp-calibrate --intervals`): near {:.2f}, per distance {:.3f}, not "
-             "calibrated × {:.2f} … × {:.2f}.\n",
-             model.near, model.per_distance, model.uncalibrated.low, model.uncalibrated.high);
+  std::size_t next = 0;
+  for (const auto& [name, of_group] : by_group) {
+    const HeldOutCoverage coverage = coverage_of(of_group);
+    const GroupErrors& none = reports.none.groups[next];
+    const GroupErrors& leave_one_out = reports.leave_one_out.groups[next++];
+    std::set<std::string_view> behind;
+    for (const HeldOutRun& run : of_group) {
+      behind.insert(name_of(run.nearest, NamedValues<NearestRuns>(kNearestRunsNames)));
+    }
+    text += fmt::format(
+        "| {} | {} | {:.0f} | {} | {:.0f} | {} | {:.0f} | {} | {} | {:+.1f} | {} | {} |\n",
+        cell(name), coverage.num_runs, 100.0 * none.inside_interval,
+        in_percent(none.median_half_width), 100.0 * leave_one_out.inside_interval,
+        in_percent(leave_one_out.median_half_width), 100.0 * coverage.inside,
+        in_percent(coverage.median_half_width), in_percent(coverage.mean_absolute),
+        100.0 * coverage.bias, fmt::join(behind, ", "),
+        is_behind_constants(name) ? "in-sample" : "unseen");
+  }
+  text +=
+      "\nGroups held out, by the nearest runs that are left; inside, MAPE and bias are means over "
+      "groups.\n\n"
+      "| runs of | groups | rows | inside | ± | MAPE | bias |\n|---|---|---|---|---|---|---|\n";
+  const auto add = [&](std::string_view name, const HeldOutCoverage& coverage) {
+    text += fmt::format("| {} | {} | {} | {:.0f} | {} | {} | {:+.1f} |\n", name,
+                        coverage.num_groups, coverage.num_runs, 100.0 * coverage.inside,
+                        in_percent(coverage.median_half_width), in_percent(coverage.mean_absolute),
+                        100.0 * coverage.bias);
+  };
+  for (const auto& nearest : kNearestRunsNames) {
+    add(nearest.name, coverage_of(with_nearest(held_out, nearest.value)));
+  }
+  add("**all**", coverage_of(held_out));
+  return text;
+}
+
+/// Returns the constants of the levels as standard deviations.
+std::string levels_section() {
+  const LevelModel& model = shipped_levels().model;
+  std::string text =
+      "\n## Levels\n\n"
+      "Standard deviations of ln(measured/predicted), fitted to all rows (`ptdp-calibrate "
+      "--levels`);\nthose of jobs and of runs of one job are shares of what the runs of a scope "
+      "scatter.\n\n"
+      "| kind of program | stack | dense or experts | cluster | job | runs of a job | usual "
+      "scatter |\n|---|---|---|---|---|---|---|\n|";
+  for (const double variance : model.variances) {
+    text += fmt::format(" {:.3f} |", std::sqrt(variance));
+  }
+  return text + fmt::format(" {:.2f} | {:.2f} | {:.3f} |\n", std::sqrt(model.job),
+                            std::sqrt(model.noise), model.usual_scatter);
 }
 
 ErrorSummary errors_at(const ValidationReport& report, const std::vector<std::size_t>& indices) {
@@ -121,22 +162,20 @@ ErrorSummary errors_at(const ValidationReport& report, const std::vector<std::si
 }
 
 std::string factors_section(const Reports& reports, const std::vector<CostedRun>& runs) {
-  std::string text = fmt::format(
-      "\n## Factors\n\nMedian of measured/predicted by cluster, stack and kind of model, from {} "
-      "rows on; MAPE [%].\n\n"
+  std::string text =
+      "\n## Factors\n\nWhat all rows say of another job, by cluster, stack and kind of model; MAPE "
+      "[%].\n\n"
       "| cluster | stack | model | rows | factor | as it is | in-sample | leave-one-out |\n"
-      "|---|---|---|---|---|---|---|---|\n",
-      kFewestCalibrationRuns);
+      "|---|---|---|---|---|---|---|---|\n";
   const auto indices_of = by_scope(runs);
   for (const FittedFactor& factor : reports.scale.factors) {
     const std::vector<std::size_t>& indices = indices_of.at(factor.scope);
-    text += fmt::format(
-        "| {} | {} | {} | {} | {} | {} | {} | {} |\n", cell(factor.scope.cluster),
-        cell(factor.scope.stack), factor.scope.has_experts ? "experts" : "dense", factor.num_rows,
-        factor.fit.is_calibrated() ? fmt::format("{:.3f}", factor.fit.factor) : "too few rows",
-        in_percent(errors_at(reports.none, indices).mean_absolute),
-        in_percent(errors_at(reports.scale, indices).mean_absolute),
-        in_percent(errors_at(reports.leave_one_out, indices).mean_absolute));
+    text += fmt::format("| {} | {} | {} | {} | {:.3f} | {} | {} | {} |\n",
+                        cell(factor.scope.cluster), cell(factor.scope.stack),
+                        factor.scope.has_experts ? "experts" : "dense", factor.num_rows,
+                        factor.factor, in_percent(errors_at(reports.none, indices).mean_absolute),
+                        in_percent(errors_at(reports.scale, indices).mean_absolute),
+                        in_percent(errors_at(reports.leave_one_out, indices).mean_absolute));
   }
   return text;
 }
@@ -199,6 +238,29 @@ std::string ranking_section(const ValidationReport& none) {
   for (const GroupRanking& group : ranking_by_group(rank_rows(none))) {
     text += fmt::format("| {} | {} |{}{}\n", cell(group.group), group.all.sets,
                         ranking_cells(group.all), ranking_cells(group.without_contradicted));
+  }
+  return text;
+}
+
+/// Returns how often pairs of layouts were in their stated order, calibrated by other rows.
+std::string order_section(const ValidationReport& leave_one_out) {
+  std::vector<CostedRun> rows;
+  std::vector<double> layout_variances;
+  rows.reserve(leave_one_out.rows.size());
+  layout_variances.reserve(leave_one_out.rows.size());
+  for (const ValidatedRun& row : leave_one_out.rows) {
+    rows.push_back(row.costed);
+    layout_variances.push_back(row.calibration.layout_variance);
+  }
+  std::string text = fmt::format(
+      "\nHow likely the faster prediction is measured faster, as stated and as observed [%]: all "
+      "pairs that\ndiffer by {:.0f} % or more, with the scatter that the other rows of a scope "
+      "show.\n\n"
+      "| stated | pairs | mean stated | observed |\n|---|---|---|---|\n",
+      100.0 * kMeasuredTie);
+  for (const OrderBin& bin : order_bins(rows, layout_variances)) {
+    text += fmt::format("| {:.0f} to {:.0f} | {} | {} | {} |\n", 100.0 * bin.low, 100.0 * bin.high,
+                        bin.pairs, in_percent(bin.stated), in_percent(bin.observed));
   }
   return text;
 }
@@ -334,9 +396,10 @@ std::string to_markdown(const CostedRuns& runs, const GroupNotes& notes) {
          "Written by `ptdp-validate --format markdown`; a test holds this page against what the\n"
          "command writes. The rows are those of the CSV files beside it, described in\n"
          "[../README.md](../README.md#published--csv).\n" +
-         errors_section(reports) + intervals_section(reports, runs.costed) +
+         errors_section(reports) + intervals_section(reports, runs.costed) + levels_section() +
          factors_section(reports, runs.costed) + memory_section(reports.none.memory) +
-         ranking_section(reports.none) + contradictions_section(reports.none) +
+         ranking_section(reports.none) + order_section(reports.leave_one_out) +
+         contradictions_section(reports.none) +
          partial_section(reports.none.partial, reports.scale.partial) +
          skipped_section(reports.none) + explanations_section(reports.none, notes);
 }

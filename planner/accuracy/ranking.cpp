@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
+
+#include "cost_model/measured/calibration.h"
 
 namespace ptdp {
 namespace {
@@ -96,6 +99,51 @@ std::vector<RankedSet> rank_by_job(const std::vector<CostedRun>& rows,
     }
   }
   return sets;
+}
+
+std::vector<OrderBin> order_bins(const std::vector<CostedRun>& rows,
+                                 const std::vector<double>& layout_variances) {
+  std::vector<OrderBin> bins(kNumOrderBins);
+  const double width = 0.5 / kNumOrderBins;
+  for (int i = 0; i < kNumOrderBins; ++i) {
+    bins[static_cast<std::size_t>(i)].low = 0.5 + i * width;
+    bins[static_cast<std::size_t>(i)].high = 0.5 + (i + 1) * width;
+  }
+  std::map<JobKey, std::vector<std::size_t>> by_job;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    by_job[job_of(rows[i].run)].push_back(i);
+  }
+  const auto add_pair = [&](std::size_t i, std::size_t other) {
+    const auto [first, second] =
+        rows[i].predicted < rows[other].predicted ? std::pair(i, other) : std::pair(other, i);
+    const double measured = rows[second].run.iteration_time / rows[first].run.iteration_time;
+    const double variance = (layout_variances[first] + layout_variances[second]) / 2.0;
+    if (std::max(measured, 1.0 / measured) - 1.0 < kMeasuredTie || variance <= 0.0 ||
+        rows[first].predicted == rows[second].predicted) {
+      return;
+    }
+    const double stated =
+        probability_of_order(rows[first].predicted, rows[second].predicted, variance);
+    const int place = std::min(kNumOrderBins - 1, static_cast<int>((stated - 0.5) / width));
+    OrderBin& bin = bins[static_cast<std::size_t>(place)];
+    ++bin.pairs;
+    bin.stated += stated;
+    bin.observed += measured > 1.0 ? 1.0 : 0.0;
+  };
+  for (const auto& [job, indices] : by_job) {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      for (std::size_t other = i + 1; other < indices.size(); ++other) {
+        add_pair(indices[i], indices[other]);
+      }
+    }
+  }
+  for (OrderBin& bin : bins) {
+    if (bin.pairs > 0) {
+      bin.stated /= bin.pairs;
+      bin.observed /= bin.pairs;
+    }
+  }
+  return bins;
 }
 
 std::vector<GroupRanking> ranking_by_group(const std::vector<RankedSet>& sets) {

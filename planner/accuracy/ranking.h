@@ -60,6 +60,22 @@ struct RankedSet {
 [[nodiscard]] std::vector<RankedSet> rank_by_job(const std::vector<CostedRun>& rows,
                                                  const std::vector<bool>& contradicted);
 
+/// Pairs of layouts of one job, by the probability with which they were said to be in this order.
+struct OrderBin {
+  double low = 0.5;  ///< The bin holds stated probabilities from here to `high`.
+  double high = 0.55;
+  int pairs = 0;          ///< Pairs whose measured times differ by at least kMeasuredTie.
+  double stated = 0.0;    ///< Mean stated probability.
+  double observed = 0.0;  ///< Share of the pairs measured in the stated order.
+};
+inline constexpr int kNumOrderBins = 10;
+
+/// Sorts all pairs of rows of one job into kNumOrderBins bins from 0.5 to 1. Rows' predictions are
+/// calibrated; `layout_variances` say how layouts of each row's job scatter. Pairs predicted alike
+/// are left out.
+[[nodiscard]] std::vector<OrderBin> order_bins(const std::vector<CostedRun>& rows,
+                                               const std::vector<double>& layout_variances);
+
 /// The figures of all sets of a group: pairs are pooled, regrets taken over the sets.
 struct RankingTotals {
   int sets = 0;

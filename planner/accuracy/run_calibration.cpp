@@ -1,57 +1,69 @@
-// Fits the factor for each run from other runs of its scope, or from published runs.
+// Calibrates runs by others, and plans by published runs.
 #include "planner/accuracy/run_calibration.h"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
-#include "planner/accuracy/profile_cache.h"
+#include "planner/accuracy/levels_file.h"
 
 namespace ptdp {
 namespace {
 
-/// Returns the runs at `indices` without those for which `is_left_out` is true.
-template <class Predicate>
-std::vector<CalibrationRun> calibration_runs(const std::vector<CostedRun>& runs,
-                                             const std::vector<std::size_t>& indices,
-                                             Predicate is_left_out) {
-  std::vector<CalibrationRun> selected;
-  selected.reserve(indices.size());
-  for (const std::size_t i : indices) {
-    if (!is_left_out(runs[i].run)) {
-      selected.push_back(calibration_run(runs[i]));
-    }
-  }
-  return selected;
+std::string job_name_of(const MeasuredRun& run) {
+  return job_name(run.model, run.global_batch_size, run.config.world_size());
 }
 
-/// Calibrates the runs at `indices`, which are all of one scope.
-void calibrate_leaving_out(CalibrationKind kind, const std::vector<CostedRun>& runs,
-                           const std::vector<std::size_t>& indices,
-                           std::vector<Calibration>& calibrations) {
-  const auto none = [](const MeasuredRun&) { return false; };
-  if (kind == CalibrationKind::kLeaveOneOut) {
-    const std::vector<Calibration> found = leave_one_out(calibration_runs(runs, indices, none));
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      calibrations[indices[i]] = found[i];
+LevelPath path_of(const CostedRun& run, ProfileCache& profiles) {
+  const ProgramKind program =
+      run.scenario ? run.scenario->stack.program : profiles.program_of(run.run);
+  return {.program = std::string(name_of(program, NamedValues<ProgramKind>(kProgramKindNames))),
+          .stack = run.run.stack,
+          .has_experts = has_experts(run.run.model),
+          .cluster = run.run.cluster};
+}
+
+/// Calibrates each run by the other rows.
+std::vector<Calibration> leave_one_out(const LevelModel& model,
+                                       const std::vector<CostedRun>& runs) {
+  ProfileCache profiles;
+  std::map<LevelPath, std::vector<std::size_t>> indices;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    indices[path_of(runs[i], profiles)].push_back(i);
+  }
+  const std::vector<LevelScope> scopes = scopes_of(model, runs_by_path(runs));
+  std::vector<Calibration> calibrations(runs.size());
+  for (const auto& [path, of_path] : indices) {
+    std::vector<CalibrationRun> selected;
+    selected.reserve(of_path.size());
+    for (const std::size_t i : of_path) {
+      selected.push_back(calibration_run(runs[i]));
     }
-    return;
+    std::vector<Calibration> found =
+        leave_one_out(model, level_prior(model, scopes, path), selected);
+    for (std::size_t i = 0; i < of_path.size(); ++i) {
+      calibrations[of_path[i]] = std::move(found[i]);
+    }
   }
-  std::set<std::string> groups;
-  for (const std::size_t i : indices) {
-    groups.insert(kind == CalibrationKind::kScale ? "" : runs[i].run.group);
+  return calibrations;
+}
+
+/// Calibrates each run by the rows of other groups.
+std::vector<Calibration> leave_one_group_out(const LevelModel& model,
+                                             const std::vector<CostedRun>& runs) {
+  std::map<std::string, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    groups[runs[i].run.group].push_back(i);
   }
-  for (const std::string& group : groups) {
-    const CalibrationFit fit =
-        kind == CalibrationKind::kScale
-            ? fit_calibration(calibration_runs(runs, indices, none))
-            : fit_calibration(calibration_runs(
-                  runs, indices, [&](const MeasuredRun& run) { return run.group == group; }));
+  std::vector<Calibration> calibrations(runs.size());
+  for (const auto& [group, indices] : groups) {
+    RowLevels others(model, runs, group);
     for (const std::size_t i : indices) {
-      if (kind == CalibrationKind::kScale || runs[i].run.group == group) {
-        calibrations[i] = fit.at(run_point(runs[i].run.model, runs[i].run.config));
-      }
+      calibrations[i] = others.calibration(runs[i]);
     }
   }
+  return calibrations;
 }
 
 std::vector<CostedRun> published_runs_on(const MeasuredRuns& published, const Scenario& scenario,
@@ -73,19 +85,86 @@ std::vector<CostedRun> published_runs_on(const MeasuredRuns& published, const Sc
   return cost_runs(selected).costed;
 }
 
+/// What the shipped levels say of a scenario.
+struct ShippedPlace {
+  LevelPrior prior;
+  /// Whether predictions are calibrated at all: no level knows this project's runtime.
+  bool is_known = true;
+};
+
+/// Returns the name under which the published runs have a profile; else its own name, marked so
+/// that it is no published one.
+template <class Profile>
+std::string published_name(const Profile& profile, const std::set<std::string>& names,
+                           Profile (*find_profile)(const std::string&)) {
+  const auto is_alike = [&](const std::string& name) {
+    return takes_as_long(find_profile(name), profile);
+  };
+  if (names.contains(profile.name) && is_alike(profile.name)) {
+    return profile.name;
+  }
+  const auto found = std::find_if(names.begin(), names.end(), is_alike);
+  return found != names.end() ? *found : profile.name + " (not published)";
+}
+
+/// Returns the place of a scenario among the published runs. If `is_own_cluster`, its cluster is
+/// another one than any of them, whatever its profile.
+ShippedPlace shipped_place(const Scenario& scenario, bool is_own_cluster) {
+  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
+    return {.is_known = false};
+  }
+  const Levels& levels = shipped_levels();
+  std::set<std::string> stacks;
+  std::set<std::string> clusters;
+  for (const LevelScope& scope : levels.scopes) {
+    stacks.insert(scope.path.stack);
+    clusters.insert(scope.path.cluster);
+  }
+  const LevelPath path{
+      .program =
+          std::string(name_of(scenario.stack.program, NamedValues<ProgramKind>(kProgramKindNames))),
+      .stack = published_name(scenario.stack, stacks, find_stack),
+      .has_experts = has_experts(scenario.job.model),
+      .cluster = is_own_cluster ? "" : published_name(scenario.cluster, clusters, find_cluster)};
+  return {.prior = level_prior(levels.model, levels.scopes, path)};
+}
+
+CalibrationFit fit_leaving_out_job(const std::vector<CalibrationRun>& runs,
+                                   const ShippedPlace& place, const std::string& job) {
+  if (!place.is_known) {
+    return {};
+  }
+  std::vector<CalibrationRun> others;
+  others.reserve(runs.size());
+  std::copy_if(runs.begin(), runs.end(), std::back_inserter(others),
+               [&](const CalibrationRun& run) { return run.job != job; });
+  return fit_calibration(shipped_levels().model, place.prior, others, job);
+}
+
+std::vector<CalibrationRun> calibration_runs(const std::vector<CostedRun>& runs) {
+  std::vector<CalibrationRun> all;
+  all.reserve(runs.size());
+  std::transform(runs.begin(), runs.end(), std::back_inserter(all), calibration_run);
+  return all;
+}
+
 std::vector<Calibration> shipped_calibrations(const std::vector<CostedRun>& runs) {
   const MeasuredRuns published = read_published_runs();
   ProfileCache profiles;
   std::vector<Calibration> calibrations(runs.size());
   for (const auto& [scope, indices] : by_scope(runs)) {
-    Scenario scenario = scenario_of(runs[indices.front()]);
-    const std::vector<CostedRun> alike = published_runs_on(published, scenario, profiles);
+    const Scenario scenario = scenario_of(runs[indices.front()]);
+    const std::vector<CalibrationRun> alike =
+        calibration_runs(published_runs_on(published, scenario, profiles));
+    const ShippedPlace place = shipped_place(scenario, false);
+    std::map<std::string, CalibrationFit> fits;
     for (const std::size_t i : indices) {
       const MeasuredRun& run = runs[i].run;
-      scenario.job.model = run.model;
-      scenario.job.global_batch_size = run.global_batch_size;
-      calibrations[i] = fit_leaving_out_job(alike, scenario, run.config.world_size())
-                            .at(run_point(run.model, run.config));
+      const auto [found, is_new] = fits.try_emplace(job_name_of(run));
+      if (is_new) {
+        found->second = fit_leaving_out_job(alike, place, found->first);
+      }
+      calibrations[i] = found->second.at(run_point(run.model, run.config));
     }
   }
   return calibrations;
@@ -96,7 +175,8 @@ std::vector<Calibration> shipped_calibrations(const std::vector<CostedRun>& runs
 CalibrationRun calibration_run(const CostedRun& run) {
   return {.measured = run.run.iteration_time,
           .predicted = run.predicted,
-          .point = run_point(run.run.model, run.run.config)};
+          .point = run_point(run.run.model, run.run.config),
+          .job = job_name_of(run.run)};
 }
 
 CalibrationScope scope_of(const CostedRun& run) {
@@ -123,21 +203,92 @@ std::map<CalibrationScope, std::vector<std::size_t>> by_scope(const std::vector<
   return indices;
 }
 
+RunsByScope runs_by_path(const std::vector<CostedRun>& runs) {
+  ProfileCache profiles;
+  RunsByScope levels;
+  for (const CostedRun& run : runs) {
+    const CalibrationRun calibration = calibration_run(run);
+    levels[path_of(run, profiles)].push_back(level_runs({&calibration, 1}).front());
+  }
+  return levels;
+}
+
+std::vector<LevelScope> scopes_of(const LevelModel& model, const RunsByScope& runs) {
+  std::vector<LevelScope> scopes;
+  scopes.reserve(runs.size());
+  for (const auto& [path, of_path] : runs) {
+    scopes.push_back({.path = path,
+                      .num_runs = static_cast<int>(of_path.size()),
+                      .mean = ScopeSums(model, of_path).scope_mean()});
+  }
+  return scopes;
+}
+
+RowLevels::RowLevels(const LevelModel& model, const std::vector<CostedRun>& rows,
+                     const std::optional<std::string>& left_out)
+    : model_(model) {
+  RunsByScope levels;
+  for (const CostedRun& run : rows) {
+    if (run.run.group != left_out) {
+      by_path_[path_of(run, profiles_)].rows.push_back(calibration_run(run));
+    }
+  }
+  for (const auto& [path, scope] : by_path_) {
+    levels.emplace(path, level_runs(scope.rows));
+  }
+  scopes_ = scopes_of(model_, levels);
+  for (auto& [path, scope] : by_path_) {
+    scope.prior = level_prior(model_, scopes_, path);
+  }
+}
+
+CalibrationFit RowLevels::fit(const CostedRun& run, const std::string& job) {
+  const LevelPath path = path_of(run, profiles_);
+  const auto [scope, is_new_scope] = by_path_.try_emplace(path);
+  if (is_new_scope) {
+    scope->second.prior = level_prior(model_, scopes_, path);
+  }
+  const auto [found, is_new_job] = scope->second.fits.try_emplace(job);
+  if (is_new_job) {
+    found->second = fit_calibration(model_, scope->second.prior, scope->second.rows, job);
+  }
+  return found->second;
+}
+
+CalibrationFit RowLevels::fit(const CostedRun& run) {
+  return fit(run, job_name_of(run.run));
+}
+
+CalibrationFit RowLevels::fit_other_job(const CostedRun& run) {
+  return fit(run, "");
+}
+
+Calibration RowLevels::calibration(const CostedRun& run) {
+  return fit(run).at(run_point(run.run.model, run.run.config));
+}
+
 std::vector<Calibration> calibrations_of(const std::vector<CostedRun>& runs, CalibrationKind kind) {
-  std::vector<Calibration> calibrations(runs.size());
+  const LevelModel& model = shipped_levels().model;
+  std::vector<Calibration> calibrations;
   switch (kind) {
     case CalibrationKind::kNone:
       break;
     case CalibrationKind::kShipped:
       return shipped_calibrations(runs);
     case CalibrationKind::kLeaveOneOut:
+      return leave_one_out(model, runs);
     case CalibrationKind::kLeaveOneGroupOut:
-    case CalibrationKind::kScale:
-      for (const auto& [scope, indices] : by_scope(runs)) {
-        calibrate_leaving_out(kind, runs, indices, calibrations);
+      return leave_one_group_out(model, runs);
+    case CalibrationKind::kScale: {
+      RowLevels all(model, runs, std::nullopt);
+      calibrations.reserve(runs.size());
+      for (const CostedRun& run : runs) {
+        calibrations.push_back(all.calibration(run));
       }
+      return calibrations;
+    }
   }
-  return calibrations;
+  return std::vector<Calibration>(runs.size());
 }
 
 std::vector<CostedRun> published_runs_on(const MeasuredRuns& published, const Scenario& scenario) {
@@ -147,19 +298,39 @@ std::vector<CostedRun> published_runs_on(const MeasuredRuns& published, const Sc
 
 CalibrationFit fit_leaving_out_job(const std::vector<CostedRun>& runs, const Scenario& scenario,
                                    std::int64_t gpus) {
-  std::vector<CalibrationRun> others;
-  others.reserve(runs.size());
-  for (const CostedRun& run : runs) {
-    if (!is_same_job(run.run, scenario, gpus)) {
-      others.push_back(calibration_run(run));
-    }
-  }
-  return fit_calibration(others);
+  return fit_leaving_out_job(calibration_runs(runs), shipped_place(scenario, false),
+                             job_name(scenario.job.model, scenario.job.global_batch_size, gpus));
 }
 
 CalibrationFit calibrate_by_published(const MeasuredRuns& published, const Scenario& scenario,
                                       std::int64_t gpus) {
   return fit_leaving_out_job(published_runs_on(published, scenario), scenario, gpus);
+}
+
+CalibrationFit calibrate_by_own(const std::vector<CalibrationRun>& runs, const Scenario& scenario,
+                                std::int64_t gpus) {
+  return fit_calibration(shipped_levels().model, shipped_place(scenario, true).prior, runs,
+                         job_name(scenario.job.model, scenario.job.global_batch_size, gpus));
+}
+
+std::vector<Calibration> own_calibrations(const std::vector<CalibrationRun>& runs,
+                                          const Scenario& scenario, CalibrationKind kind) {
+  const LevelModel& model = shipped_levels().model;
+  const LevelPrior prior = shipped_place(scenario, true).prior;
+  if (kind == CalibrationKind::kLeaveOneOut) {
+    return leave_one_out(model, prior, runs);
+  }
+  std::map<std::string, CalibrationFit> fits;
+  std::vector<Calibration> calibrations;
+  calibrations.reserve(runs.size());
+  for (const CalibrationRun& run : runs) {
+    const auto [found, is_new] = fits.try_emplace(run.job);
+    if (is_new) {
+      found->second = fit_calibration(model, prior, runs, run.job);
+    }
+    calibrations.push_back(found->second.at(run.point));
+  }
+  return calibrations;
 }
 
 }  // namespace ptdp

@@ -1,19 +1,21 @@
-// Which factor multiplies which prediction: one from published runs for a plan, one from other rows
-// for a row.
+// Which runs correct which prediction: published ones a plan, other rows a row.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/measured/calibration.h"
+#include "cost_model/measured/levels.h"
 #include "cost_model/measured/measured_run.h"
 #include "cost_model/text/named_values.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/accuracy/profile_cache.h"
 
 namespace ptdp {
 
@@ -21,9 +23,9 @@ namespace ptdp {
 enum class CalibrationKind {
   kNone,              ///< No calibration: the cost model as it is.
   kShipped,           ///< Calibrated by published runs of other jobs, as ptdp-plan would.
-  kLeaveOneOut,       ///< Calibrated by the other rows of the row's scope.
-  kLeaveOneGroupOut,  ///< Calibrated by rows of the row's scope that are not of its group.
-  kScale              ///< Calibrated by all rows of the row's scope, itself included: in-sample.
+  kLeaveOneOut,       ///< Calibrated by the other rows.
+  kLeaveOneGroupOut,  ///< Calibrated by the rows of other groups.
+  kScale              ///< Calibrated by all rows, itself included: in-sample.
 };
 /// Names of the kinds of calibration, as flags and documents have them.
 inline constexpr std::array kCalibrationKindNames = {
@@ -36,9 +38,8 @@ inline constexpr std::array kCalibrationKindNames = {
 /// Returns a costed run as one that a factor can rest on.
 [[nodiscard]] CalibrationRun calibration_run(const CostedRun& run);
 
-/// The runs that share a factor: those of one cluster, stack and kind of model. Models with experts
-/// are a kind of their own: what routing, dispatch and grouped products cost beyond the cost model
-/// says nothing about dense layers.
+/// The runs that say most of one another: those of one cluster, stack and kind of model, dense or
+/// with experts.
 struct CalibrationScope {
   std::string cluster;  ///< Name of the cluster.
   std::string stack;    ///< Name of the stack.
@@ -61,6 +62,40 @@ struct CalibrationScope {
 [[nodiscard]] std::map<CalibrationScope, std::vector<std::size_t>> by_scope(
     const std::vector<CostedRun>& runs);
 
+/// Returns runs by the levels that they belong to.
+[[nodiscard]] RunsByScope runs_by_path(const std::vector<CostedRun>& runs);
+/// Returns what runs say of the mean of each scope.
+[[nodiscard]] std::vector<LevelScope> scopes_of(const LevelModel& model, const RunsByScope& runs);
+
+/// Calibrates by given rows alone, whatever is published.
+class RowLevels {
+ public:
+  /// Takes the rows but those of `left_out`, a group; nullopt: all of them.
+  RowLevels(const LevelModel& model, const std::vector<CostedRun>& rows,
+            const std::optional<std::string>& left_out);
+
+  /// Returns what the rows say of the predictions for the job of a run.
+  [[nodiscard]] CalibrationFit fit(const CostedRun& run);
+  /// Returns what the rows say of a job of no row in the scope of a run.
+  [[nodiscard]] CalibrationFit fit_other_job(const CostedRun& run);
+  /// Returns the calibration of a run by the rows.
+  [[nodiscard]] Calibration calibration(const CostedRun& run);
+
+ private:
+  /// Rows of a scope, with what the others say of it.
+  struct Scope {
+    std::vector<CalibrationRun> rows;
+    LevelPrior prior;
+    std::map<std::string, CalibrationFit> fits;  ///< By the names of jobs.
+  };
+  CalibrationFit fit(const CostedRun& run, const std::string& job);
+
+  LevelModel model_;
+  std::vector<LevelScope> scopes_;
+  std::map<LevelPath, Scope> by_path_;
+  ProfileCache profiles_;
+};
+
 /// Returns the calibration of each run, in order.
 [[nodiscard]] std::vector<Calibration> calibrations_of(const std::vector<CostedRun>& runs,
                                                        CalibrationKind kind);
@@ -70,14 +105,25 @@ struct CalibrationScope {
 [[nodiscard]] std::vector<CostedRun> published_runs_on(const MeasuredRuns& published,
                                                        const Scenario& scenario);
 
-/// Fits all runs but those of the scenario's model and batch on `gpus` GPUs. A prediction that
-/// stands beside a measurement is thus not fitted to it.
+/// Fits the runs but those of the scenario's job on `gpus` GPUs, with what all published scopes say
+/// of this one. A prediction that stands beside a measurement is thus not fitted to it.
 [[nodiscard]] CalibrationFit fit_leaving_out_job(const std::vector<CostedRun>& runs,
                                                  const Scenario& scenario, std::int64_t gpus);
 
 /// Fits the calibration of ptdp-plan: published runs on the scenario's cluster and stack, without
-/// those of its job.
+/// those of its job, and the shipped levels. This project's own runtime is in neither: its
+/// predictions are not calibrated.
 [[nodiscard]] CalibrationFit calibrate_by_published(const MeasuredRuns& published,
                                                     const Scenario& scenario, std::int64_t gpus);
+
+/// Fits a user's own runs of the scenario's cluster and stack, those of its job included, with what
+/// the published scopes say of another cluster with this stack.
+[[nodiscard]] CalibrationFit calibrate_by_own(const std::vector<CalibrationRun>& runs,
+                                              const Scenario& scenario, std::int64_t gpus);
+/// Calibrates each of a user's own runs by all of them (kScale) or by the others (kLeaveOneOut), in
+/// the way of calibrate_by_own().
+[[nodiscard]] std::vector<Calibration> own_calibrations(const std::vector<CalibrationRun>& runs,
+                                                        const Scenario& scenario,
+                                                        CalibrationKind kind);
 
 }  // namespace ptdp

@@ -22,7 +22,7 @@ ObjectWriter row_json(const ValidatedRun& row) {
   json.number("measured_tflops_per_gpu", tflops_per_gpu(run, run.iteration_time));
   json.number("predicted_tflops_per_gpu", tflops_per_gpu(run, predicted.value));
   json.number("calibration_factor", row.calibration.factor);
-  json.count("calibration_runs", row.calibration.support.num_runs);
+  describe_support(json, row.calibration.support);
   json.number("distance", row.calibration.support.distance);
   json.flag("contradicted", row.is_contradicted);
   return json;
@@ -70,9 +70,7 @@ std::vector<ObjectWriter> factors_json(const ValidationReport& report) {
     json.text("stack", factor.scope.stack);
     json.flag("has_experts", factor.scope.has_experts);
     json.count("n", factor.num_rows);
-    if (factor.fit.is_calibrated()) {
-      json.number("factor", factor.fit.factor);
-    }
+    json.number("factor", factor.factor);
     factors.push_back(std::move(json));
   }
   return factors;

@@ -69,13 +69,10 @@ std::string groups_table(const ValidationReport& report) {
 }
 
 std::string factors_table(const ValidationReport& report) {
-  std::string text = "\nfactors fitted to all runs above, which test nothing (in-sample)\n";
+  std::string text = "\nfactors for other jobs by all runs above, which test nothing (in-sample)\n";
   for (const FittedFactor& factor : report.factors) {
-    const std::string scope = text_of(factor.scope);
-    text += factor.fit.is_calibrated()
-                ? fmt::format("  {}: x{:.3f} on {}\n", scope, factor.fit.factor,
-                              plural(factor.num_rows, "run"))
-                : fmt::format("  {}: none, fewer than {} runs\n", scope, kFewestCalibrationRuns);
+    text += fmt::format("  {}: x{:.3f}, {}\n", text_of(factor.scope), factor.factor,
+                        plural(factor.num_rows, "run"));
   }
   return text;
 }

@@ -5,6 +5,7 @@
 
 #include "cost_model/measured/contradictions.h"
 #include "cost_model/measured/quantile.h"
+#include "planner/accuracy/levels_file.h"
 #include "planner/accuracy/partial_report.h"
 #include "planner/accuracy/published_report.h"
 
@@ -42,14 +43,11 @@ void summarize_groups(ValidationReport& report) {
 }
 
 std::vector<FittedFactor> fit_factors(const std::vector<CostedRun>& runs) {
+  RowLevels levels(shipped_levels().model, runs, std::nullopt);
   std::vector<FittedFactor> factors;
   for (const auto& [scope, indices] : by_scope(runs)) {
-    std::vector<CalibrationRun> selected;
-    for (const std::size_t i : indices) {
-      selected.push_back(calibration_run(runs[i]));
-    }
     factors.push_back({.scope = scope,
-                       .fit = fit_calibration(selected),
+                       .factor = levels.fit_other_job(runs[indices.front()]).factor,
                        .num_rows = static_cast<int>(indices.size())});
   }
   return factors;

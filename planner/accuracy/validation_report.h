@@ -71,10 +71,10 @@ struct GroupErrors {
   double median_half_width = 0.0;  ///< Median half-width of intervals, relative to the prediction.
 };
 
-/// The factor of one scope, fitted to all its rows: in-sample by nature.
+/// The factor of one scope by all rows: in-sample by nature.
 struct FittedFactor {
   CalibrationScope scope;
-  CalibrationFit fit;
+  double factor = 1.0;  ///< Factor for a job of no row.
   int num_rows = 0;
 };
 

@@ -65,7 +65,11 @@ std::string to_text(const Explanation& explanation, const Scenario& scenario,
   }
   const RelativeInterval interval =
       calibration.at(run_point(scenario.job.model, best.config)).interval;
-  if (std::abs(lost) <= interval.high - 1.0) {
+  if (calibration.is_calibrated()) {
+    text += fmt::format("It is the better one with a probability of {:.0f} %.\n",
+                        100.0 * probability_of_order(Seconds(1.0 + lost), Seconds(1.0),
+                                                     calibration.layout_variance));
+  } else if (std::abs(lost) <= interval.high - 1.0) {
     text += "The difference lies within the 90 % interval of the prediction: a tie.\n";
   }
   return text;
@@ -91,7 +95,12 @@ std::string to_json(const Explanation& explanation, const Scenario& scenario,
     for (const TermDifference& term : lost_terms(explanation, scenario, calibration)) {
       terms.number(std::string(term.term), term.difference.value());
     }
-    json.number("loss", loss(matching.front(), all.front(), objective));
+    const double lost = loss(matching.front(), all.front(), objective);
+    json.number("loss", lost);
+    if (calibration.is_calibrated()) {
+      json.number("better_than_best", probability_of_order(Seconds(1.0 + lost), Seconds(1.0),
+                                                           calibration.layout_variance));
+    }
     json.child(objective == Objective::kCost ? "differences_gpu_s" : "differences_s",
                std::move(terms));
   }

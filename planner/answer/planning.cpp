@@ -176,6 +176,13 @@ ObjectWriter inputs_json(const Scenario& scenario, const SearchOptions& options)
   return inputs;
 }
 
+double probability_better(const Plan& plan, const Plan& other, const PlanningResult& result) {
+  const auto cost = [&](const Plan& of) {
+    return Seconds(score(of.predicted.iteration_time.value, of.config, result.options.objective));
+  };
+  return probability_of_order(cost(plan), cost(other), result.calibration.layout_variance);
+}
+
 ObjectWriter candidates_json(const SearchResult& search, double calibration_factor) {
   ObjectWriter violations;
   for (const ConstraintText& text : kConstraints) {
@@ -229,7 +236,10 @@ ObjectWriter candidate_json(const Candidate& candidate, double calibration_facto
 std::string to_json(const PlanningResult& result, const RunBudget& budget) {
   std::vector<ObjectWriter> plans;
   for (const Plan& plan : result.plans) {
-    plans.push_back(plan_json(plan, budget));
+    ObjectWriter& json = plans.emplace_back(plan_json(plan, budget));
+    if (result.calibration.is_calibrated()) {
+      json.number("better_than_best", probability_better(plan, result.plans.front(), result));
+    }
   }
   std::vector<ObjectWriter> pareto;
   for (const Candidate& candidate : result.search.pareto) {

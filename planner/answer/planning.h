@@ -52,6 +52,10 @@ struct PlanningResult {
 /// an empty string for other searches.
 [[nodiscard]] std::string unproven_remark(const SearchResult& search, const SearchOptions& options,
                                           double calibration_factor);
+/// Returns how likely a plan is better than another one under the result's objective
+/// (probability_of_order()). The result must be calibrated.
+[[nodiscard]] double probability_better(const Plan& plan, const Plan& other,
+                                        const PlanningResult& result);
 /// Returns a costed configuration as a part of documents: its time, calibrated, and peak memory.
 [[nodiscard]] ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor);
 

@@ -212,13 +212,23 @@ CostBreakdown cost_of(const Plan& plan, Objective objective) {
   return counted(plan.predicted.breakdown, plan.config, objective);
 }
 
+/// Returns how likely a plan that loses by `loss` is better than the first one. Where no runs say
+/// how layouts of a job scatter, it returns whether the plan lies within the first one's interval.
+std::string odds_of(const PlanningResult& result, const Plan& plan, double loss) {
+  const Plan& best = result.plans.front();
+  if (result.calibration.is_calibrated()) {
+    return fmt::format(", better with {:.0f} %", 100.0 * probability_better(plan, best, result));
+  }
+  const Estimate<Seconds>& time = best.predicted.iteration_time;
+  return 1.0 + loss <= time.high / time.value ? ", a tie within the interval" : "";
+}
+
 std::string runners_up(const PlanningResult& result) {
   if (result.plans.size() < 2) {
     return "";
   }
   const Objective objective = result.options.objective;
   const Plan& best = result.plans.front();
-  const double widest = best.predicted.iteration_time.high / best.predicted.iteration_time.value;
   std::string text = "\nRunners-up\n";
   for (std::size_t i = 1; i < result.plans.size(); ++i) {
     const Plan& plan = result.plans[i];
@@ -229,8 +239,7 @@ std::string runners_up(const PlanningResult& result) {
     text += fmt::format("  {}. {}{}: {} ({:+.1f} %{}{}), {:.1f} GiB; {}\n", i + 1,
                         to_string(plan.config), stack_remark(plan.scenario.stack, plan.config),
                         duration(time), 100.0 * loss, objective == Objective::kCost ? " cost" : "",
-                        1.0 + loss <= widest ? ", a tie within the interval" : "",
-                        plan.memory.peak().value() / kGibi,
+                        odds_of(result, plan, loss), plan.memory.peak().value() / kGibi,
                         describe_differences(cost_of(plan, objective), cost_of(best, objective),
                                              unit_of(objective)));
   }
@@ -312,12 +321,19 @@ std::string tally(const SearchResult& result) {
   return text;
 }
 
+/// Returns what lies outside of measured operations, and outside of all runs.
+std::vector<std::string> extrapolations_of(const Prediction& predicted) {
+  std::vector<std::string> all = predicted.outside_runs;
+  all.insert(all.end(), predicted.extrapolations.begin(), predicted.extrapolations.end());
+  return all;
+}
+
 }  // namespace
 
 std::string to_text(const Plan& plan, const RunBudget& budget) {
   return headline(plan) + configuration(plan) + predictions(plan, budget) + time_breakdown(plan) +
          memory_breakdown(plan) + traffic(plan) +
-         lines("Extrapolated, beyond what was measured", plan.predicted.extrapolations);
+         lines("Extrapolated, beyond what was measured", extrapolations_of(plan.predicted));
 }
 
 std::string to_text(const PlanningResult& result, const RunBudget& budget,

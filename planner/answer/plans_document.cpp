@@ -72,8 +72,8 @@ Plan read_plan(ObjectReader& reader, const PlansDocument& list, const std::strin
   Prediction predicted;
   reader.object("config", config);
   reader.object("predicted", predicted);
-  for (const char* derived :
-       {"gpus_used", "run_by_stack", "changes_semantics", "memory", "training"}) {
+  for (const char* derived : {"gpus_used", "run_by_stack", "changes_semantics", "better_than_best",
+                              "memory", "training"}) {
     (void)reader.has(derived);
   }
   reader.finish();

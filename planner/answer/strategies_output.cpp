@@ -112,10 +112,8 @@ std::string to_text(const StrategyComparison& comparison,
       "optimizer states sharded over the replicas. FSDP: the same, with weights gathered\n"
       "ahead of use, and kept, or shards replicated, where that is faster.\n";
   text += comparison.calibration.is_calibrated()
-              ? fmt::format(
-                    "\nAll times are calibrated with one factor, fitted to {} runs of this cluster "
-                    "and stack.\n",
-                    comparison.calibration.num_runs())
+              ? fmt::format("\nAll times are calibrated with one factor, which rests on {}.\n",
+                            to_text(comparison.calibration.support))
               : "\nNot calibrated.\n";
   if (!assumptions.empty()) {
     text += "\nAssumed\n";

@@ -91,7 +91,7 @@ void describe(Fields& fields, Described<Fields, Prediction>& prediction) {
   const auto plain = [](double value) { return value; };
   estimate(fields, "iteration_time_s", "interval_s", prediction.iteration_time, seconds);
   fields.number("calibration_factor", prediction.calibration_factor, {1e-3, 1e3});
-  fields.count("calibration_runs", prediction.calibration_runs, 0, 1'000'000);
+  describe_support(fields, prediction.support);
   estimate(fields, "tflops_per_gpu", "tflops_per_gpu_interval", prediction.per_gpu, tera);
   fields.quantity("model_flops", prediction.model_flops, 1.0, kRateRange);
   fields.quantity("hardware_flops", prediction.hardware_flops, 1.0, kRateRange);
@@ -101,6 +101,9 @@ void describe(Fields& fields, Described<Fields, Prediction>& prediction) {
   fields.object("breakdown_s", prediction.breakdown);
   fields.object("traffic", prediction.traffic);
   fields.texts("extrapolations", prediction.extrapolations);
+  if (fields.optional("outside_runs", !prediction.outside_runs.empty())) {
+    fields.texts("outside_runs", prediction.outside_runs);
+  }
 }
 
 template <class Fields>

@@ -98,11 +98,6 @@ void check_plan(const Plan& plan, const std::string& place) {
   if (!is_close(total.value(), plan.predicted.iteration_time.value.value())) {
     throw Error(place + ": predicted.breakdown_s: does not add up to iteration_time_s");
   }
-  const int runs = plan.predicted.calibration_runs;
-  if (runs > 0 && runs < kFewestCalibrationRuns) {
-    throw Error(place + ": predicted.calibration_runs: expected 0, or at least " +
-                std::to_string(kFewestCalibrationRuns) + ", got " + std::to_string(runs));
-  }
   if (plan.tool_version == PTDP_VERSION) {
     check_derived(plan, job, place);
   }
@@ -113,9 +108,10 @@ void check_plan(const Plan& plan, const std::string& place) {
 Calibration calibration_of(const Plan& plan) {
   const Prediction& predicted = plan.predicted;
   const Estimate<Seconds>& time = predicted.iteration_time;
-  return {.support = {.num_runs = predicted.calibration_runs},
-          .factor = predicted.calibration_runs > 0 ? predicted.calibration_factor : 1.0,
-          .interval = {.low = time.low / time.value, .high = time.high / time.value}};
+  return {.support = predicted.support,
+          .factor = predicted.support.all_runs > 0 ? predicted.calibration_factor : 1.0,
+          .interval = {.low = time.low / time.value, .high = time.high / time.value},
+          .extrapolations = predicted.outside_runs};
 }
 
 Plan checked(Plan plan, const std::string& place) {

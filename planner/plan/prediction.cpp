@@ -92,8 +92,8 @@ std::vector<std::string> find_extrapolations(const PlannedJob& job) {
 }  // namespace
 
 std::string Prediction::basis(const Scenario& scenario) const {
-  if (calibration_runs > 0) {
-    return "calibrated on " + std::to_string(calibration_runs) + " runs";
+  if (support.all_runs > 0) {
+    return "rests on " + to_text(support);
   }
   return has_measured_operations(scenario)
              ? "not calibrated: operations and messages measured on that machine"
@@ -112,7 +112,8 @@ Prediction predict(const PlannedJob& job, const Calibration& calibration) {
                                .low = time * calibration.interval.low,
                                .high = time * calibration.interval.high};
   prediction.calibration_factor = calibration.factor;
-  prediction.calibration_runs = calibration.support.num_runs;
+  prediction.support = calibration.support;
+  prediction.support.distance = 0.0;
   prediction.model_flops = model_flops(job.model(), batch);
   prediction.hardware_flops = hardware_flops(job.model(), batch, job.config());
 
@@ -135,6 +136,7 @@ Prediction predict(const PlannedJob& job, const Calibration& calibration) {
   prediction.tokens_per_second = over_time([&](Seconds t) { return tokens / t.value(); });
   prediction.traffic = iteration_traffic(job, time);
   prediction.extrapolations = find_extrapolations(job);
+  prediction.outside_runs = calibration.extrapolations;
   return prediction;
 }
 

@@ -25,7 +25,7 @@ struct Prediction {
   Estimate<Seconds> iteration_time;
   CostBreakdown breakdown;  ///< Calibrated parts of the time; they add up to iteration_time.value.
   double calibration_factor = 1.0;
-  int calibration_runs = 0;          ///< Number of runs behind the factor; 0 if not calibrated.
+  Support support;                   ///< Runs behind the factor; the distance is left out.
   Flops model_flops;                 ///< FLOPs of an iteration without recomputation.
   Flops hardware_flops;              ///< FLOPs of an iteration, recomputation included.
   Estimate<FlopsPerSecond> per_gpu;  ///< Rate of hardware_flops per GPU in use.
@@ -33,11 +33,13 @@ struct Prediction {
   Estimate<double> hfu;  ///< Hardware FLOPs utilization ("% of peak"): a fraction of the peak.
   Estimate<double> tokens_per_second;
   Traffic traffic;
-  /// What the prediction takes from beyond all measurements, one line each.
+  /// What the prediction takes from beyond all measured operations and messages, one line each.
   std::vector<std::string> extrapolations;
+  /// What lies outside of all runs behind the factor, one line each.
+  std::vector<std::string> outside_runs;
 
-  /// Returns "calibrated on 9 runs", or "not calibrated: " and what the scenario's profiles are
-  /// made of.
+  /// Returns "rests on " and the runs behind the factor, or "not calibrated: " and what the
+  /// scenario's profiles are made of.
   [[nodiscard]] std::string basis(const Scenario& scenario) const;
 };
 

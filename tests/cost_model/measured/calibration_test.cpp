@@ -1,4 +1,4 @@
-// Tests of calibration factors, their scatter and their distance.
+// Tests of what runs say of a prediction: factor, interval, distance.
 #include "cost_model/measured/calibration.h"
 
 #include <gmock/gmock.h>
@@ -9,145 +9,149 @@
 namespace ptdp {
 namespace {
 
-/// Returns runs of different lengths that took `ratios` times as long as predicted.
-std::vector<CalibrationRun> runs_of(const std::vector<double>& ratios) {
-  std::vector<CalibrationRun> runs;
-  runs.reserve(ratios.size());
-  for (const double ratio : ratios) {
-    const double predicted = 0.5 + 3.0 * static_cast<double>(runs.size());
-    runs.push_back({.measured = Seconds(ratio * predicted), .predicted = Seconds(predicted)});
-  }
-  return runs;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Jobs scatter by 0.04 and runs of a job by 0.03 in every scope with as many runs as you like.
+constexpr LevelModel kModel = {
+    .job = 0.64, .noise = 0.36, .scatter = 0.05, .scatter_runs = 1e6, .usual_scatter = 0.05};
+
+/// Other scopes expect a factor of 1.1, give or take 0.1.
+constexpr LevelPrior kPrior = {
+    .mean = {0.09531017980432486, 100.0}, .stack_runs = 5, .program_runs = 20, .all_runs = 30};
+
+CalibrationRun run_of(double ratio, const std::string& job, std::int64_t gpus = 8) {
+  return {.measured = Seconds(ratio * 2.0),
+          .predicted = Seconds(2.0),
+          .point = {.gpus = gpus},
+          .job = job};
 }
 
-CalibrationFit fit_of(const std::vector<double>& ratios) {
-  return fit_calibration(runs_of(ratios));
+TEST(FitCalibration, OfNothingIsNotCalibrated) {
+  const CalibrationFit fit = fit_calibration(kModel, {}, {}, "job");
+  EXPECT_FALSE(fit.is_calibrated());
+  const Calibration calibration = fit.at({.gpus = 32});
+  EXPECT_EQ(calibration.factor, 1.0);
+  EXPECT_EQ(calibration.interval, kUncalibratedInterval);
 }
 
-TEST(FitCalibration, NeedsThreeRuns) {
-  for (const std::vector<double>& ratios :
-       std::vector<std::vector<double>>{{}, {1.1}, {1.1, 1.2}}) {
-    const CalibrationFit fit = fit_of(ratios);
-    EXPECT_FALSE(fit.is_calibrated()) << ratios.size();
-    EXPECT_EQ(fit.factor, 1.0) << ratios.size();
-  }
-  EXPECT_TRUE(fit_of({1.1, 1.2, 1.3}).is_calibrated());
+// By hand: the deviation is that of the other scopes, 0.1, with job and noise, 0.05; 95 % of a
+// normal distribution lie below 1.645 deviations.
+TEST(FitCalibration, WithoutRunsIsWhatOtherScopesExpect) {
+  const Calibration calibration = fit_calibration(kModel, kPrior, {}, "job").at({});
+  EXPECT_NEAR(calibration.factor, 1.1, 1e-12);
+  EXPECT_NEAR(std::log(calibration.interval.high), 1.645 * std::hypot(0.1, 0.05), 1e-3);
+  EXPECT_NEAR(calibration.interval.low * calibration.interval.high, 1.0, 1e-12);
+  EXPECT_THAT(calibration.extrapolations,
+              ElementsAre(HasSubstr("no measured run of this stack on")));
 }
 
-TEST(FitCalibration, CountsItsRuns) {
-  EXPECT_EQ(fit_of({1.1, 1.2, 1.3}).num_runs(), 3);
+// By hand: one run of another job says 1.3 with a variance of 0.05²; the others say 1.1 with 0.1².
+TEST(FitCalibration, WeighsARunOfAnotherJobAgainstOtherScopes) {
+  const std::vector<CalibrationRun> runs = {run_of(1.3, "other")};
+  const CalibrationFit fit = fit_calibration(kModel, kPrior, runs, "job");
+  const double mean = (400.0 * std::log(1.3) + 100.0 * std::log(1.1)) / 500.0;
+  EXPECT_NEAR(std::log(fit.factor), mean, 1e-9);
+  EXPECT_NEAR(fit.variance, 1.0 / 500.0 + 0.04 * 0.04 + 0.03 * 0.03, 1e-9);
+  EXPECT_EQ(fit.support,
+            (Support{.num_runs = 1, .stack_runs = 6, .program_runs = 21, .all_runs = 31}));
 }
 
-TEST(FitCalibration, TakesTheMedianOfMeasuredOverPredicted) {
-  EXPECT_DOUBLE_EQ(fit_of({1.3, 1.0, 1.1}).factor, 1.1);
-  EXPECT_DOUBLE_EQ(fit_of({0.9, 1.3, 0.8, 1.0, 0.7}).factor, 0.9);
-}
-
-// By hand: the middle two are 1.1 and 1.2.
-TEST(FitCalibration, OfAnEvenNumberLiesBetweenTheMiddleTwo) {
-  const double factor = fit_of({1.0, 1.1, 1.2, 1.6}).factor;
-  EXPECT_GT(factor, 1.1);
-  EXPECT_LT(factor, 1.2);
-}
-
-// Five runs of 1.00 to 1.04: the median is 1.02, with any fifth run at least 1.02.
-TEST(FitCalibration, IsNotMovedByAnOutlier) {
-  const double without = fit_of({1.00, 1.01, 1.02, 1.03, 1.04}).factor;
-  const double with = fit_of({1.00, 1.01, 1.02, 1.03, 10.0}).factor;
-  EXPECT_DOUBLE_EQ(with, without);
-}
-
-// A fifth run far below shifts the median by one place, from 1.02 to 1.01.
-TEST(FitCalibration, IsMovedByOnePlaceAtMost) {
-  EXPECT_DOUBLE_EQ(fit_of({1.00, 1.01, 1.02, 1.03, 0.1}).factor, 1.01);
+// By hand: a run of the very job leaves its own scatter, 0.03, between itself and the job's mean,
+// which other scopes know with a variance of 0.1² + 0.04².
+TEST(FitCalibration, TrustsARunOfTheJobItselfMore) {
+  const std::vector<CalibrationRun> runs = {run_of(1.3, "job")};
+  const CalibrationFit fit = fit_calibration(kModel, kPrior, runs, "job");
+  const double of_run = 1.0 / 0.0009;
+  const double of_others = 1.0 / (0.01 + 0.0016);
+  EXPECT_NEAR(std::log(fit.factor),
+              (of_run * std::log(1.3) + of_others * std::log(1.1)) / (of_run + of_others), 1e-9);
+  EXPECT_NEAR(fit.variance, 1.0 / (of_run + of_others) + 0.0009, 1e-9);
 }
 
 TEST(FitCalibration, DoesNotDependOnTheOrderOfTheRuns) {
-  EXPECT_DOUBLE_EQ(fit_of({1.0, 1.1, 1.2, 1.6}).factor, fit_of({1.6, 1.1, 1.0, 1.2}).factor);
+  const std::vector<CalibrationRun> runs = {run_of(1.0, "a"), run_of(1.2, "b"), run_of(1.1, "a")};
+  const std::vector<CalibrationRun> turned(runs.rbegin(), runs.rend());
+  EXPECT_NEAR(fit_calibration(kModel, kPrior, runs, "a").factor,
+              fit_calibration(kModel, kPrior, turned, "a").factor, 1e-12);
 }
 
-// Predictions twice as long: half the factor.
-TEST(FitCalibration, ScalesWithThePredictions) {
-  std::vector<CalibrationRun> doubled = runs_of({1.0, 1.1, 1.2, 1.6});
-  for (CalibrationRun& run : doubled) {
-    run.predicted = 2.0 * run.predicted;
-  }
-  EXPECT_DOUBLE_EQ(fit_calibration(doubled).factor, fit_of({1.0, 1.1, 1.2, 1.6}).factor / 2.0);
+// By hand: without its prior, a scope's scatter is the sample deviation, sqrt(2)·0.1 for ±0.1.
+TEST(FitCalibration, IsAsUnsureAsItsRunsScatter) {
+  LevelModel model = kModel;
+  model.scatter_runs = 0.0;
+  const double up = std::exp(0.1);
+  const std::vector<CalibrationRun> runs = {run_of(up, "a"), run_of(1.0 / up, "b")};
+  const CalibrationFit fit = fit_calibration(model, {}, runs, "job");
+  EXPECT_NEAR(fit.factor, 1.0, 1e-12);
+  EXPECT_NEAR(fit.variance, 0.02 * (0.5 + 0.64 + 0.36), 1e-12);
 }
 
 /// Returns three runs that took 1.25 times as long as predicted, on 8, 16 and 64 GPUs.
 std::vector<CalibrationRun> runs_on_gpus() {
-  std::vector<CalibrationRun> runs = runs_of({1.25, 1.25, 1.25});
-  runs[0].point.gpus = 8;
-  runs[1].point.gpus = 16;
-  runs[2].point.gpus = 64;
-  return runs;
+  return {run_of(1.25, "a", 8), run_of(1.25, "b", 16), run_of(1.25, "c", 64)};
 }
 
 // On 32 GPUs: two doublings from 8, one from 16, one from 64.
 TEST(CalibrationFit, TellsTheDistanceWithinWhichThreeOfItsRunsLie) {
-  const Calibration calibration = fit_calibration(runs_on_gpus()).at({.gpus = 32});
+  const Calibration calibration =
+      fit_calibration(kModel, {}, runs_on_gpus(), "job").at({.gpus = 32});
   EXPECT_DOUBLE_EQ(calibration.support.distance, 2.0);
-  EXPECT_DOUBLE_EQ(calibration.factor, 1.25);
-  EXPECT_EQ(calibration.support.num_runs, 3);
-  EXPECT_EQ(calibration.interval, kIntervalModel.calibrated({.num_runs = 3, .distance = 2.0}));
+  EXPECT_NEAR(calibration.factor, 1.25, 1e-12);
+  EXPECT_THAT(calibration.extrapolations, ElementsAre());
 }
 
-TEST(CalibrationFit, OfNothingHasTheIntervalOfWhatIsNotCalibrated) {
-  const Calibration calibration = CalibrationFit().at({.gpus = 32});
-  EXPECT_FALSE(calibration.is_calibrated());
-  EXPECT_EQ(calibration.interval, kIntervalModel.uncalibrated);
+TEST(CalibrationFit, WidensAwayFromItsRunsAndSaysSo) {
+  const CalibrationFit fit = fit_calibration(kModel, {}, runs_on_gpus(), "job");
+  EXPECT_LT(fit.at({.gpus = 32}).interval.high, fit.at({.gpus = 1024}).interval.high);
+  EXPECT_THAT(fit.at({.gpus = 129}).extrapolations,
+              ElementsAre("129 GPUs, where runs of this cluster and stack have at most 64"));
+  EXPECT_THAT(fit.at({.gpus = 128}).extrapolations, ElementsAre());
+  EXPECT_THAT(fit.at({.gpus = 3}).extrapolations,
+              ElementsAre("3 GPUs, where runs of this cluster and stack have at least 8"));
 }
 
 TEST(CalibrationFit, ComparesWithAQuarterOfAMillionRunsInNoTime) {
-  const CalibrationFit fit{.factor = 1.1, .points = std::vector<CalibrationPoint>(250'000)};
+  const CalibrationFit fit{.factor = 1.1,
+                           .variance = 0.01,
+                           .degrees = 10.0,
+                           .support = {.all_runs = 250'000},
+                           .points = std::vector<CalibrationPoint>(250'000)};
   for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(fit.at({.gpus = 2}).support.distance, 1.0);
   }
 }
 
-// By hand for ratios 1.0, 1.1, 1.2, 1.6: the medians of the other three are 1.2, 1.2, 1.1, 1.1.
-TEST(LeaveOneOut, HasTheFactorsOfTheOthers) {
-  const std::vector<Calibration> found = leave_one_out(runs_of({1.0, 1.1, 1.2, 1.6}));
-  ASSERT_EQ(found.size(), 4U);
-  const std::vector<double> expected = {1.2, 1.2, 1.1, 1.1};
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_NEAR(found[i].factor, expected[i], 1e-12) << i;
-    EXPECT_EQ(found[i].support.num_runs, 3) << i;
+TEST(LeaveOneOut, IsTheFitOfTheOthers) {
+  const std::vector<CalibrationRun> runs = {run_of(1.0, "a", 8), run_of(1.1, "a", 16),
+                                            run_of(1.2, "b", 8), run_of(1.6, "c", 64)};
+  const std::vector<Calibration> found = leave_one_out(kModel, kPrior, runs);
+  ASSERT_EQ(found.size(), runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    std::vector<CalibrationRun> others = runs;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    const Calibration expected =
+        fit_calibration(kModel, kPrior, others, runs[i].job).at(runs[i].point);
+    EXPECT_NEAR(found[i].factor, expected.factor, 1e-9) << i;
+    EXPECT_NEAR(found[i].interval.high, expected.interval.high, 1e-9) << i;
+    EXPECT_EQ(found[i].support, expected.support) << i;
   }
 }
 
-// Two of three runs are left, which is too few.
-TEST(LeaveOneOut, IsNotCalibratedWhereTheOthersAreTooFew) {
-  for (const Calibration& calibration : leave_one_out(runs_of({1.25, 2.0, 0.5}))) {
-    EXPECT_FALSE(calibration.is_calibrated());
-    EXPECT_EQ(calibration.factor, 1.0);
-  }
-  EXPECT_TRUE(leave_one_out({}).empty());
+TEST(LeaveOneOut, OfOneRunIsNotCalibratedWithoutOtherScopes) {
+  const std::vector<CalibrationRun> alone = {run_of(2.0, "a")};
+  EXPECT_FALSE(leave_one_out(kModel, {}, alone).front().is_calibrated());
+  EXPECT_TRUE(leave_one_out(kModel, {}, {}).empty());
 }
 
-// A fourth run on 8 GPUs is at a distance of 0, 1 and 3 from the others.
-TEST(LeaveOneOut, HasTheDistanceToTheOthers) {
-  std::vector<CalibrationRun> runs = runs_on_gpus();
-  runs.push_back(runs.front());
-  EXPECT_DOUBLE_EQ(leave_one_out(runs).back().support.distance, 3.0);
-}
-
-// By hand: five runs off the middle one by factors of e to the 0.1, 0.2, 0, 0.2 and 0.4; in order
-// 0, 0.1, 0.2, 0.2, 0.4, of which the 90th percentile lies 0.6 of the way from 0.2 to 0.4.
-TEST(FitCalibration, TellsHowFarItsRunsScatter) {
-  const CalibrationFit fit =
-      fit_of({std::exp(-0.1), std::exp(-0.2), 1.0, std::exp(0.2), std::exp(0.4)});
-  EXPECT_NEAR(fit.spread, 0.32, 1e-12);
-}
-
-// The last one left out: 0, 0.1, 0.2, 0.2, whose 90th percentile is 0.2. The first left out: 0,
-// 0.2, 0.2, 0.4, 0.7 of the way from 0.2 to 0.4.
-TEST(LeaveOneOut, HasTheScatterOfTheOthers) {
-  const std::vector<Calibration> found =
-      leave_one_out(runs_of({std::exp(-0.1), std::exp(-0.2), 1.0, std::exp(0.2), std::exp(0.4)}));
-  EXPECT_NEAR(found.back().support.spread, 0.2, 1e-12);
-  EXPECT_NEAR(found.front().support.spread, 0.34, 1e-12);
+TEST(SupportText, SaysHowNearTheRunsAre) {
+  EXPECT_EQ(to_text(Support{.num_runs = 1, .stack_runs = 6, .program_runs = 21, .all_runs = 31}),
+            "1 run of this cluster and stack, 21 of its kind of program");
+  EXPECT_EQ(to_text(Support{.stack_runs = 5, .program_runs = 20, .all_runs = 30}),
+            "5 runs of this stack elsewhere, 20 of its kind of program");
+  EXPECT_EQ(to_text(Support{.program_runs = 20, .all_runs = 30}),
+            "no run of this stack, 20 runs of its kind of program");
+  EXPECT_EQ(to_text(Support{.all_runs = 30}), "no run of this kind of program, 30 runs of others");
 }
 
 // By hand: absolute values 0.1, 0.2, 0.4, 0; in order 0, 0.1, 0.2, 0.4.

@@ -1,92 +1,56 @@
-// Tests of how interval constants are fitted and checked on held-out groups.
+// Tests of predictions whose group is held out.
 #include "planner/accuracy/interval_fit.h"
 
 #include <gtest/gtest.h>
-
-#include <cmath>
 
 #include "tests/planner/costed_runs.h"
 
 namespace ptdp {
 namespace {
 
-/// Returns three rows of 1.2 in group a and four of 1.5 in group b, on one stack.
-std::vector<CostedRun> two_groups() {
+/// Returns `count` rows of a ratio.
+void add_rows(std::vector<CostedRun>& runs, const std::string& stack, const std::string& group,
+              double ratio, int count) {
+  for (int i = 0; i < count; ++i) {
+    runs.push_back(run_of(stack, group, ratio));
+  }
+}
+
+/// Returns 20 rows of 1.2 and 20 of 1.5 on one stack, and 20 of 1.3 on another.
+std::vector<CostedRun> three_groups() {
   std::vector<CostedRun> runs;
-  runs.reserve(7);
-  for (int i = 0; i < 3; ++i) {
-    runs.push_back(run_of("one", "a", 1.2));
-  }
-  for (int i = 0; i < 4; ++i) {
-    runs.push_back(run_of("one", "b", 1.5));
-  }
+  add_rows(runs, "megatron-core-2024", "a", 1.2, 20);
+  add_rows(runs, "megatron-core-2024", "b", 1.5, 20);
+  add_rows(runs, "megatron-lm-2021", "c", 1.3, 20);
   return runs;
 }
 
-// If one row of 1.2 is left out, the middle two of the other six are 1.5; without group a all are
-// 1.5. Without group b all are 1.2, so the rows of b are 1.5/1.2 off.
-TEST(IntervalResiduals, LeaveOutTheRowAndItsGroup) {
-  const IntervalResiduals residuals = interval_residuals(two_groups());
-  ASSERT_EQ(residuals.calibrated.size(), 14U);
-  EXPECT_NEAR(residuals.calibrated[0].log_ratio, std::log(1.2 / 1.5), 1e-12);
-  EXPECT_EQ(residuals.calibrated[0].group, "leave-one-out a");
-  EXPECT_EQ(residuals.calibrated[0].support.num_runs, 6);
-  EXPECT_NEAR(residuals.calibrated[13].log_ratio, std::log(1.5 / 1.2), 1e-12);
-  EXPECT_EQ(residuals.calibrated[13].group, "leave-one-group-out b");
-  EXPECT_EQ(residuals.calibrated[13].support.num_runs, 3);
+// Without b, the stack of b has the 1.2 of a alone. Without c, the stack of c has no run at all,
+// but its kind of program has.
+TEST(HoldGroupsOut, KnowsNothingOfTheGroup) {
+  const std::vector<HeldOutRun> runs = hold_groups_out(three_groups());
+  ASSERT_EQ(runs.size(), 60U);
+  EXPECT_EQ(runs[0].nearest, NearestRuns::kScope);
+  EXPECT_NEAR(runs[0].error, 1.5 / 1.2 - 1.0, 0.02);
+  EXPECT_NEAR(runs[20].error, 1.2 / 1.5 - 1.0, 0.02);
+  EXPECT_EQ(runs[40].nearest, NearestRuns::kProgram);
+  EXPECT_GT(runs[40].half_width, runs[0].half_width);
+  EXPECT_EQ(with_nearest(runs, NearestRuns::kProgram).size(), 20U);
 }
 
-TEST(IntervalResiduals, HoldEveryRunWithoutCalibration) {
-  const IntervalResiduals residuals = interval_residuals(two_groups());
-  ASSERT_EQ(residuals.uncalibrated.size(), 7U);
-  EXPECT_NEAR(residuals.uncalibrated[0].log_ratio, std::log(1.2), 1e-12);
-}
-
-// A group alone on its stack is predicted without calibration; all that is known of such
-// predictions is the other group's 1.2, so that 2.0 lies outside.
-TEST(HeldOutCoverage, KnowsNothingOfTheGroup) {
-  std::vector<CostedRun> runs;
-  for (int i = 0; i < 4; ++i) {
-    runs.push_back(run_of("one", "a", 1.2));
-    runs.push_back(run_of("two", "b", 2.0));
-  }
-  const std::vector<HeldOutCoverage> coverages = held_out_coverage(runs);
-  ASSERT_EQ(coverages.size(), 2U);
-  EXPECT_EQ(coverages[0].num_calibrated, 0);
-  EXPECT_EQ(coverages[0].inside_interval, 1.0);  // 1.2 lies between 1 and the 2.0 of b
-  EXPECT_EQ(coverages[1].inside_interval, 0.0);
-  EXPECT_EQ(to_text(coverages).inside_interval, 0.5);
-}
-
-// On one stack the three rows of a are calibrated by the four of b, and these by the three of a.
-TEST(HeldOutCoverage, CountsRunsAndWidthsOfEachKind) {
-  std::vector<CostedRun> runs = two_groups();
-  runs.push_back(run_of("two", "b", 1.5));  // alone on its stack
-  const std::vector<HeldOutCoverage> coverages = held_out_coverage(runs);
-  ASSERT_EQ(coverages.size(), 2U);
-  EXPECT_EQ(coverages[0].group, "a");
-  EXPECT_EQ(coverages[0].num_runs, 3);
-  EXPECT_EQ(coverages[0].num_calibrated, 3);
-  EXPECT_EQ(coverages[0].calibrated_half_widths.size(), 3U);
-  EXPECT_TRUE(coverages[0].uncalibrated_half_widths.empty());
-  EXPECT_EQ(coverages[1].num_runs, 5);
-  EXPECT_EQ(coverages[1].num_calibrated, 4);
-  EXPECT_EQ(coverages[1].calibrated_half_widths.size(), 4U);
-  EXPECT_EQ(coverages[1].uncalibrated_half_widths.size(), 1U);
-}
-
-// Groups count alike, however many runs they have; widths are those of all runs.
-TEST(HeldOutCoverage, IsTheMeanOfTheGroups) {
-  const CoverageSummary summary = to_text(
-      {{.group = "a",
-        .num_runs = 10,
-        .inside_interval = 0.9,
-        .calibrated_half_widths = {0.1, 0.2},
-        .uncalibrated_half_widths = {0.3}},
-       {.group = "b", .num_runs = 1, .inside_interval = 0.5, .calibrated_half_widths = {0.4}}});
-  EXPECT_NEAR(summary.inside_interval, 0.7, 1e-12);
-  EXPECT_EQ(summary.calibrated_half_widths, (std::vector<double>{0.1, 0.2, 0.4}));
-  EXPECT_EQ(summary.uncalibrated_half_widths, std::vector<double>{0.3});
+// By hand: groups count alike, however many runs they have; widths are those of all runs.
+TEST(CoverageOf, IsTheMeanOfTheGroups) {
+  const HeldOutCoverage coverage =
+      coverage_of({{.group = "a", .error = 0.1, .half_width = 0.1, .is_inside = true},
+                   {.group = "a", .error = -0.3, .half_width = 0.2, .is_inside = false},
+                   {.group = "b", .error = 0.2, .half_width = 0.4, .is_inside = true}});
+  EXPECT_EQ(coverage.num_runs, 3);
+  EXPECT_EQ(coverage.num_groups, 2);
+  EXPECT_NEAR(coverage.inside, 0.75, 1e-12);
+  EXPECT_NEAR(coverage.median_half_width, 0.2, 1e-12);
+  EXPECT_NEAR(coverage.mean_absolute, 0.2, 1e-12);
+  EXPECT_NEAR(coverage.bias, 0.05, 1e-12);
+  EXPECT_EQ(coverage_of({}).num_groups, 0);
 }
 
 }  // namespace

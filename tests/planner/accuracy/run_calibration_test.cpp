@@ -1,12 +1,14 @@
 // Tests of which rows calibrate a row.
 #include "planner/accuracy/run_calibration.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 
+#include "planner/accuracy/levels_file.h"
 #include "tests/planner/costed_runs.h"
 #include "tests/support/scenarios.h"
+#include "tests/support/thrown.h"
 
 namespace ptdp {
 namespace {
@@ -37,41 +39,76 @@ TEST(CalibrationsOf, LeaveTheClosedFormAsItIs) {
   }
 }
 
-// The middle two of all eight are 1.1 and 1.3; the factor is their geometric mean.
-TEST(CalibrationsOf, ScaleByAllRowsOfTheStack) {
-  EXPECT_NEAR(factor_of_first(CalibrationKind::kScale), std::sqrt(1.1 * 1.3), 1e-12);
+// All rows are of one job: the fewer rows of 1.1 are left, the more the 1.5 of b count.
+TEST(CalibrationsOf, LeaveOutTheRowOrItsGroup) {
+  const double all = factor_of_first(CalibrationKind::kScale);
+  const double others = factor_of_first(CalibrationKind::kLeaveOneOut);
+  const double other_group = factor_of_first(CalibrationKind::kLeaveOneGroupOut);
+  EXPECT_GT(all, std::pow(1.1, 4.0 / 8.0) * std::pow(1.5, 3.0 / 8.0) * std::pow(1.3, 1.0 / 8.0));
+  EXPECT_GT(others, all);
+  EXPECT_GT(other_group, others);
 }
 
-// If one row of 1.1 is left out, the middle of the other seven is 1.3.
-TEST(CalibrationsOf, LeaveOutTheRowItself) {
-  EXPECT_NEAR(factor_of_first(CalibrationKind::kLeaveOneOut), 1.3, 1e-12);
+// A row on another stack is drawn to the rows of this one, since both are of unknown programs.
+TEST(CalibrationsOf, DrawTheOnlyRowOfAStackToTheOthers) {
+  const Calibration last = calibrations_of(runs(), CalibrationKind::kLeaveOneOut).back();
+  EXPECT_EQ(last.support, (Support{.stack_runs = 0, .program_runs = 8, .all_runs = 8}));
+  EXPECT_NEAR(last.factor, 1.3, 0.1);
+  EXPECT_GT(last.interval.high,
+            calibrations_of(runs(), CalibrationKind::kLeaveOneOut)[0].interval.high);
 }
 
-TEST(CalibrationsOf, LeaveOutTheGroupOfTheRow) {
-  EXPECT_NEAR(factor_of_first(CalibrationKind::kLeaveOneGroupOut), 1.5, 1e-12);
+TEST(RowLevels, KnowNothingOfTheGroupLeftOut) {
+  const std::vector<CostedRun> rows = runs();
+  RowLevels others(shipped_levels().model, rows, "b");
+  RowLevels all(shipped_levels().model, rows, std::nullopt);
+  EXPECT_LT(others.fit(rows[4]).factor, all.fit(rows[4]).factor);
+  EXPECT_EQ(others.fit(rows[4]).support.num_runs, 4);
+  EXPECT_EQ(others.calibration(rows[4]).factor, others.fit(rows[4]).factor);
 }
 
-TEST(CalibrationsOf, KeepStacksApart) {
-  for (const CalibrationKind kind : {CalibrationKind::kScale, CalibrationKind::kLeaveOneOut,
-                                     CalibrationKind::kLeaveOneGroupOut}) {
-    EXPECT_FALSE(calibrations_of(runs(), kind).back().is_calibrated());
+// One run of one's own moves a prediction of its job to what it measured, and narrows its interval.
+TEST(CalibrateByOwn, IsWorthSomethingWithOneRun) {
+  const Scenario scenario = selene_2021("1T");
+  CalibrationRun own{.measured = Seconds(1.3),
+                     .predicted = Seconds(1.0),
+                     .job = job_name(scenario.job.model, scenario.job.global_batch_size, 3072)};
+  const Calibration before = calibrate_by_published({}, scenario, 3072).at({});
+  const Calibration after = calibrate_by_own({own}, scenario, 3072).at({});
+  EXPECT_NEAR(after.factor, 1.3, 0.03);
+  EXPECT_LT(after.interval.half_width(), before.interval.half_width());
+  own.job = "another";
+  const Calibration other = calibrate_by_own({own}, scenario, 3072).at({});
+  EXPECT_LT(other.factor, after.factor);
+  EXPECT_GT(other.factor, before.factor);
+}
+
+// No published program says anything of this project's runtime.
+TEST(CalibrateByPublished, LeavesTheOwnRuntimeAlone) {
+  const Scenario own = shipped_scenario("gpt-tiny", "dgx-h200", "ptdp-cuda");
+  EXPECT_FALSE(calibrate_by_published({}, own, 8).is_calibrated());
+}
+
+// `ptdp-calibrate --levels` writes the file.
+TEST(ShippedLevels, FollowFromThePublishedRuns) {
+  const Levels found = make_levels(costed_published_runs().costed);
+  const Levels& shipped = shipped_levels();
+  ASSERT_EQ(found.scopes.size(), shipped.scopes.size());
+  for (std::size_t i = 0; i < found.scopes.size(); ++i) {
+    EXPECT_EQ(found.scopes[i].path, shipped.scopes[i].path);
+    EXPECT_NEAR(found.scopes[i].mean.mean, shipped.scopes[i].mean.mean, 1e-6);
   }
+  for (std::size_t level = 0; level < kNumLevels; ++level) {
+    EXPECT_NEAR(found.model.variances[level], shipped.model.variances[level], 1e-5) << level;
+  }
+  EXPECT_NEAR(found.model.usual_scatter, shipped.model.usual_scatter, 1e-6);
 }
 
-// Four rows with experts of the same cluster and stack that take twice as long.
-TEST(CalibrationsOf, KeepKindsOfModelsApart) {
-  std::vector<CostedRun> all = runs();
-  for (int i = 0; i < 4; ++i) {
-    all.push_back(run_of("one", "c", 2.0));
-    all.back().run.model.num_experts = 8;
-  }
-  for (const CalibrationKind kind : {CalibrationKind::kScale, CalibrationKind::kLeaveOneOut,
-                                     CalibrationKind::kLeaveOneGroupOut}) {
-    const std::vector<Calibration> calibrations = calibrations_of(all, kind);
-    EXPECT_EQ(calibrations.front().factor, factor_of_first(kind));
-    EXPECT_NEAR(calibrations.back().factor, kind == CalibrationKind::kLeaveOneGroupOut ? 1.0 : 2.0,
-                1e-12);
-  }
+TEST(LevelsFile, ReadsWhatItWrote) {
+  const std::string text = to_json(shipped_levels());
+  EXPECT_EQ(to_json(parse_levels(text, "levels.json")), text);
+  EXPECT_THAT(message_of([&] { return parse_levels("{}", "levels.json"); }),
+              testing::HasSubstr("levels.json: schema"));
 }
 
 // What the planner would multiply SC21's trillion with: the published runs of other jobs.
@@ -83,7 +120,7 @@ TEST(CalibrationsOf, AreThoseOfThePlannerWhereShipped) {
     if (costed[i].run.id == "sc21-t1-1T") {
       const CalibrationFit fit = calibrate_by_published(published, selene_2021("1T"), 3072);
       EXPECT_EQ(calibrations[i].factor, fit.factor);
-      EXPECT_EQ(calibrations[i].support.num_runs, fit.num_runs());
+      EXPECT_EQ(calibrations[i].support.num_runs, fit.support.num_runs);
       return;
     }
   }

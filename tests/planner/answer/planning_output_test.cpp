@@ -161,7 +161,7 @@ Plan made_up_plan(const ParallelConfig& config, double seconds, double bubble, d
   predicted.breakdown = {.matmul = Seconds(seconds - bubble - 0.01),
                          .launch = Seconds(0.01),
                          .bubble = Seconds(bubble)};
-  predicted.calibration_runs = 9;
+  predicted.support = {.num_runs = 9, .stack_runs = 9, .program_runs = 9, .all_runs = 9};
   predicted.extrapolations = {"a note"};
   plan.memory = {.heaviest_rank = 2,
                  .stages = {{}, {}, {.weights = gibibytes(gib - 1.0), .buffers = gibibytes(1.0)}}};
@@ -221,7 +221,8 @@ TEST(Summary, ShowsEachFigureOfThePlanInItsRow) {
   // 3072 GPUs have 491.5 PFLOP/s; 450e9 tokens take 450000 s, 5.208 days, and as many GPUs times
   // 125 hours cost twice that.
   EXPECT_EQ(section(text, "Predicted"),
-            "Predicted (90 % interval; calibrated on 9 runs)\n"
+            "Predicted (90 % interval; rests on 9 runs of this cluster and stack, 9 of its kind of "
+            "program)\n"
             "  time per iteration     100 s              90 s .. 120 s\n"
             "  per GPU                160 TFLOP/s        150 TFLOP/s .. 170 TFLOP/s\n"
             "  all GPUs               491.5 PFLOP/s      460.8 PFLOP/s .. 522.2 PFLOP/s\n"

@@ -23,8 +23,8 @@ PlanningResult trillion() {
 
 TEST(PlanTraining, LeavesThePublishedRunOutOfItsOwnCalibration) {
   // Ten rows of SC21 table 1 and 54 of its figures, one of them this very run.
-  EXPECT_EQ(trillion().calibration.num_runs(), 63);
-  EXPECT_EQ(plan_training(selene_2021("1T"), {.gpus = 1536}).calibration.num_runs(), 64);
+  EXPECT_EQ(trillion().calibration.support.num_runs, 63);
+  EXPECT_EQ(plan_training(selene_2021("1T"), {.gpus = 1536}).calibration.support.num_runs, 64);
 }
 
 TEST(PlanTraining, SetsThePublishedRunBesideIt) {
@@ -33,7 +33,7 @@ TEST(PlanTraining, SetsThePublishedRunBesideIt) {
   EXPECT_EQ(result.published.front().run.id, "sc21-t1-1T");
   EXPECT_TRUE(result.published.front().is_same_stack);
   // The published run's prediction is calibrated as ours is, whatever the row says of overlap.
-  EXPECT_EQ(result.published.front().predicted.calibration_runs, 63);
+  EXPECT_EQ(result.published.front().predicted.support.num_runs, 63);
 }
 
 // What a profile is called says nothing of what it describes.
@@ -41,18 +41,18 @@ TEST(PlanTraining, IsCalibratedByRunsOnTheSameHardwareAndSoftwareOnly) {
   const SearchOptions options{.gpus = 3072};
   Scenario slower = selene_2021("1T");
   slower.cluster.nic.bandwidth = gigabytes_per_second(3.0);
-  EXPECT_EQ(plan_training(slower, options).calibration.num_runs(), 0);
+  EXPECT_EQ(plan_training(slower, options).calibration.support.num_runs, 0);
   EXPECT_FALSE(plan_training(slower, options).published.front().is_same_stack);
   Scenario faster = selene_2021("1T");
   faster.stack.fused_gradient_accumulation = true;
-  EXPECT_EQ(plan_training(faster, options).calibration.num_runs(), 0);
+  EXPECT_EQ(plan_training(faster, options).calibration.support.num_runs, 0);
   Scenario renamed = selene_2021("1T");
   renamed.cluster.name = "ours";
   renamed.cluster.gpu.name = "our-gpu";
   renamed.stack.name = "our-stack";
   renamed.stack.reserve_fraction = 0.1;
   renamed.stack.can_run.recompute = {Recompute::kFull};
-  EXPECT_EQ(plan_training(renamed, options).calibration.num_runs(), 63);
+  EXPECT_EQ(plan_training(renamed, options).calibration.support.num_runs, 63);
 }
 
 /// Returns half of the interval of the best plan's time, divided by the time.
@@ -64,7 +64,7 @@ double half_width(const PlanningResult& result) {
 // The smallest run of that cluster and stack has 1.7 billion parameters.
 TEST(PlanTraining, IsLessSureOfModelsUnlikeThoseOfItsRuns) {
   const PlanningResult tiny = plan_training(selene_2021("gpt-tiny"), {.gpus = 1});
-  EXPECT_EQ(tiny.calibration.num_runs(), 64);
+  EXPECT_EQ(tiny.calibration.support.num_runs, 64);
   EXPECT_GT(half_width(tiny), half_width(plan_training(selene_2021("76B"), {.gpus = 1024})));
 }
 

@@ -15,13 +15,15 @@ ParallelConfig trillion_config() {
 TEST(Predict, ScalesEveryTermByTheCalibration) {
   const Scenario scenario = selene_2021("1T");
   const Prediction plain = predict({scenario, trillion_config()}, {});
-  const Prediction scaled =
-      predict({scenario, trillion_config()},
-              {.support = {.num_runs = 9}, .factor = 1.25, .interval = {0.9, 1.1}});
+  const Prediction scaled = predict({scenario, trillion_config()},
+                                    {.support = {.num_runs = 9, .program_runs = 20, .all_runs = 20},
+                                     .factor = 1.25,
+                                     .interval = {0.9, 1.1}});
   EXPECT_NEAR(scaled.iteration_time.value / plain.iteration_time.value, 1.25, 1e-12);
   EXPECT_NEAR(scaled.breakdown.total() / scaled.iteration_time.value, 1.0, 1e-12);
   EXPECT_NEAR(scaled.iteration_time.high / scaled.iteration_time.value, 1.1, 1e-12);
-  EXPECT_EQ(scaled.basis(scenario), "calibrated on 9 runs");
+  EXPECT_EQ(scaled.basis(scenario),
+            "rests on 9 runs of this cluster and stack, 20 of its kind of program");
   EXPECT_EQ(plain.basis(scenario),
             "not calibrated: data sheets and published measurements of parts");
 }
@@ -50,8 +52,9 @@ TEST(Predict, TurnsTimeIntoTheUnitsPeopleCompare) {
 }
 
 TEST(Predict, GivesRatesTheReverseOfTheTimesInterval) {
-  const Prediction prediction = predict({selene_2021("1T"), trillion_config()},
-                                        {.support = {.num_runs = 3}, .interval = {0.8, 1.25}});
+  const Prediction prediction =
+      predict({selene_2021("1T"), trillion_config()},
+              {.support = {.num_runs = 3, .all_runs = 3}, .interval = {0.8, 1.25}});
   EXPECT_LT(prediction.per_gpu.low, prediction.per_gpu.value);
   EXPECT_NEAR(prediction.per_gpu.low / prediction.per_gpu.value, 0.8, 1e-12);
   EXPECT_NEAR(prediction.tokens_per_second.high / prediction.tokens_per_second.value, 1.25, 1e-12);

@@ -1,0 +1,36 @@
+// Fits the constants of the levels to measured runs.
+#pragma once
+
+#include <span>
+
+#include "cost_model/measured/levels.h"
+
+namespace ptdp {
+
+/// Where the search for the constants starts, if nothing better is known.
+inline constexpr LevelModel kLevelStart = {.variances = {0.01, 0.01, 0.01, 0.01},
+                                           .job = 0.5,
+                                           .noise = 0.5,
+                                           .scatter = 0.1,
+                                           .scatter_runs = 1.0};
+
+/// The most runs of one scope that take part in a fit: one large set shall not decide for all.
+inline constexpr std::size_t kMostRunsOfScope = 100;
+
+/// Fits the constants to runs of at least two scopes: fit_scatter(), then fit_variances(). Of a
+/// scope with more than kMostRunsOfScope runs, every k-th counts. The search starts from `start`.
+[[nodiscard]] LevelModel fit_levels(const RunsByScope& scopes,
+                                    const LevelModel& start = kLevelStart);
+
+/// Sets w0 and v to maximize the likelihood of the scopes' sample variances: their ratio to w0²
+/// follows Fisher's distribution with n − 1 and v degrees of freedom.
+void fit_scatter(const RunsByScope& scopes, LevelModel& model);
+
+/// Sets the variances of all levels, jobs and noise to maximize restricted_log_likelihood().
+void fit_variances(std::span<const ScopeStatistics> scopes, LevelModel& model);
+
+/// The range of fitted variances. The least one stands for 0: an effect of 0.1 %.
+inline constexpr double kLeastVariance = 1e-6;
+inline constexpr double kMostVariance = 10.0;
+
+}  // namespace ptdp

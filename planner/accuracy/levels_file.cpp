@@ -1,0 +1,82 @@
+// Makes, writes and reads levels.
+#include "planner/accuracy/levels_file.h"
+
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/stack_spec.h"
+#include "cost_model/measured/level_fit.h"
+#include "cost_model/text/files.h"
+#include "cost_model/text/object_reader.h"
+#include "cost_model/text/object_writer.h"
+#include "planner/accuracy/run_calibration.h"
+
+namespace ptdp {
+namespace {
+
+constexpr Range kVariance = {0.0, 100.0};
+constexpr Range kLogarithm = {-10.0, 10.0};
+constexpr Range kPrecision = {0.0, 1e9};
+constexpr std::int64_t kMostRuns = 1'000'000'000;
+
+template <class Fields>
+void describe(Fields& fields, Described<Fields, Levels>& levels) {
+  fields.schema(kLevelsSchema);
+  fields.object("model", levels.model);
+  fields.objects("scopes", levels.scopes);
+}
+
+}  // namespace
+
+template <class Fields>
+void describe(Fields& fields, Described<Fields, LevelModel>& model) {
+  fields.number("program", model.variances[0], kVariance);
+  fields.number("stack", model.variances[1], kVariance);
+  fields.number("experts", model.variances[2], kVariance);
+  fields.number("cluster", model.variances[3], kVariance);
+  fields.number("job", model.job, kVariance);
+  fields.number("noise", model.noise, kVariance);
+  fields.number("scatter", model.scatter, kVariance);
+  fields.number("scatter_runs", model.scatter_runs, kVariance);
+  fields.number("usual_scatter", model.usual_scatter, kVariance);
+}
+
+template <class Fields>
+void describe(Fields& fields, Described<Fields, LevelScope>& scope) {
+  fields.text("program", scope.path.program);
+  fields.name("stack", scope.path.stack);
+  fields.flag("has_experts", scope.path.has_experts);
+  fields.name("cluster", scope.path.cluster);
+  fields.count("num_runs", scope.num_runs, 1, kMostRuns);
+  fields.number("mean", scope.mean.mean, kLogarithm);
+  fields.number("precision", scope.mean.precision, kPrecision);
+}
+
+Levels make_levels(const std::vector<CostedRun>& runs) {
+  const RunsByScope by_path = runs_by_path(runs);
+  Levels levels{.model = fit_levels(by_path)};
+  levels.scopes = scopes_of(levels.model, by_path);
+  return levels;
+}
+
+std::string to_json(const Levels& levels) {
+  ObjectWriter json;
+  describe(json, levels);
+  return json.dump();
+}
+
+Levels parse_levels(std::string_view text, const std::string& place) {
+  ObjectReader reader = ObjectReader::from_text(text, place);
+  Levels levels;
+  describe(reader, levels);
+  reader.finish();
+  return levels;
+}
+
+const Levels& shipped_levels() {
+  static const Levels levels = [] {
+    const std::filesystem::path file = profiles_directory() / "published" / "levels.json";
+    return parse_levels(read_file(file), file.string());
+  }();
+  return levels;
+}
+
+}  // namespace ptdp
