@@ -24,7 +24,7 @@ constexpr std::size_t kMostPoints = 2000;
 // Least weight, as a share of the largest, with which a point still matters.
 constexpr double kLeastWeight = 1e-4;
 
-constexpr std::array<NamedValue<DeviceOperation>, 41> kNames = {
+constexpr std::array<NamedValue<DeviceOperation>, 43> kNames = {
     {{DeviceOperation::kForwardProduct, "forward-product"},
      {DeviceOperation::kInputGradientProduct, "input-gradient-product"},
      {DeviceOperation::kWeightGradientProduct, "weight-gradient-product"},
@@ -34,8 +34,10 @@ constexpr std::array<NamedValue<DeviceOperation>, 41> kNames = {
      {DeviceOperation::kDropoutAttentionBackward, "dropout-attention-backward"},
      {DeviceOperation::kLayerNorm, "layer-norm"},
      {DeviceOperation::kLayerNormBackward, "layer-norm-backward"},
+     {DeviceOperation::kLayerNormBackwardBias, "layer-norm-backward-bias"},
      {DeviceOperation::kRmsNorm, "rms-norm"},
      {DeviceOperation::kRmsNormBackward, "rms-norm-backward"},
+     {DeviceOperation::kRmsNormBackwardBias, "rms-norm-backward-bias"},
      {DeviceOperation::kRowProducts, "row-products"},
      {DeviceOperation::kBias, "bias"},
      {DeviceOperation::kBiasGradient, "bias-gradient"},
@@ -228,8 +230,10 @@ std::vector<std::string> size_names(DeviceOperation operation) {
       return {"heads", "seq_length", "head_size"};
     case DeviceOperation::kLayerNorm:
     case DeviceOperation::kLayerNormBackward:
+    case DeviceOperation::kLayerNormBackwardBias:
     case DeviceOperation::kRmsNorm:
     case DeviceOperation::kRmsNormBackward:
+    case DeviceOperation::kRmsNormBackwardBias:
     case DeviceOperation::kRowProducts:
     case DeviceOperation::kBias:
     case DeviceOperation::kBiasGradient:

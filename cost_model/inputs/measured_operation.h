@@ -29,8 +29,11 @@ enum class DeviceOperation : std::uint8_t {
   kDropoutAttentionBackward,  ///< Causal attention, backward, with dropout of probabilities.
   kLayerNorm,
   kLayerNormBackward,
-  kRmsNorm,          ///< Norm by the root mean square, of rows or of heads.
-  kRmsNormBackward,  ///< Gradient of such a norm.
+  /// Gradient of a norm in front of a branch, with that of the bias at the branch's end.
+  kLayerNormBackwardBias,
+  kRmsNorm,              ///< Norm by the root mean square, of rows or of heads.
+  kRmsNormBackward,      ///< Gradient of such a norm.
+  kRmsNormBackwardBias,  ///< As kLayerNormBackwardBias, by the root mean square.
   /// Sums the products of two matrices row by row, or the squares of one.
   kRowProducts,
   kBias,

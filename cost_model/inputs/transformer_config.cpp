@@ -188,6 +188,16 @@ TransformerConfig resolved(TransformerConfig model, const std::string& place) {
   return model;
 }
 
+bool sums_biases_in_norms(const TransformerConfig& model, double hidden_dropout) {
+  // A block has so much shared memory for sums in f32 (kMostShared of
+  // kernels/cuda/norm_backward.cu) of gamma, of beta, and of the bias.
+  constexpr int most_bytes = 96 << 10;
+  const int sums = model.normalization == Normalization::kLayerNorm ? 3 : 2;
+  return hidden_dropout == 0.0 && model.norm_placement == NormPlacement::kBefore &&
+         !model.parallel_residual && model.residual_multiplier == 1.0 &&
+         model.hidden_size <= most_bytes / (4 * sums);
+}
+
 int rotary_width(const TransformerConfig& model) {
   if (model.position_embedding != PositionEmbedding::kRope) {
     return 0;

@@ -25,6 +25,10 @@ std::optional<Parts> parts_of(DeviceOperation operation) {
       return Parts{DeviceOperation::kBiasDropoutAdd, DeviceOperation::kLayerNorm};
     case DeviceOperation::kDropoutSumRmsNorm:
       return Parts{DeviceOperation::kBiasDropoutAdd, DeviceOperation::kRmsNorm};
+    case DeviceOperation::kLayerNormBackwardBias:
+      return Parts{DeviceOperation::kBiasGradient, DeviceOperation::kLayerNormBackward};
+    case DeviceOperation::kRmsNormBackwardBias:
+      return Parts{DeviceOperation::kBiasGradient, DeviceOperation::kRmsNormBackward};
     default:
       return std::nullopt;
   }
@@ -72,7 +76,9 @@ double element_wise_passes(DeviceOperation operation) {
     case DeviceOperation::kEmbeddingGradient:
       return 3.0;
     case DeviceOperation::kLayerNormBackward:
+    case DeviceOperation::kLayerNormBackwardBias:
     case DeviceOperation::kRmsNormBackward:
+    case DeviceOperation::kRmsNormBackwardBias:
     case DeviceOperation::kSumLayerNorm:
     case DeviceOperation::kSumRmsNorm:
     case DeviceOperation::kDropoutSumLayerNorm:

@@ -73,9 +73,7 @@ class Operations {
   }
   void norm_of_own_rows() { norm(own_rows_, hidden()); }
   void norm_backward(double rows, double width) {
-    add(OperationPass::kInputGradient,
-        has_layer_norms() ? DeviceOperation::kLayerNormBackward : DeviceOperation::kRmsNormBackward,
-        rows, width);
+    add(OperationPass::kInputGradient, backward_norm(), rows, width);
   }
 
   // The parts of a layer.
@@ -84,15 +82,22 @@ class Operations {
   [[nodiscard]] bool norms_middle() const {
     return model_.norm_placement != NormPlacement::kBehind && !model_.parallel_residual;
   }
-  /// Adds what is in front of a branch: its norm, if there is one there. A branch without one adds
-  /// its gradient to the residual's.
-  void enter_branch(bool is_normed) {
+  /// Whether norms in front of branches sum the gradients of biases at the branches' ends.
+  [[nodiscard]] bool sums_biases() const {
+    return sums_biases_in_norms(model_, dropout_rates(model_).hidden);
+  }
+  /// Adds what is in front of a branch: its norm, if there is one there, which may be computed with
+  /// the sum before. A branch without one adds its gradient to the residual's. `has_bias` says
+  /// whether the branch ends with a bias.
+  void enter_branch(bool is_normed, bool has_bias) {
     if (model_.norm_placement == NormPlacement::kBehind) {
       on_own_rows(OperationPass::kInputGradient, DeviceOperation::kAdd);
-    } else if (is_normed) {
-      norm_backward(own_rows_, hidden());
     } else {
-      norm_of_own_rows();
+      if (!is_normed) {
+        on_own_rows(OperationPass::kForward, forward_norm());
+      }
+      on_own_rows(OperationPass::kInputGradient,
+                  has_bias && sums_biases() ? backward_norm_with_bias() : backward_norm());
     }
     copy(OperationPass::kForward);
     copy(OperationPass::kWeightGradient);
@@ -124,11 +129,8 @@ class Operations {
     } else if (!passes_gradient()) {
       on_own_rows(OperationPass::kInputGradient, DeviceOperation::kCopy);
     }
-    if (has_bias && tp_ > 1) {
-      // Ranks hold copies of the bias: no product sums its gradient (row_parallel_linear.cpp).
-      on_own_rows(OperationPass::kWeightGradient, DeviceOperation::kBiasGradient);
-    } else if (has_bias) {
-      bias_gradient(hidden());
+    if (has_bias && !sums_biases()) {
+      branch_bias_gradient();
     }
     if (is_normed) {
       norm_of_own_rows();
@@ -138,6 +140,15 @@ class Operations {
         // Elsewhere other passes multiply, too; the gradient of this norm alone lacks one.
         on_own_rows(OperationPass::kInputGradient, DeviceOperation::kCopy);
       }
+    }
+  }
+  /// Adds the gradient of the bias at the end of a branch, which no norm sums.
+  void branch_bias_gradient() {
+    if (tp_ > 1) {
+      // Ranks hold copies of the bias: no product sums its gradient (row_parallel_linear.cpp).
+      on_own_rows(OperationPass::kWeightGradient, DeviceOperation::kBiasGradient);
+    } else {
+      bias_gradient(hidden());
     }
   }
   /// Adds the bias of a product's result, `width` wide, which costs a product nothing.
@@ -255,6 +266,14 @@ class Operations {
   [[nodiscard]] DeviceOperation forward_norm() const {
     return has_layer_norms() ? DeviceOperation::kLayerNorm : DeviceOperation::kRmsNorm;
   }
+  [[nodiscard]] DeviceOperation backward_norm() const {
+    return has_layer_norms() ? DeviceOperation::kLayerNormBackward
+                             : DeviceOperation::kRmsNormBackward;
+  }
+  [[nodiscard]] DeviceOperation backward_norm_with_bias() const {
+    return has_layer_norms() ? DeviceOperation::kLayerNormBackwardBias
+                             : DeviceOperation::kRmsNormBackwardBias;
+  }
   /// Returns the operation of a sum with a residual and of its norm.
   [[nodiscard]] DeviceOperation sum_norm(bool drops) const {
     if (drops) {
@@ -295,12 +314,13 @@ OperationSizes element_wise_sizes(DeviceOperation operation, double rows, double
 std::vector<ElementWiseOperation> layer_operations(const TransformerConfig& model,
                                                    const ParallelConfig& config,
                                                    const FusedEpilogues& fused) {
+  const bool has_projection_bias = model.add_bias_linear || model.add_projection_bias;
   const bool has_mlp_bias = model.add_bias_linear || model.add_mlp_bias;
   Operations run(model, config, fused);
-  run.enter_branch(/*is_normed=*/false);
+  run.enter_branch(/*is_normed=*/false, has_projection_bias);
   run.prepare_attention();
-  run.leave_branch(model.add_bias_linear || model.add_projection_bias, run.norms_middle());
-  run.enter_branch(/*is_normed=*/run.norms_middle());
+  run.leave_branch(has_projection_bias, run.norms_middle());
+  run.enter_branch(/*is_normed=*/run.norms_middle(), has_mlp_bias);
   run.activate(has_mlp_bias);
   run.leave_branch(has_mlp_bias, /*norms_sum=*/false);
   run.keep_gradient();

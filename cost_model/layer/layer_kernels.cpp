@@ -93,7 +93,9 @@ double kernels_of(DeviceOperation operation) {
   }
   return operation == DeviceOperation::kBiasGradient ||
                  operation == DeviceOperation::kLayerNormBackward ||
-                 operation == DeviceOperation::kRmsNormBackward
+                 operation == DeviceOperation::kLayerNormBackwardBias ||
+                 operation == DeviceOperation::kRmsNormBackward ||
+                 operation == DeviceOperation::kRmsNormBackwardBias
              ? 2.0
              : 1.0;
 }

@@ -95,8 +95,9 @@ struct LayerKernels {
 /// Returns the kernels of a layer without those of its experts: 30 forward and 60 backward. For
 /// this project's runtime, where lists_operations(), they are those of layer_operations(), of
 /// products and of attention. They are 10 and 28 for GPT-2. Where products have epilogues, in 16
-/// bits, they are 8 and 27, or 8 and 23 with bias gradients. Element-wise times contain one start
-/// for each operation that is no epilogue.
+/// bits, they are 8 and 27, or 8 and 23 with bias gradients. Without dropout, norms sum two of the
+/// four bias gradients, and 4 or 2 kernels less run. Element-wise times contain one start for each
+/// operation that is no epilogue.
 [[nodiscard]] LayerKernels kernels_without_experts(const Scenario& scenario,
                                                    const ParallelConfig& config);
 

@@ -12,13 +12,13 @@ namespace ptdp::PTDP_CPU_VARIANT {
 /// leaves an error of about (kRowBlock + rows/kRowBlock)·ε instead of rows·ε.
 inline constexpr std::int64_t kRowBlock = 64;
 
-/// Sums of the columns of a matrix, which is given in blocks of rows. The scratch holds 2·width
-/// numbers.
+/// Sums of the columns of a matrix, which is given in blocks of rows. They keep `width` numbers in
+/// `total`, and others in `block` while a block is added, which several sums may share.
 template <class Sum>
 class ColumnSums {
  public:
-  ColumnSums(std::int64_t width, Sum* scratch)
-      : width_(width), total_(scratch), block_(scratch + width) {
+  ColumnSums(std::int64_t width, Sum* total, Sum* block)
+      : width_(width), total_(total), block_(block) {
     std::fill(total_, total_ + width_, Sum{0});
   }
 

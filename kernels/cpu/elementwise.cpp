@@ -134,7 +134,8 @@ void bias_gradient(Backend& memory, Buffer dy, Buffer gradient, std::int64_t row
   visit_element_type(dy.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
     const T* const from = elements<T>(dy);
-    ColumnSums<Sum> sums(width, elements<Sum>(scratch.buffer()));
+    auto* const numbers = elements<Sum>(scratch.buffer());
+    ColumnSums<Sum> sums(width, numbers, numbers + width);
     for (std::int64_t first = 0; first < rows; first += kRowBlock) {
       sums.add_block(first, std::min(rows, first + kRowBlock),
                      [=](std::int64_t row, std::int64_t c) {

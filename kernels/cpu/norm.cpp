@@ -122,8 +122,8 @@ void norm_vector_backward(const T* dy, const T* x, const T* gamma, Sum offset, S
   }
 }
 
-/// Computes the gradients of all vectors. Blocks of them are summed into dgamma and dbeta before dx
-/// may replace what they are formed of.
+/// Computes the gradients of all vectors. Blocks of them are summed into dgamma, dbeta and the sum
+/// of what is added before dx may replace what they are formed of. The scratch holds 4·h numbers.
 template <bool kIsCentered, class T>
 void norm_gradients(const NormBackwardCall& call, Accumulator<T>* scratch) {
   using Sum = Accumulator<T>;
@@ -136,8 +136,10 @@ void norm_gradients(const NormBackwardCall& call, Accumulator<T>* scratch) {
   const T* const gradient = elements<T>(call.dy.elements);
   const Sum* const m = kIsCentered ? elements<Sum>(call.mean) : nullptr;
   const Sum* const r = elements<Sum>(call.rstd);
-  ColumnSums<Sum> of_gamma(h, scratch);
-  ColumnSums<Sum> of_beta(h, scratch + 2 * h);
+  const T* const added = call.added.empty() ? nullptr : elements<T>(call.added);
+  ColumnSums<Sum> of_gamma(h, scratch, scratch + 3 * h);
+  ColumnSums<Sum> of_beta(h, scratch + h, scratch + 3 * h);
+  ColumnSums<Sum> of_added(h, scratch + 2 * h, scratch + 3 * h);
   for (std::int64_t first = 0; first < count; first += kRowBlock) {
     const std::int64_t end = std::min(count, first + kRowBlock);
     of_gamma.add_block(first, end, [=](std::int64_t n, std::int64_t c) {
@@ -150,17 +152,25 @@ void norm_gradients(const NormBackwardCall& call, Accumulator<T>* scratch) {
         return static_cast<Sum>(widen(gradient[of_dy[n] + c]));
       });
     }
+    if (!call.added_sum.empty()) {
+      of_added.add_block(first, end, [=](std::int64_t n, std::int64_t c) {
+        return static_cast<Sum>(widen(added[of_dx[n] + c]));
+      });
+    }
     for (std::int64_t n = first; n < end; ++n) {
       norm_vector_backward<kIsCentered>(
           gradient + of_dy[n], from + of_x[n], elements<T>(call.gamma),
           static_cast<Sum>(call.gamma_offset), kIsCentered ? m[n] : Sum{0}, r[n],
-          call.added.empty() ? nullptr : elements<T>(call.added) + of_dx[n],
-          elements<T>(call.dx.elements) + of_dx[n], h);
+          added == nullptr ? nullptr : added + of_dx[n], elements<T>(call.dx.elements) + of_dx[n],
+          h);
     }
   }
   of_gamma.add_to(elements<Sum>(call.dgamma));
   if (!call.dbeta.empty()) {
     of_beta.add_to(elements<Sum>(call.dbeta));
+  }
+  if (!call.added_sum.empty()) {
+    of_added.add_to(elements<Sum>(call.added_sum));
   }
 }
 
@@ -168,6 +178,8 @@ void norm_backward(Backend& memory, const NormBackwardCall& call) {
   const std::int64_t h = call.gamma.size;
   [[maybe_unused]] const std::int64_t count = call.rows * call.vectors;
   assert(call.dgamma.size == h && (call.dbeta.empty() || call.dbeta.size == h));
+  assert(call.added_sum.empty() || (call.added_sum.size == h && !call.added.empty() &&
+                                    call.vectors == 1 && call.dx.stride == h));
   assert(call.rstd.size == count && (call.mean.empty() || call.mean.size == count));
   const Tensor scratch(memory, call.dgamma.type, 4 * h);
   visit_element_type(call.gamma.type, [&]<class T>(T) {

@@ -70,7 +70,7 @@ void split_norm_gradients(const SplitNormBackwardCall& call, Accumulator<T>* scr
     return elements<T>(call.x.elements) + row * call.x.stride;
   };
   const Sum* const rstd = elements<Sum>(call.rstd);
-  ColumnSums<Sum> of_gamma(width, scratch);
+  ColumnSums<Sum> of_gamma(width, scratch, scratch + width);
   for (std::int64_t first = 0; first < call.rows; first += kRowBlock) {
     const std::int64_t end = std::min(call.rows, first + kRowBlock);
     of_gamma.add_block(first, end, [=](std::int64_t row, std::int64_t c) {

@@ -26,10 +26,10 @@ constexpr int kMostHeldOf =
 template <class T>
 constexpr int kFoursOf = kVectorSize<T> / 4;
 
-/// The sums over a block's vectors for dgamma (0) and dbeta (1), which need not be wanted. Each
-/// column belongs to one thread. The sums are in shared memory, or with kHeld = 0, whose vectors
-/// may be too wide for that, in `parts`.
-template <int kHeld, bool kIsAligned, class T>
+/// The sums over a block's vectors: for dgamma, with kSumsAdded of what is added to dx, and for
+/// dbeta, which need not be wanted. Each column belongs to one thread. The sums are in shared
+/// memory, or with kHeld = 0, whose vectors may be too wide for that, in `parts`.
+template <int kHeld, bool kIsAligned, bool kSumsAdded, class T>
 class NormColumnSums {
  public:
   using Four = Vector<float, 4>;
@@ -39,7 +39,7 @@ class NormColumnSums {
       : parts_(parts),
         width_(width),
         num_chunks_(static_cast<int>(num_chunks<T>(width))),
-        num_sums_(has_beta ? 2 : 1) {}
+        num_sums_(has_beta ? kOfBeta + 1 : kOfBeta) {}
 
   /// Sets the sums of a chunk to 0.
   __device__ void clear(std::int64_t first, int count) {
@@ -65,24 +65,22 @@ class NormColumnSums {
           of_gamma[j] = fmaf(dy[4 * four + j], normal[4 * four + j], of_gamma[j]);
         }
         *place(0, first, four) = of_gamma;
-        if (num_sums_ == 2) {
-          Four of_beta = *place(1, first, four);
-          for (int j = 0; j < 4; ++j) {
-            of_beta[j] += dy[4 * four + j];
-          }
-          *place(1, first, four) = of_beta;
-        }
       }
     } else {
       for (int j = 0; j < kVectorSize<T>; ++j) {
         if (j < count) {
           part(0)[first + j] = fmaf(dy[j], normal[j], part(0)[first + j]);
-          if (num_sums_ == 2) {
-            part(1)[first + j] += dy[j];
-          }
         }
       }
     }
+    if (num_sums_ > kOfBeta) {
+      add_to(kOfBeta, first, count, dy);
+    }
+  }
+
+  /// Adds what is added to dx in a chunk to its own sums.
+  __device__ void add_added(std::int64_t first, int count, const Packed<T>& added) {
+    add_to(1, first, count, added);
   }
 
   /// Writes all sums to `parts`. All threads of the block call it.
@@ -99,6 +97,24 @@ class NormColumnSums {
   }
 
  private:
+  /// Adds a chunk to sums of one kind.
+  __device__ void add_to(int which, std::int64_t first, int count, const Packed<T>& terms) {
+    if constexpr (kIsAligned) {
+      for (int four = 0; four < kFoursOf<T>; ++four) {
+        Four sums = *place(which, first, four);
+        for (int j = 0; j < 4; ++j) {
+          sums[j] += terms[4 * four + j];
+        }
+        *place(which, first, four) = sums;
+      }
+    } else {
+      for (int j = 0; j < kVectorSize<T>; ++j) {
+        if (j < count) {
+          part(which)[first + j] += terms[j];
+        }
+      }
+    }
+  }
   /// Returns where four sums of a chunk of aligned vectors are. In shared memory, those of
   /// neighboring threads are adjacent.
   __device__ Four* place(int which, std::int64_t column, int four) const {
@@ -113,6 +129,9 @@ class NormColumnSums {
   __device__ float* part(int which) const {
     return parts_ + (which * std::int64_t{gridDim.x} + blockIdx.x) * width_;
   }
+
+  /// Number of the sums for dbeta.
+  static constexpr int kOfBeta = kSumsAdded ? 2 : 1;
 
   float* parts_;
   std::int64_t width_;
@@ -162,8 +181,9 @@ __device__ Pair gradient_sums(const RowChunks<kHeld, kIsAligned, T>& dy,
 
 /// Computes the gradients of vectors. With x̂ = (x − mean)·rstd and g = dy·gamma they are rstd·(g −
 /// Σg/h − x̂·Σ(g·x̂)/h), without Σg/h for an RMS norm. Each thread writes only chunks that it alone
-/// has read, and after all sums of the vector, so dx may be x, dy or what is added.
-template <class T, int kHeld, bool kIsAligned>
+/// has read, and after all sums of the vector, so dx may be x, dy or what is added. kSumsAdded says
+/// whether the sum of what is added is wanted, too.
+template <class T, int kHeld, bool kIsAligned, bool kSumsAdded>
 __global__ void __launch_bounds__(kMostNormThreads)
     norm_rows_backward(NormGradient<T> norm, NormShape shape) {
   constexpr int kSize = kVectorSize<T>;
@@ -171,7 +191,7 @@ __global__ void __launch_bounds__(kMostNormThreads)
   constexpr int kHeldOfResult = kHeld <= 2 ? kHeld : 0;
   const std::int64_t width = shape.width;
   const auto size = static_cast<float>(width);
-  NormColumnSums<kHeld, kIsAligned, T> columns(norm.parts, width, norm.has_beta);
+  NormColumnSums<kHeld, kIsAligned, kSumsAdded, T> columns(norm.parts, width, norm.has_beta);
   visit_chunks<kHeld, kIsAligned, T>(
       width, [&](int, std::int64_t first, int count) { columns.clear(first, count); });
   for (std::int64_t row = blockIdx.x; row < shape.count; row += gridDim.x) {
@@ -188,6 +208,9 @@ __global__ void __launch_bounds__(kMostNormThreads)
       const Packed<T> dys = dy.at(k, first);
       const Packed<T> xs = x.at(k, first);
       const Packed<T> before = norm.added != nullptr ? added.at(k, first) : Packed<T>{};
+      if constexpr (kSumsAdded) {
+        columns.add_added(first, count, before);
+      }
       const auto gammas = load_chunk<kIsAligned>(norm.gamma, first, width);
       Chunk<T> after;
       float normal[kSize];
@@ -204,10 +227,22 @@ __global__ void __launch_bounds__(kMostNormThreads)
   columns.write();
 }
 
-/// Adds the blocks' parts to dgamma (blockIdx.y 0) and dbeta (1), 32 columns in each block. Each
-/// warp of a block sums every num_warps-th part.
+/// Where the sums of all vectors are added, in the order of a NormGradient's parts.
+struct NormSums {
+  float* first = nullptr;
+  float* second = nullptr;
+  float* third = nullptr;
+
+  /// Returns where the sums of one kind are added.
+  __device__ float* at(unsigned which) const {
+    return which == 0 ? first : which == 1 ? second : third;
+  }
+};
+
+/// Adds the blocks' parts of sums number blockIdx.y, 32 columns in each block. Each warp of a block
+/// sums every num_warps-th part.
 __global__ void add_norm_parts(const float* parts, std::int64_t num_parts, std::int64_t width,
-                               float* dgamma, float* dbeta) {
+                               NormSums to) {
   __shared__ float sums[kWarp][kWarp];
   const unsigned lane = threadIdx.x % kWarp;
   const unsigned warp = threadIdx.x / kWarp;
@@ -226,7 +261,7 @@ __global__ void add_norm_parts(const float* parts, std::int64_t num_parts, std::
     for (unsigned other = 1; other < num_warps; ++other) {
       sum += sums[other][lane];
     }
-    (blockIdx.y == 0 ? dgamma : dbeta)[column] += sum;
+    to.at(blockIdx.y)[column] += sum;
   }
 }
 
@@ -242,7 +277,27 @@ std::int64_t num_norm_blocks(std::int64_t count, std::int64_t width) {
   return std::min(count, blocks);
 }
 
-/// Queues the gradients of dx, and the sums of `blocks` blocks for dgamma and dbeta.
+/// Returns the number of sums that a call wants over its vectors.
+unsigned num_sums(const NormBackwardCall& call) {
+  return 1U + (call.dbeta.empty() ? 0U : 1U) + (call.added_sum.empty() ? 0U : 1U);
+}
+
+/// Returns a call's sums, in the order of a NormGradient's parts.
+NormSums sums_of(const NormBackwardCall& call) {
+  float* const of_beta = call.dbeta.empty() ? nullptr : elements<float>(call.dbeta);
+  if (call.added_sum.empty()) {
+    return {elements<float>(call.dgamma), of_beta};
+  }
+  return {elements<float>(call.dgamma), elements<float>(call.added_sum), of_beta};
+}
+
+/// Returns whether a block has shared memory for `sums` sums over its vectors, so that none need be
+/// formed in a pass of its own. Shapes alone decide, since another pass adds in another order.
+bool holds_sums(unsigned sums, const NormShape& shape) {
+  return shape.vectors == 1 && sums * shape.width * bytes_of(DataType::kFloat32) <= kMostShared;
+}
+
+/// Queues the gradients of dx, and the sums of `blocks` blocks.
 template <class T>
 void launch_norm_gradients(cudaStream_t stream, const NormBackwardCall& call,
                            const NormShape& shape, std::int64_t blocks, float* parts) {
@@ -264,43 +319,73 @@ void launch_norm_gradients(cudaStream_t stream, const NormBackwardCall& call,
     launch_short_norms_backward(stream, norm, shape, is_aligned, blocks);
     return;
   }
-  const std::int64_t shared = 2 * shape.width * bytes_of(DataType::kFloat32);
-  const auto issue = [&]<class Held, class IsAligned>(Held, IsAligned, int threads) {
-    const auto kernel = norm_rows_backward<T, Held::value, IsAligned::value>;
-    const Grid grid{static_cast<unsigned>(blocks), threads, Held::value > 0 ? shared : 0};
-    launch(stream, grid, kernel, norm, shape);
+  const std::int64_t shared =
+      std::max(num_sums(call), 2U) * shape.width * bytes_of(DataType::kFloat32);
+  const auto launch_with = [&]<bool kSumsAdded>(std::bool_constant<kSumsAdded>) {
+    const auto issue = [&]<class Held, class IsAligned>(Held, IsAligned, int threads) {
+      const auto kernel = norm_rows_backward<T, Held::value, IsAligned::value, kSumsAdded>;
+      const Grid grid{static_cast<unsigned>(blocks), threads, Held::value > 0 ? shared : 0};
+      launch(stream, grid, kernel, norm, shape);
+    };
+    const bool is_holdable = shape.vectors == 1 && shape.width <= kMostHeldWidth;
+    for_width<T, kMostHeldOf<T>>(shape.width, is_aligned, is_holdable, issue);
   };
-  const bool is_holdable = shape.vectors == 1 && shape.width <= kMostHeldWidth;
-  for_width<T, kMostHeldOf<T>>(shape.width, is_aligned, is_holdable, issue);
+  if (call.added_sum.empty()) {
+    launch_with(std::false_type());
+  } else {
+    launch_with(std::true_type());
+  }
 }
 
-void compute_norm_gradients(const Queue& queue, const NormBackwardCall& call) {
-  const NormShape shape{call.rows * call.vectors, call.gamma.size,
-                        static_cast<std::uint32_t>(call.vectors)};
-  assert(call.dgamma.size == shape.width);
-  assert(call.dbeta.empty() || call.dbeta.size == shape.width);
-  assert(call.mean.empty() || call.mean.size == shape.count);
-  assert(call.rstd.size == shape.count && shape.count < (std::int64_t{1} << 31U));
-  if (shape.count * shape.width == 0) {
-    return;
-  }
+/// Returns whether the sum of what is added takes a pass of its own: where no block has memory for
+/// it, or a warp takes a vector, and little is moved.
+bool sums_apart(const NormBackwardCall& call, const NormShape& shape) {
+  bool is_short = false;
+  visit_working_type(call.x.elements.type,
+                     [&]<class T>(T) { is_short = are_short<T>(shape, !call.mean.empty()); });
+  return is_short || !holds_sums(num_sums(call), shape);
+}
+
+void compute_norm_gradients(const Queue& queue, const NormBackwardCall& call,
+                            const NormShape& shape) {
   const std::int64_t blocks = num_norm_blocks(shape.count, shape.width);
-  const unsigned num_sums = call.dbeta.empty() ? 1 : 2;
-  const Tensor scratch(queue.memory, call.dgamma.type, num_sums * blocks * shape.width);
+  const unsigned sums = num_sums(call);
+  const Tensor scratch(queue.memory, call.dgamma.type, sums * blocks * shape.width);
   visit_working_type(call.x.elements.type, [&]<class T>(T) {
     launch_norm_gradients<T>(queue.stream, call, shape, blocks, elements<float>(scratch));
   });
   const auto groups = static_cast<unsigned>((shape.width + kWarp - 1) / kWarp);
   const int threads = kWarp * static_cast<int>(std::min<std::int64_t>(blocks, kWarp));
-  launch(queue.stream, Grid{.blocks = dim3(groups, num_sums), .threads = threads}, add_norm_parts,
-         elements<float>(scratch), blocks, shape.width, elements<float>(call.dgamma),
-         call.dbeta.empty() ? nullptr : elements<float>(call.dbeta));
+  launch(queue.stream, Grid{.blocks = dim3(groups, sums), .threads = threads}, add_norm_parts,
+         elements<float>(scratch), blocks, shape.width, sums_of(call));
+}
+
+void norm_backward(const Queue& queue, const NormBackwardCall& call) {
+  const NormShape shape{call.rows * call.vectors, call.gamma.size,
+                        static_cast<std::uint32_t>(call.vectors)};
+  assert(call.dgamma.size == shape.width);
+  assert(call.dbeta.empty() || call.dbeta.size == shape.width);
+  assert(call.added_sum.empty() || (call.added_sum.size == shape.width && !call.added.empty() &&
+                                    shape.vectors == 1 && call.dx.stride == shape.width));
+  assert(call.mean.empty() || call.mean.size == shape.count);
+  assert(call.rstd.size == shape.count && shape.count < (std::int64_t{1} << 31U));
+  if (shape.count * shape.width == 0) {
+    return;
+  }
+  if (call.added_sum.empty() || !sums_apart(call, shape)) {
+    compute_norm_gradients(queue, call, shape);
+    return;
+  }
+  queue.memory.bias_gradient(call.added, call.added_sum, call.rows);
+  NormBackwardCall without_sum = call;
+  without_sum.added_sum = {};
+  compute_norm_gradients(queue, without_sum, shape);
 }
 
 }  // namespace
 
 void add_norm_backward_kernels(Kernels& kernels) {
-  kernel_of<&Backend::norm_backward>(kernels) = compute_norm_gradients;
+  kernel_of<&Backend::norm_backward>(kernels) = norm_backward;
 }
 
 }  // namespace ptdp::cuda

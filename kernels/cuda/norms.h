@@ -65,7 +65,9 @@ struct NormGradient {
   NormVectors<T> dx;
   const T* added;  ///< What is added to dx, and lies as dx does; may be null.
   bool has_beta;   ///< Whether sums for dbeta are wanted.
-  float* parts;    ///< Sums over each block's vectors for dgamma and dbeta [2, blocks, width].
+  /// Sums over each block's vectors for dgamma, of what is added if that is wanted, and for dbeta
+  /// if that is, [sums, blocks, width].
+  float* parts;
 };
 
 /// Returns what is added to the vector `to` of dx; null if nothing is.

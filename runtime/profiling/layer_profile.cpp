@@ -153,7 +153,9 @@ bool meets_others(const TimedOperation& timed, int hidden_size) {
     case DeviceOperation::kDropoutSumRmsNorm:
       return true;
     case DeviceOperation::kLayerNormBackward:
+    case DeviceOperation::kLayerNormBackwardBias:
     case DeviceOperation::kRmsNormBackward:
+    case DeviceOperation::kRmsNormBackwardBias:
       return timed.sizes[1] == hidden_size;
     default:
       return false;

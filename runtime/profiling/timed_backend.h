@@ -173,9 +173,12 @@ using OperationName = std::optional<NamedOperation>;
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::norm_backward>,
                                                   const NormBackwardCall& call) {
-  return {
-      {call.mean.empty() ? DeviceOperation::kRmsNormBackward : DeviceOperation::kLayerNormBackward,
-       norm_sizes(call.rows * call.vectors, call.gamma)}};
+  using enum DeviceOperation;
+  const bool sums = !call.added_sum.empty();
+  const DeviceOperation of_layer_norm = sums ? kLayerNormBackwardBias : kLayerNormBackward;
+  const DeviceOperation of_rms_norm = sums ? kRmsNormBackwardBias : kRmsNormBackward;
+  return {{call.mean.empty() ? of_rms_norm : of_layer_norm,
+           norm_sizes(call.rows * call.vectors, call.gamma)}};
 }
 
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::row_products>,

@@ -34,7 +34,7 @@ Normed naive_kind(const NormKind& kind, const Values& x, const Values& gamma, co
 
 NormedGradients naive_kind_gradients(const NormKind& kind, const KindInputs& in,
                                      const Normed& normed, const Values& before) {
-  NormedGradients gradients{before, in.dgamma, in.dbeta};
+  NormedGradients gradients{before, in.dgamma, in.dbeta, in.added_sum};
   for (std::int64_t n = 0; n < kind.count(); ++n) {
     const auto normal = [&](std::int64_t c) {
       return (in.x[n * kind.h + c] - (kind.is_centered ? normed.mean[n] : 0.0)) * normed.rstd[n];
@@ -49,6 +49,9 @@ NormedGradients naive_kind_gradients(const NormKind& kind, const KindInputs& in,
       if (kind.has_beta) {
         gradients.dbeta[c] += dy;
       }
+    }
+    for (std::int64_t c = 0; c < static_cast<std::int64_t>(in.added_sum.size()); ++c) {
+      gradients.added_sum[c] += before[n * kind.h + c];
     }
     for (std::int64_t c = 0; c < kind.h; ++c) {
       const double dnormal = in.dy[n * kind.h + c] * (in.gamma[c] + kind.gamma_offset);

@@ -67,6 +67,12 @@ inline Values spread(const NormKind& kind, const Values& vectors) {
   return rows;
 }
 
+/// Returns whether a norm of the kind may sum what is added to dx: of rows that lie one after the
+/// other, of one vector each.
+inline bool sums_added(const NormKind& kind) {
+  return kind.vectors == 1 && kind.gap == 0;
+}
+
 /// The inputs of both passes, exact in a type, and what gradients are added to.
 struct KindInputs {
   KindInputs(DataType type, const NormKind& kind)
@@ -76,13 +82,14 @@ struct KindInputs {
         dy(random_values(kind.count() * kind.h, 4, type)),
         dx(random_values(kind.count() * kind.h, 5, type)),
         dgamma(random_values(kind.h, 6, accumulator_of(type))),
-        dbeta(kind.has_beta ? random_values(kind.h, 7, accumulator_of(type)) : Values()) {
+        dbeta(kind.has_beta ? random_values(kind.h, 7, accumulator_of(type)) : Values()),
+        added_sum(sums_added(kind) ? random_values(kind.h, 8, accumulator_of(type)) : Values()) {
     for (double& value : x) {
       value = rounded(0.5 + 2.0 * value, type);
     }
   }
 
-  Values x, gamma, beta, dy, dx, dgamma, dbeta;
+  Values x, gamma, beta, dy, dx, dgamma, dbeta, added_sum;
 };
 
 /// The results of the forward pass.
@@ -93,7 +100,7 @@ struct Normed {
 };
 /// The results of the backward pass.
 struct NormedGradients {
-  Values dx, dgamma, dbeta;
+  Values dx, dgamma, dbeta, added_sum;
 
   bool operator==(const NormedGradients&) const = default;
 };
@@ -101,7 +108,8 @@ struct NormedGradients {
 /// Returns the norms of x by their definition.
 [[nodiscard]] Normed naive_kind(const NormKind& kind, const Values& x, const Values& gamma,
                                 const Values& beta);
-/// Returns the gradients, with statistics that need not be those of x. dx is added to `before`.
+/// Returns the gradients, with statistics that need not be those of x. dx is added to `before`,
+/// whose rows are summed.
 [[nodiscard]] NormedGradients naive_kind_gradients(const NormKind& kind, const KindInputs& in,
                                                    const Normed& normed, const Values& before);
 

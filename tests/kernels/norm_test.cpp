@@ -64,6 +64,8 @@ class Norms : public OnBackend {
     const VectorRows dx = target == Target::kX ? x : target == Target::kDy ? dy : apart;
     const Buffer dgamma = put(accumulator, in.dgamma, offset);
     const Buffer dbeta = kind.has_beta ? put(accumulator, in.dbeta, offset) : Buffer{};
+    const bool sums = sums_added(kind) && !added.empty();
+    const Buffer added_sum = sums ? put(accumulator, in.added_sum, offset) : Buffer{};
     backend().norm_backward(
         {.dy = dy,
          .x = x,
@@ -75,9 +77,11 @@ class Norms : public OnBackend {
          .added = added,
          .dgamma = dgamma,
          .dbeta = dbeta,
+         .added_sum = added_sum,
          .rows = kind.rows,
          .vectors = kind.vectors});
-    return {get_rows(kind, dx), get(dgamma), kind.has_beta ? get(dbeta) : Values()};
+    return {get_rows(kind, dx), get(dgamma), kind.has_beta ? get(dbeta) : Values(),
+            sums ? get(added_sum) : Values()};
   }
 };
 using NormsBackward = Norms;
@@ -116,12 +120,50 @@ TEST_F(NormsBackward, EqualTheDefinitionOfEveryKindAddedApartAndInPlace) {
     }
     expect_near(added.dgamma, expected.dgamma, accumulator, {.units = 400.0}, "dgamma");
     expect_near(added.dbeta, expected.dbeta, accumulator, {.units = 400.0}, "dbeta");
+    expect_near(added.added_sum, expected.added_sum, accumulator, {.units = 400.0}, "added_sum");
     EXPECT_EQ(backward(type, kind, in, normed, Target::kAddedApart), added);
     EXPECT_EQ(apart.dgamma, added.dgamma);
     EXPECT_EQ(apart.dbeta, added.dbeta);
     EXPECT_EQ(backward(type, kind, in, normed, Target::kX), apart);
     EXPECT_EQ(backward(type, kind, in, normed, Target::kDy), apart);
   });
+}
+
+// All else has the same bits whether the sum of what is added is wanted or not. Of whole numbers
+// the sum is exact, in any order. Blocks of a GPU take more than one row, keep sums of rows of up
+// to 8192 elements (12288 of RMS norms), and leave wider ones to another pass.
+TEST_F(NormsBackward, SumWhatIsAddedBesideAllElse) {
+  for (const DataType type : computed_types()) {
+    for (const NormKind& kind :
+         {NormKind{.rows = 2100, .h = 40, .is_centered = true, .has_beta = true},
+          NormKind{.rows = 2100, .h = 33, .is_centered = true, .has_beta = true},
+          NormKind{.rows = 70, .h = 1032, .is_centered = true, .has_beta = true},
+          NormKind{.rows = 4, .h = 8192, .is_centered = true, .has_beta = true},
+          NormKind{.rows = 4, .h = 8200, .is_centered = true, .has_beta = true},
+          NormKind{.rows = 70, .h = 1032}, NormKind{.rows = 70, .h = 64},
+          NormKind{.rows = 2, .h = 12288}, NormKind{.rows = 2, .h = 12296}}) {
+      SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
+      KindInputs in(type, kind);
+      in.added_sum = Values(kind.h);
+      Values expected = in.added_sum;
+      for (std::int64_t row = 0; row < kind.rows; ++row) {
+        for (std::int64_t c = 0; c < kind.h; ++c) {
+          const auto whole = static_cast<double>((row * 7 + c * 3 + row * c) % 31 - 15);
+          in.dx[row * kind.h + c] = whole;
+          expected[c] += whole;
+        }
+      }
+      const Normed normed = forward(type, kind, in);
+      for (const Target target : {Target::kAdded, Target::kAddedApart}) {
+        NormedGradients found = backward(type, kind, in, normed, target);
+        EXPECT_EQ(found.added_sum, expected);
+        NormKind spread_out = kind;  // wants no sum
+        spread_out.gap = 16;
+        found.added_sum = {};
+        EXPECT_EQ(backward(type, spread_out, in, normed, target), found);
+      }
+    }
+  }
 }
 
 TEST_F(NormsBackward, EqualFiniteDifferences) {
@@ -154,7 +196,10 @@ TEST_F(Norms, GiveTheSameBitsAgainAndAtAnyAlignmentForwardAndBackward) {
     for (const NormKind& kind :
          {NormKind{.rows = 5, .h = 776}, NormKind{.rows = 300, .h = 72, .gamma_offset = 1.0},
           NormKind{.rows = 40, .vectors = 6, .h = 64, .gap = 128},
-          NormKind{.rows = 2, .h = 8256, .has_beta = true}}) {
+          NormKind{.rows = 2, .h = 8256, .has_beta = true},
+          NormKind{.rows = 70, .h = 4096, .is_centered = true, .has_beta = true},
+          NormKind{.rows = 3, .h = 8192, .is_centered = true, .has_beta = true},
+          NormKind{.rows = 3, .h = 8200, .is_centered = true, .has_beta = true}}) {
       SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
       const KindInputs in(type, kind);
       const Normed normed = forward(type, kind, in);

@@ -49,6 +49,8 @@ class SelfAttention {
                                 AttentionActivations& activations) const;
   /// Adds the weight gradients that backward() left for later, and releases all activations.
   void weight_gradients(AttentionActivations& activations) const;
+  /// Returns RowParallelLinear::bias_gradient_of_norm() of the projection.
+  [[nodiscard]] Buffer bias_gradient_of_norm() const { return projection_.bias_gradient_of_norm(); }
 
  private:
   /// The vectors that the attention core works on.

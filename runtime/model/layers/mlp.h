@@ -34,6 +34,8 @@ class Mlp {
                                 MlpActivations& activations) const;
   /// Adds the weight gradients that backward() left for later, and releases all activations.
   void weight_gradients(MlpActivations& activations) const;
+  /// Returns RowParallelLinear::bias_gradient_of_norm() of the last product.
+  [[nodiscard]] Buffer bias_gradient_of_norm() const { return fc2_.bias_gradient_of_norm(); }
 
  private:
   /// Fills in `up` and `activated`.

@@ -84,7 +84,7 @@ NormedRows Norm::forward_of_sum(const BiasDropoutAddCall& sum) const {
 }
 
 void Norm::backward(const VectorRows& dy, const VectorRows& x, const NormStatistics& statistics,
-                    const VectorRows& dx, Buffer added) const {
+                    const VectorRows& dx, Buffer added, Buffer added_sum) const {
   context_.backend().norm_backward({.dy = dy,
                                     .x = x,
                                     .mean = statistics.mean,
@@ -95,13 +95,14 @@ void Norm::backward(const VectorRows& dy, const VectorRows& x, const NormStatist
                                     .added = added,
                                     .dgamma = gamma_.gradient(),
                                     .dbeta = beta_.exists() ? beta_.gradient() : Buffer{},
+                                    .added_sum = added_sum,
                                     .rows = rows(),
                                     .vectors = vectors_});
 }
 
-void Norm::backward(Buffer dy, Buffer x, const NormStatistics& statistics, Buffer dx,
-                    Buffer added) const {
-  backward(row_by_row(dy), row_by_row(x), statistics, row_by_row(dx), added);
+void Norm::backward(Buffer dy, Buffer x, const NormStatistics& statistics, Buffer dx, Buffer added,
+                    Buffer added_sum) const {
+  backward(row_by_row(dy), row_by_row(x), statistics, row_by_row(dx), added, added_sum);
 }
 
 void sum_branch(const LayerContext& context, const BiasDropoutAddCall& sum, const NormOfSum& next) {

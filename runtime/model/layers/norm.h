@@ -35,12 +35,13 @@ class Norm {
   /// Computes a sum of this rank's rows, and returns its norm.
   [[nodiscard]] NormedRows forward_of_sum(const BiasDropoutAddCall& sum) const;
   /// Adds the gradients of gamma and beta to their stored ones. Replaces dx by the gradient of x
-  /// and `added`, which may be empty, or dx itself. Without it dx may be x or dy.
+  /// and `added`, which may be empty, or dx itself. Without it dx may be x or dy. Adds the sum of
+  /// `added` over rows to `added_sum`, which may be empty.
   void backward(const VectorRows& dy, const VectorRows& x, const NormStatistics& statistics,
-                const VectorRows& dx, Buffer added) const;
+                const VectorRows& dx, Buffer added, Buffer added_sum = {}) const;
   /// Does what the other backward() does, for hidden states that lie row by row.
-  void backward(Buffer dy, Buffer x, const NormStatistics& statistics, Buffer dx,
-                Buffer added) const;
+  void backward(Buffer dy, Buffer x, const NormStatistics& statistics, Buffer dx, Buffer added,
+                Buffer added_sum = {}) const;
 
  private:
   /// Declares the weights, whose gradients belong to `group`.

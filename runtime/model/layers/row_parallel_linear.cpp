@@ -38,6 +38,7 @@ RowParallelLinear::RowParallelLinear(const LayerContext& context, const std::str
   if (has_bias) {
     bias_ =
         context.declare_replicated(name + ".bias", linear_.outputs(), 0.0, context.group_of_rows());
+    norm_sums_bias_ = sums_biases_in_norms(context.model(), context.settings().dropout.hidden);
   }
 }
 
@@ -89,7 +90,7 @@ void RowParallelLinear::activated_input_gradient(Buffer output_gradient, Activat
 }
 
 void RowParallelLinear::weight_gradient(Buffer input, Buffer output_gradient) const {
-  const Buffer gradient = bias_.exists() ? bias_.gradient() : Buffer{};
+  const Buffer gradient = bias_.exists() && !norm_sums_bias_ ? bias_.gradient() : Buffer{};
   // Ranks of a tensor group hold copies of the bias, which would drift apart if each chose a kernel
   // for its gradient by time. With sequence parallelism they sum those of their own rows.
   const bool is_apart = !gradient.empty() && context_.tp() > 1;
@@ -98,6 +99,10 @@ void RowParallelLinear::weight_gradient(Buffer input, Buffer output_gradient) co
     context_.backend().bias_gradient(own_rows(context_, output_gradient), gradient,
                                      context_.own_rows());
   }
+}
+
+Buffer RowParallelLinear::bias_gradient_of_norm() const {
+  return norm_sums_bias_ ? bias_.gradient() : Buffer{};
 }
 
 }  // namespace ptdp

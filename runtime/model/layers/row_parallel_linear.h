@@ -33,14 +33,18 @@ class RowParallelLinear {
   /// inputs. `activation_input` is that input.
   void activated_input_gradient(Buffer output_gradient, ActivationKind kind,
                                 Buffer activation_input, Buffer dx) const;
-  /// Adds the gradients of weight and bias.
+  /// Adds the gradients of weight and bias; that of the bias unless a norm sums it.
   void weight_gradient(Buffer input, Buffer output_gradient) const;
+  /// Returns the gradient of the bias, to which the norm in front of the branch must add the sum of
+  /// the gradients of the branch's result; empty where weight_gradient() does, or there is none.
+  [[nodiscard]] Buffer bias_gradient_of_norm() const;
 
  private:
   const LayerContext& context_;
   Linear linear_;
   StoredParameter bias_;
-  double scale_;  ///< Factor m of the branch.
+  bool norm_sums_bias_ = false;  ///< Whether a norm sums the bias's gradient.
+  double scale_;                 ///< Factor m of the branch.
 };
 
 }  // namespace ptdp

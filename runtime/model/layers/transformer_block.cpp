@@ -135,25 +135,25 @@ Tensor TransformerBlock::leave_backward(const std::optional<Norm>& norm, Buffer 
 }
 
 void TransformerBlock::norm_backward(const Norm& norm, Buffer normed_gradient, Buffer x,
-                                     NormStatistics statistics, Tensor& gradient,
-                                     Tensor* kept) const {
+                                     NormStatistics statistics,
+                                     const PassedGradient& passed) const {
   const Buffer own = own_rows(context_, normed_gradient);
-  if (kept == nullptr) {
-    norm.backward(own, x, statistics, gradient, gradient);
+  if (passed.kept == nullptr) {
+    norm.backward(own, x, statistics, passed.gradient, passed.gradient, passed.sum);
     return;
   }
-  Tensor sum = context_.tensor(gradient.buffer().size);
-  norm.backward(own, x, statistics, sum, gradient);
-  *kept = std::exchange(gradient, std::move(sum));
+  Tensor after = context_.tensor(passed.gradient.buffer().size);
+  norm.backward(own, x, statistics, after, passed.gradient, passed.sum);
+  *passed.kept = std::exchange(passed.gradient, std::move(after));
 }
 
 void TransformerBlock::enter_backward(const std::optional<Norm>& norm, Buffer normed_gradient,
-                                      Tensor x, NormStatistics statistics, Tensor& gradient,
-                                      Tensor* kept) const {
+                                      Tensor x, NormStatistics statistics,
+                                      const PassedGradient& passed) const {
   if (norm) {
-    norm_backward(*norm, normed_gradient, x, std::move(statistics), gradient, kept);
+    norm_backward(*norm, normed_gradient, x, std::move(statistics), passed);
   } else {
-    context_.backend().add(own_rows(context_, normed_gradient), gradient);
+    context_.backend().add(own_rows(context_, normed_gradient), passed.gradient);
   }
 }
 
@@ -180,7 +180,7 @@ void TransformerBlock::backward(const Microbatch& microbatch, Tensor& gradient,
       mlp_.backward(microbatch, branch.empty() ? gradient : branch, when, activations.mlp);
   Tensor* kept = keep(when, branch, activations.mlp.output_gradient);
   enter_backward(norm2_, normed, std::move(activations.middle), std::move(activations.statistics2),
-                 gradient, kept);
+                 {gradient, kept, mlp_.bias_gradient_of_norm()});
   normed.reset();
   recompute_core(microbatch, activations.attention);
   branch = leave_backward(behind1_, gradient, activations.behind1);
@@ -188,7 +188,7 @@ void TransformerBlock::backward(const Microbatch& microbatch, Tensor& gradient,
                                activations.attention);
   kept = keep(when, branch, activations.attention.output_gradient);
   enter_backward(norm1_, normed, std::move(activations.input), std::move(activations.statistics1),
-                 gradient, kept);
+                 {gradient, kept, attention_.bias_gradient_of_norm()});
 }
 
 Tensor* TransformerBlock::keep(WeightGradients when, Tensor& branch, Tensor& output_gradient) {
@@ -214,10 +214,10 @@ void TransformerBlock::backward_parallel(const Microbatch& microbatch, Tensor& g
   recompute_core(microbatch, activations.attention);
   const Tensor of_attention =
       attention_.backward(microbatch, gradient, when, activations.attention);
-  norm_backward(*norm2_, of_mlp, activations.input, std::move(activations.statistics2), gradient,
-                keeps ? &activations.attention.output_gradient : nullptr);
+  norm_backward(*norm2_, of_mlp, activations.input, std::move(activations.statistics2),
+                {gradient, keeps ? &activations.attention.output_gradient : nullptr});
   norm_backward(*norm1_, of_attention, activations.input, std::move(activations.statistics1),
-                gradient, nullptr);
+                {gradient});
   activations.input.reset();
 }
 

@@ -72,13 +72,22 @@ class TransformerBlock {
   /// the branch, where both are equal.
   [[nodiscard]] Tensor leave_backward(const std::optional<Norm>& norm, Buffer gradient,
                                       NormBehindActivations& behind) const;
-  /// Adds to `gradient` what reaches the input x of a norm through it, and releases its statistics.
-  /// With `kept` the sum is a tensor of its own, and `kept` becomes the gradient before.
+  /// The gradient on its way through the residuals, and what else the norms in front of branches
+  /// make of it.
+  struct PassedGradient {
+    Tensor& gradient;
+    /// What becomes the gradient before the norm adds to it; null where nothing keeps that.
+    Tensor* kept = nullptr;
+    /// What the sum over rows of the gradient before is added to; may be empty.
+    Buffer sum = {};
+  };
+  /// Adds to a gradient what reaches the input x of a norm through it, and releases its statistics.
+  /// Where the gradient before is kept, the sum is a tensor of its own.
   void norm_backward(const Norm& norm, Buffer normed_gradient, Buffer x, NormStatistics statistics,
-                     Tensor& gradient, Tensor* kept) const;
+                     const PassedGradient& passed) const;
   /// Does so for the input x of a branch, which may have no norm, and releases x.
   void enter_backward(const std::optional<Norm>& norm, Buffer normed_gradient, Tensor x,
-                      NormStatistics statistics, Tensor& gradient, Tensor* kept) const;
+                      NormStatistics statistics, const PassedGradient& passed) const;
   /// Keeps the gradient of a branch's result for a weight gradient that waits, if the branch has
   /// kept none of its own: `branch`, which is released otherwise. Without a norm behind the branch
   /// that is empty, and the result is where to keep the gradient of the sum; else null.

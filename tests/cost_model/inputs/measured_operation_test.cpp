@@ -244,6 +244,7 @@ TEST(MeasuredOperation, HasTheColumnsOfItsKind) {
       {DeviceOperation::kDropoutAttentionBackward, "dropout-attention-backward", attention},
       {DeviceOperation::kLayerNorm, "layer-norm", rows},
       {DeviceOperation::kLayerNormBackward, "layer-norm-backward", rows},
+      {DeviceOperation::kLayerNormBackwardBias, "layer-norm-backward-bias", rows},
       {DeviceOperation::kBias, "bias", rows},
       {DeviceOperation::kBiasGradient, "bias-gradient", rows},
       {DeviceOperation::kBiasGelu, "bias-gelu", rows},

@@ -137,13 +137,52 @@ TEST(ElementWiseTime, OfEpiloguesIsThatOfTheInputOfGelu) {
                                          2.0 * time_of_passes(1, kOwnRows, kFeatures));
 
   // Sums of bias gradients may be kernels of their own: of QKV and of the MLP's products, 24 wide
-  // each, and of the two ends of branches.
+  // each, and of the two ends of branches, where dropout changes the gradients on their way.
   scenario.stack.fused_bias_gradients = false;
   const ElementWiseTime apart = layer_element_wise_time(scenario, alone);
   EXPECT_EQ(apart.forward, time.forward);
   expect_time(apart.weight_gradient, 2.0 * time_of_passes(1, kAllRows, 24.0) +
                                          2.0 * time_of_passes(1, kAllRows, kFeatures));
   EXPECT_EQ(apart.backward_epilogues, time.backward_epilogues);
+
+  // Without dropout the norms in front of branches sum the gradients at their ends as they read
+  // them.
+  scenario.job.model.dropout = false;
+  const ElementWiseTime within = layer_element_wise_time(scenario, alone);
+  expect_time(within.weight_gradient, 2.0 * time_of_passes(1, kAllRows, 24.0));
+  expect_time(within.backward - within.weight_gradient,
+              2.0 * time_of_passes(4, kAllRows, kFeatures));
+}
+
+// Sums of f32 in 96 KiB of shared memory: three of layer norms, two of RMS norms.
+TEST(ElementWiseTime, OfBiasGradientsAtTheEndsOfBranchesFollowsTheWidthThatNormsCanSum) {
+  using enum DeviceOperation;
+  TransformerConfig model = narrow_model();
+  model.dropout = false;
+  const auto count = [&](DeviceOperation kind, double width) {
+    const TransformerConfig whole = plain_scenario(model).job.model;
+    return std::ranges::count_if(layer_operations(whole, {}, {}),
+                                 [&](const ElementWiseOperation& each) {
+                                   return each.operation == kind && each.sizes[1] == width;
+                                 });
+  };
+  model.hidden_size = 8192;
+  EXPECT_EQ(count(kLayerNormBackwardBias, 8192), 2);
+  EXPECT_EQ(count(kBiasGradient, 8192), 0);
+  model.hidden_size = 8200;
+  EXPECT_EQ(count(kLayerNormBackward, 8200), 2);
+  EXPECT_EQ(count(kBiasGradient, 8200), 2);
+  model.normalization = Normalization::kRmsNorm;
+  EXPECT_EQ(count(kRmsNormBackwardBias, 8200), 2);
+  model.hidden_size = 12288;
+  EXPECT_EQ(count(kRmsNormBackwardBias, 12288), 2);
+  model.hidden_size = 12296;
+  EXPECT_EQ(count(kRmsNormBackward, 12296), 2);
+  model.add_bias_linear = false;
+  model.hidden_size = 8;
+  EXPECT_EQ(count(kRmsNormBackward, 8), 2);
+  model.add_mlp_bias = true;
+  EXPECT_EQ(count(kRmsNormBackwardBias, 8), 1);
 }
 
 TEST(ElementWiseTime, OfTheEmbeddingIsThatOfItsOperationsOneByOne) {
@@ -322,7 +361,9 @@ TEST(ElementWiseTime, OfASumWithItsNormIsThatOfBothWhereOnlyTheyWereMeasured) {
   for (const auto& [both, sum, norm] : {std::tuple(kSumLayerNorm, kBiasAdd, kLayerNorm),
                                         {kSumRmsNorm, kAdd, kRmsNorm},
                                         {kDropoutSumLayerNorm, kBiasDropoutAdd, kLayerNorm},
-                                        {kDropoutSumRmsNorm, kBiasDropoutAdd, kRmsNorm}}) {
+                                        {kDropoutSumRmsNorm, kBiasDropoutAdd, kRmsNorm},
+                                        {kLayerNormBackwardBias, kBiasGradient, kLayerNormBackward},
+                                        {kRmsNormBackwardBias, kBiasGradient, kRmsNormBackward}}) {
     SCOPED_TRACE(name_of(both));
     GpuSpec gpu = without_measurements(narrow_model()).cluster.gpu;
     const auto measure = [&](DeviceOperation kind, double time) {
@@ -368,8 +409,10 @@ TEST(ElementWiseTime, IsWhatWasMeasuredOfAsManyElements) {
       DeviceOperation::kAddSquares, DeviceOperation::kAdamW, DeviceOperation::kGeluEpilogue};
   const std::vector<DeviceOperation> by_rows = {DeviceOperation::kLayerNorm,
                                                 DeviceOperation::kLayerNormBackward,
+                                                DeviceOperation::kLayerNormBackwardBias,
                                                 DeviceOperation::kRmsNorm,
                                                 DeviceOperation::kRmsNormBackward,
+                                                DeviceOperation::kRmsNormBackwardBias,
                                                 DeviceOperation::kRowProducts,
                                                 DeviceOperation::kRotary,
                                                 DeviceOperation::kGatedActivation,

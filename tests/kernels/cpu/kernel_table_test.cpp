@@ -119,6 +119,7 @@ std::vector<Values> norm_results(Backend& backend, DataType type) {
   const Tensor beta = buffers.row();
   const Tensor dgamma = buffers.sums_by_column();
   const Tensor dbeta = buffers.sums_by_column();
+  const Tensor added_sum = buffers.sums_by_column();
   const Tensor mean = buffers.sums_by_row();
   const Tensor rstd = buffers.sums_by_row();
   backend.norm({.x = {x, kWidth},
@@ -138,9 +139,10 @@ std::vector<Values> norm_results(Backend& backend, DataType type) {
                          .added = dx,
                          .dgamma = dgamma,
                          .dbeta = dbeta,
+                         .added_sum = added_sum,
                          .rows = kRows});
-  return {read_values(y),  read_values(mean),   read_values(rstd),
-          read_values(dx), read_values(dgamma), read_values(dbeta)};
+  return {read_values(y),      read_values(mean),  read_values(rstd),     read_values(dx),
+          read_values(dgamma), read_values(dbeta), read_values(added_sum)};
 }
 
 /// An RMS norm of four vectors side by side in rows, whose gradients replace its input.

@@ -73,6 +73,24 @@ TEST_F(OnGpuTraining, ComputesTheSameInEveryLayout) {
   }
 }
 
+// Without dropout the norms in front of branches sum the gradients of the biases at their ends:
+// layer norms as they pass over them, and RMS norms of rows as short as these in a pass of their
+// own.
+TEST_F(OnGpuTraining, SumsBiasGradientsWithNorms) {
+  Job job = tiny_job(DataType::kFloat32);
+  job.dropout = 0.0;
+  job.steps = 2;
+  for (const Normalization normalization : {Normalization::kLayerNorm, Normalization::kRmsNorm}) {
+    job.model.normalization = normalization;
+    const Trained alone = train({}, job);
+    for (const Layout& layout :
+         {Layout{}, Layout{.tp = 2}, Layout{.tp = 2, .dp = 2, .sequence_parallel = true},
+          Layout{.pp = 2, .schedule = "zb-h1", .recompute = Recompute::kFull}}) {
+      expect_trains_alike(train_on_gpu(layout, job), alone, 1e-5, to_string(layout));
+    }
+  }
+}
+
 // GPT-NeoX's GELU is exact, which is no epilogue, and its branches are parallel.
 TEST_F(OnGpuTraining, ComputesTheSameWithoutEpilogues) {
   Job job = tiny_job(DataType::kFloat32);

@@ -85,7 +85,9 @@ TEST(TransformerStage, ComputesTheSameForOtherModels) {
   Task without_positions = small_task();
   without_positions.model.position_embedding = PositionEmbedding::kNone;
   without_positions.dropout = 0.0;
-  for (const Task& task : {untied, without_biases, without_positions}) {
+  Task without_dropout = small_task();
+  without_dropout.dropout = 0.0;
+  for (const Task& task : {untied, without_biases, without_positions, without_dropout}) {
     const Outcome expected = run_step(task, {});
     for (Layout layout : tensor_layouts()) {
       layout.num_stages = 2;
@@ -126,8 +128,7 @@ TEST(TransformerStage, ComputesTheSameForTodaysModels) {
 
 // What only moves work in time: recomputation, weight gradients apart, microbatches interleaved,
 // the layers cut into stages.
-TEST(TransformerStage, GivesTheSameBitsWhateverTheOrderInTime) {
-  const Task task = small_task();
+void expect_same_bits_in_every_order(const Task& task) {
   for (Layout layout : tensor_layouts()) {
     const Outcome expected = run_step(task, layout);
     for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
@@ -146,10 +147,17 @@ TEST(TransformerStage, GivesTheSameBitsWhateverTheOrderInTime) {
   }
 }
 
+// Without dropout norms sum the gradients of biases at the ends of branches.
+TEST(TransformerStage, GivesTheSameBitsWhateverTheOrderInTime) {
+  Task task = small_task();
+  expect_same_bits_in_every_order(task);
+  task.dropout = 0.0;
+  expect_same_bits_in_every_order(task);
+}
+
 // What data parallelism with one microbatch per replica relies on. With sequence parallelism norms
 // are summed over tensor-parallel ranks last, which is another order.
-TEST(TransformerStage, AddsMicrobatchesAsReplicasDoWhenGradientsAreAddedApart) {
-  Task task = small_task();
+void expect_sums_of_replicas(Task task) {
   task.num_samples = 2;
   for (const int tp : {1, 2, 4}) {
     Layout layout = {.tp = tp, .adds_gradients_apart = true};
@@ -168,6 +176,13 @@ TEST(TransformerStage, AddsMicrobatchesAsReplicasDoWhenGradientsAreAddedApart) {
       EXPECT_EQ(gradient, both.gradients.at(name)) << name;
     }
   }
+}
+
+TEST(TransformerStage, AddsMicrobatchesAsReplicasDoWhenGradientsAreAddedApart) {
+  Task task = small_task();
+  expect_sums_of_replicas(task);
+  task.dropout = 0.0;
+  expect_sums_of_replicas(task);
 }
 
 /// Returns the loss after `step` times a random direction is added to all weights, padding of the
@@ -254,6 +269,10 @@ void expect_slopes_by_parameters(const Task& task) {
 TEST(TransformerStage, DifferentiatesTheLossByEachKindOfParameter) {
   Task task = small_task();
   task.model.num_layers = 1;
+  expect_slopes_by_parameters(task);
+  task.dropout = 0.0;
+  expect_slopes_by_parameters(task);
+  task.model.normalization = Normalization::kRmsNorm;
   expect_slopes_by_parameters(task);
   for (const std::string& type : testing::model_types()) {
     SCOPED_TRACE(type);

@@ -115,6 +115,7 @@ TEST_F(GpuProfile, HasATableOfEveryOperation) {
                                           kDropoutAttentionBackward,
                                           kLayerNorm,
                                           kLayerNormBackward,
+                                          kLayerNormBackwardBias,
                                           kBiasAdd,
                                           kBiasDropoutAdd,
                                           kSumLayerNorm,

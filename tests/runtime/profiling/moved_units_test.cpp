@@ -181,18 +181,48 @@ double units_of_model(TransformerConfig model, bool fuses_bias_gradients) {
 //             residual 3: 13
 //   backward  GELU's input 4; norms 2·4: 12
 //
-// Products add all other biases and sum all bias gradients. The floor is 24: the next layer's norm
-// could share the last residual, 4 for its 3 + 2. Where kernels of their own sum bias gradients,
-// they read QKV's 3, the projection's 1, and the MLP's 4 + 1.
+// Products add all other biases. Norms sum the bias gradients of the projection and of fc2, and
+// products the others. The floor is 24: the next layer's norm could share the last residual, 4 for
+// its 3 + 2. Where kernels of their own sum the others, they read QKV's 3, and the MLP's 4.
 TEST(MovedUnits, OfAGptLayerAreThoseOfTheArithmetic) {
   const double units = units_of_runtime(gpt_layer(), /*fuses_bias_gradients=*/true);
   std::cout << "a GPT layer moves " << units << " hidden states\n";
   EXPECT_EQ(units, 13.0 + 12.0);
   EXPECT_EQ(units, units_of_model(gpt_layer(), /*fuses_bias_gradients=*/true));
-  EXPECT_EQ(units_of_runtime(gpt_layer(), /*fuses_bias_gradients=*/false),
-            13.0 + 12.0 + 3.0 + 1.0 + 4.0 + 1.0);
-  EXPECT_EQ(units_of_model(gpt_layer(), /*fuses_bias_gradients=*/false),
-            13.0 + 12.0 + 3.0 + 1.0 + 4.0 + 1.0);
+  EXPECT_EQ(units_of_runtime(gpt_layer(), /*fuses_bias_gradients=*/false), 13.0 + 12.0 + 3.0 + 4.0);
+  EXPECT_EQ(units_of_model(gpt_layer(), /*fuses_bias_gradients=*/false), 13.0 + 12.0 + 3.0 + 4.0);
+}
+
+// With dropout the gradients of a branch's result and of its sum differ: each is read once more, by
+// the kernel that sums it. So it is where norms are behind branches, or both branches are parallel,
+// and where rows are too wide for the sums of three columns each.
+TEST(MovedUnits, AreMoreWhereNormsCannotSumBiasGradients) {
+  const auto units_of_sums = [](const TransformerConfig& model) {
+    double moved = 0.0;
+    for (const ElementWiseOperation& each :
+         layer_operations(model, {.micro_batch_size = 2}, {.biases = true, .gelu = true})) {
+      if (each.operation == DeviceOperation::kBiasGradient) {
+        moved += each.sizes[0] * each.sizes[1];
+      }
+    }
+    return moved / (2.0 * model.seq_length * model.hidden_size);
+  };
+  TransformerConfig model = gpt_layer();
+  EXPECT_EQ(units_of_sums(model), 3.0 + 4.0 + 2.0) << "with dropout";
+  model.dropout = false;
+  EXPECT_EQ(units_of_sums(model), 3.0 + 4.0);
+  model.norm_placement = NormPlacement::kBeforeAndBehind;
+  EXPECT_EQ(units_of_sums(model), 3.0 + 4.0 + 2.0);
+  model.norm_placement = NormPlacement::kBefore;
+  model.parallel_residual = true;
+  EXPECT_EQ(units_of_sums(model), 3.0 + 4.0 + 2.0);
+  EXPECT_EQ(units_of_runtime(model, /*fuses_bias_gradients=*/false),
+            units_of_model(model, /*fuses_bias_gradients=*/false));
+  model.parallel_residual = false;
+  model.residual_multiplier = 0.5;
+  EXPECT_EQ(units_of_sums(model), 3.0 + 4.0 + 2.0);
+  EXPECT_EQ(units_of_runtime(model, /*fuses_bias_gradients=*/false),
+            units_of_model(model, /*fuses_bias_gradients=*/false));
 }
 
 // By hand, f = 3.5h, and keys half as wide as queries:

@@ -99,15 +99,15 @@ TEST(TimedBackend, NamesProductsWithEpiloguesUnlessTheyPassOverMore) {
 
 // One layer: four linear layers and the logits, once forward and twice backward.
 TEST(TimeLayers, FindsEveryOperationThatALayerHas) {
-  const ProfiledModel profiled{.model = {.num_layers = 1,
-                                         .hidden_size = 16,
-                                         .num_attention_heads = 2,
-                                         .num_query_groups = 2,
-                                         .kv_channels = 8,
-                                         .ffn_hidden_size = 64,
-                                         .vocab_size = 128,
-                                         .seq_length = 8},
-                               .dropout = 0.1};
+  ProfiledModel profiled{.model = {.num_layers = 1,
+                                   .hidden_size = 16,
+                                   .num_attention_heads = 2,
+                                   .num_query_groups = 2,
+                                   .kv_channels = 8,
+                                   .ffn_hidden_size = 64,
+                                   .vocab_size = 128,
+                                   .seq_length = 8},
+                         .dropout = 0.1};
   LayerMeasurement run{.ranks = 2, .seconds = 0.0, .least_passes = 2, .make_backend = [] {
                          return std::make_unique<CpuBackend>();
                        }};
@@ -130,6 +130,16 @@ TEST(TimeLayers, FindsEveryOperationThatALayerHas) {
     EXPECT_EQ(times.operations.count({kForwardProduct, sizes}), 1U) << sizes[1] << ' ' << sizes[2];
     EXPECT_EQ(times.operations.count({kWeightGradientProduct, {sizes[1], sizes[2], sizes[0]}}), 1U);
   }
+  EXPECT_EQ(times.operations.count({kLayerNormBackwardBias, {8, 16, 1}}), 0U);
+  EXPECT_EQ(times.operations.count({kBiasGradient, {8, 16, 1}}), 1U);
+
+  // Without dropout, norms in front of branches sum bias gradients; the last norm has none to sum.
+  profiled.dropout = 0.0;
+  const LayerTimes without = time_layers(profiled, run);
+  EXPECT_EQ(without.operations.count({kLayerNormBackwardBias, {8, 16, 1}}), 1U);
+  EXPECT_EQ(without.operations.count({kLayerNormBackward, {8, 16, 1}}), 1U);
+  EXPECT_EQ(without.operations.count({kBiasGradient, {8, 16, 1}}), 0U);
+
   run.is_cancelled = [] { return true; };
   EXPECT_TRUE(time_layers(profiled, run).passes.empty());
 }

@@ -23,7 +23,7 @@ LEAST_BYTES = 128 << 20  # moved by a case that is judged: smaller ones stay in 
 PASSES = {"copy": 2, "layer-norm": 2, "layer-norm-backward": 4, "bias": 2, "bias-gelu": 3,
           "gelu-backward": 3, "bias-add": 3, "bias-dropout-add": 3, "dropout-backward": 2,
           "sum-layer-norm": 4, "sum-rms-norm": 4, "dropout-sum-layer-norm": 4,
-          "dropout-sum-rms-norm": 4,
+          "dropout-sum-rms-norm": 4, "layer-norm-backward-bias": 4, "rms-norm-backward-bias": 4,
           "bias-gradient": 1, "embedding": 2, "cross-entropy": 2, "cross-entropy-backward": 2}
 # Of a parameter in 16 bits: reading its gradient; that, master and moments in and out, the weight
 # out and the gradient zeroed, all but the weight in f32.

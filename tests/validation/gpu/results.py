@@ -6,7 +6,8 @@ import statistics
 from check import write_json
 from sections import exit_status, is_done, summary_rows, table
 
-BANDWIDTH_BOUND = {"norms": ("layer-norm", "layer-norm-backward", "sum-layer-norm"),
+BANDWIDTH_BOUND = {"norms": ("layer-norm", "layer-norm-backward", "layer-norm-backward-bias",
+                             "sum-layer-norm"),
                    "GELU": ("bias-gelu", "gelu-backward"), "AdamW": ("adamw",)}
 SHOWN = 6  # goals and sections that a line names
 
