@@ -173,7 +173,7 @@ Seconds sharing_of_cores(const Plan& plan, const Schedule& schedule, const Compu
 }
 
 /// Splits the compute of a rank over its terms by the shares that were measured alone. When shares
-/// were not measured, as in graphs, splits it as `terms` predict.
+/// were not measured, splits it as `terms` predict.
 void add_compute_terms(const Plan& plan, const RehearsedTimes& source, Seconds compute,
                        RunTerms& terms) {
   const ComputeFactors busy = compute_factors(plan.config, plan.scenario.cluster);

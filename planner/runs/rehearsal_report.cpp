@@ -28,7 +28,9 @@ void describe(Fields& fields, Described<Fields, RehearsalExecution>& run) {
     run.seed = static_cast<std::uint64_t>(seed);
   }
   describe_dropout(fields, run.dropout);
-  fields.flag("graphs", run.uses_graphs);
+  if (fields.optional("graphs", run.uses_graphs)) {
+    fields.flag("graphs", run.uses_graphs);
+  }
   fields.quantity("memory_of_others_bytes", run.memory_of_others, 1.0, kReportedSize);
 }
 

@@ -25,7 +25,7 @@ struct RehearsalExecution {
   std::int64_t warm_up = 0;  ///< Steps among `steps` that were not measured.
   std::uint64_t seed = 0;
   DropoutRates dropout;
-  bool uses_graphs = false;
+  bool uses_graphs = false;  ///< Whether passes were CUDA graphs; reports that lack it say no.
   /// Other memory that was used while a rank waited for a message, as ranks do that take turns with
   /// it on a core; 0 if the rank has a core to itself.
   Bytes memory_of_others;

@@ -174,7 +174,7 @@ void Executor::run(const Action& action, std::size_t index) {
     case ActionKind::kReduceNorm:
       return reduce_norm();
     case ActionKind::kOptimizer:
-      return step_optimizer(action);
+      return step_optimizer();
   }
 }
 
@@ -264,10 +264,8 @@ void Executor::forward(const Action& action) {
   if (is_first_use && lane_of(ActionKind::kGatherParameters) != Lane::kCompute) {
     before_use = [this, &action](std::int64_t end) { wait_for_parameters(action.stage, end); };
   }
-  Tensor output;
-  issue(action, /*posts=*/before_use != nullptr, [&, batch = microbatch(action)] {
-    output = stages_.at(action.stage)->forward(batch, std::move(input), before_use);
-  });
+  Tensor output =
+      stages_.at(action.stage)->forward(microbatch(action), std::move(input), before_use);
   if (is_first_use) {
     gathers->second.posted.clear();
   }
@@ -287,39 +285,23 @@ void Executor::keep_input_gradient(const Action& action, Tensor gradient) {
   }
 }
 
-void Executor::issue(const Action& action, bool posts, const std::function<void()>& kernels) {
-  if (!runs_graphs() || posts) {
-    kernels();
-    return;
-  }
-  backend_.run_as_graph(
-      std::int64_t{static_cast<int>(action.kind)} * num_stages(settings_.schedule) + action.stage,
-      kernels);
-}
-
 void Executor::backward(const Action& action) {
   Tensor gradient = take(gradients_, action);
   const PlaceListener listener = reduces_behind(action);
-  issue(action, /*posts=*/listener != nullptr, [&, batch = microbatch(action)] {
-    gradient = stages_.at(action.stage)->backward(batch, std::move(gradient), listener);
-  });
+  gradient = stages_.at(action.stage)->backward(microbatch(action), std::move(gradient), listener);
   keep_input_gradient(action, std::move(gradient));
   finish_weight_gradient(action);
 }
 
 void Executor::input_gradient(const Action& action) {
   Tensor gradient = take(gradients_, action);
-  issue(action, /*posts=*/false, [&, batch = microbatch(action)] {
-    gradient = stages_.at(action.stage)->backward_input(batch, std::move(gradient));
-  });
+  gradient = stages_.at(action.stage)->backward_input(microbatch(action), std::move(gradient));
   keep_input_gradient(action, std::move(gradient));
 }
 
 void Executor::weight_gradient(const Action& action) {
   const PlaceListener listener = reduces_behind(action);
-  issue(action, /*posts=*/listener != nullptr, [&, batch = microbatch(action)] {
-    stages_.at(action.stage)->backward_weights(batch, listener);
-  });
+  stages_.at(action.stage)->backward_weights(microbatch(action), listener);
   finish_weight_gradient(action);
 }
 

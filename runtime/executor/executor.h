@@ -159,10 +159,6 @@ class Executor {
   void add_times(const Event& start, const Event& end);
   void take_collectives(std::size_t index);
   void run(const Action& action, std::size_t index);
-  /// Runs the `kernels` of an action, with graphs as one launch. Work that `posts` on other lanes
-  /// is never launched as a graph. Equal actions of a stage must have the same kernels in every
-  /// microbatch and step.
-  void issue(const Action& action, bool posts, const std::function<void()>& kernels);
   void forward(const Action& action);
   void backward(const Action& action);
   void input_gradient(const Action& action);
@@ -184,16 +180,11 @@ class Executor {
   void reduce_tied(const Action& action);
   void reduce_norm();
   [[nodiscard]] Buffer loss_total() const;
-  void step_optimizer(const Action& action);
+  void step_optimizer();
   void read_loss();
   void read_norm();
 
   [[nodiscard]] bool is_sharded() const { return shards_optimizer(settings_.config); }
-  /// Returns whether compute runs as graphs, which needs compute that never waits for another rank.
-  [[nodiscard]] bool runs_graphs() const {
-    return settings_.uses_graphs && !times_operations_ && tensor_->size() == 1 &&
-           shards_ == nullptr;
-  }
   [[nodiscard]] double loss_scale() const;
   [[nodiscard]] Microbatch microbatch(const Action& action);
   [[nodiscard]] Tensor take(Messages& messages, const Action& action);

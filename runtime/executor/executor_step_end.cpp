@@ -119,7 +119,7 @@ Buffer Executor::loss_total() const {
 
 /// Updates the weights, unless the sum of squares turns out not to be finite. Waits for the device
 /// behind that.
-void Executor::step_optimizer(const Action& action) {
+void Executor::step_optimizer() {
   const AdamW step = {.learning_rate = learning_rate(settings_.learning_rate, state_.step + 1),
                       .beta1 = settings_.beta1,
                       .beta2 = settings_.beta2,
@@ -129,7 +129,7 @@ void Executor::step_optimizer(const Action& action) {
                       .gradient_scale = 1.0 / loss_scale(),
                       .largest_norm = settings_.gradient_clip,
                       .squares = total_};
-  issue(action, /*posts=*/false, [&] { optimizer_->step(step); });
+  optimizer_->step(step);
   read_loss();
   read_norm();
 }

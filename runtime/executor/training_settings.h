@@ -50,9 +50,6 @@ struct TrainingSettings {
   /// Whether collectives use CollectiveAlgorithm::kOrdered, else kRing.
   bool uses_ordered_sums = false;
 
-  /// Whether the kernels of a pass are launched at once, when the backend can. It takes effect only
-  /// when one rank has all of a layer, and not in steps whose operations are timed.
-  bool uses_graphs = false;
   OperationTiming operation_timing = {};
 
   LearningRateSchedule learning_rate;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <new>
 #include <utility>
 
@@ -134,23 +135,12 @@ void LazyBackend::queue_step(LazyDevice::Step step) {
   device_->queue(lanes_[static_cast<std::size_t>(lane())], std::move(step));
 }
 
-void LazyBackend::queue(const char* name, std::function<void()> work) {
+void LazyBackend::queue(std::function<void()> work) {
   const std::lock_guard lock(device_->mutex());
-  if (graph_lane_ == lane()) {
-    graph_.emplace_back(name);
-  }
   queue_step({.work = std::move(work)});
 }
 
-void LazyBackend::forbid_in_graph(const char* name) {
-  const std::lock_guard lock(device_->mutex());
-  if (graph_lane_ == lane()) {
-    device_->note_graph_fault(std::string(name) + " in a graph");
-  }
-}
-
 Event LazyBackend::record() {
-  forbid_in_graph("record");
   const std::lock_guard lock(device_->mutex());
   auto point = std::make_shared<LazyDevice::Point>();
   point->lane = &lanes_[static_cast<std::size_t>(lane())];
@@ -159,13 +149,11 @@ Event LazyBackend::record() {
 }
 
 void LazyBackend::wait(const Event& event) {
-  forbid_in_graph("wait");
   const std::lock_guard lock(device_->mutex());
   queue_step({.waits_for = std::static_pointer_cast<LazyDevice::Point>(event.device)});
 }
 
 void LazyBackend::synchronize() {
-  forbid_in_graph("synchronize");
   const std::lock_guard lock(device_->mutex());
   device_->run_all(lanes_);
 }
@@ -178,22 +166,6 @@ double LazyBackend::seconds_between(const Event& first, const Event& second) {
     throw std::logic_error("an event is not reached");
   }
   return static_cast<double>(to.nanoseconds - from.nanoseconds) * 1e-9;
-}
-
-void LazyBackend::run_as_graph(std::int64_t key, const std::function<void()>& issue) {
-  {
-    const std::lock_guard lock(device_->mutex());
-    graph_lane_ = lane();
-    graph_.clear();
-  }
-  issue();
-  const std::lock_guard lock(device_->mutex());
-  graph_lane_ = -1;
-  const auto [found, is_new] = graphs_.try_emplace(key, graph_);
-  if (!is_new && found->second != graph_) {
-    device_->note_graph_fault("another graph of key " + std::to_string(key));
-  }
-  device_->count_graph();
 }
 
 // The device may be gone by then, but not while operations are left.
@@ -214,24 +186,21 @@ void LazyBackend::release_memory(void* memory, std::int64_t bytes) noexcept {
 }
 
 void LazyBackend::copy_in(const void* from, Buffer to) {
-  forbid_in_graph("copy_in");
   const auto* const bytes = static_cast<const std::byte*>(from);
-  queue("copy_in", [=, this, source = std::vector(bytes, bytes + to.bytes())] {
+  queue([=, this, source = std::vector(bytes, bytes + to.bytes())] {
     cpu_.copy_in(source.data(), to);
   });
 }
 
 void LazyBackend::copy_out(Buffer from, void* to) {
-  forbid_in_graph("copy_out");
-  queue("copy_out", [=, this] { cpu_.copy_out(from, to); });
+  queue([=, this] { cpu_.copy_out(from, to); });
   const Event done = record();
   const std::lock_guard lock(device_->mutex());
   device_->run_until(*static_cast<const LazyDevice::Point*>(done.device.get()));
 }
 
 void LazyBackend::adamw(const AdamW& settings, std::span<const AdamWSlice> slices) {
-  queue("adamw",
-        [=, this, own = std::vector(slices.begin(), slices.end())] { cpu_.adamw(settings, own); });
+  queue([=, this, own = std::vector(slices.begin(), slices.end())] { cpu_.adamw(settings, own); });
 }
 
 }  // namespace ptdp::testing

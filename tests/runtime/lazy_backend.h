@@ -6,13 +6,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <span>
-#include <string>
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -66,18 +63,10 @@ class LazyDevice {
 
   [[nodiscard]] std::mutex& mutex() { return mutex_; }
 
-  /// Faults of graphs: calls that changed what a key stands for, or that a graph cannot contain.
-  [[nodiscard]] const std::vector<std::string>& graph_faults() const { return graph_faults_; }
-  void note_graph_fault(std::string fault) { graph_faults_.push_back(std::move(fault)); }
-  [[nodiscard]] int graphs_run() const { return graphs_run_; }
-  void count_graph() { ++graphs_run_; }
-
  private:
   void run_next(Lane& lane);
   void run_some();
 
-  std::vector<std::string> graph_faults_;
-  int graphs_run_ = 0;
   Laziness laziness_;
   std::mt19937 random_;
   std::mutex mutex_;
@@ -103,7 +92,6 @@ class LazyBackend final : public ForwardingBackend<LazyBackend> {
   void wait(const Event& event) override;
   void synchronize() override;
   [[nodiscard]] double seconds_between(const Event& first, const Event& second) override;
-  void run_as_graph(std::int64_t key, const std::function<void()>& issue) override;
 
   [[nodiscard]] bool replaces_attention_inputs() const override {
     return cpu_.replaces_attention_inputs();
@@ -118,24 +106,19 @@ class LazyBackend final : public ForwardingBackend<LazyBackend> {
 
  private:
   friend class ForwardingBackend<LazyBackend>;
-  using Names = std::vector<std::string>;
 
   template <auto kOperation, class... Arguments>
   void run(const Arguments&... arguments) {
-    queue(typeid(Operation<kOperation>).name(), [=, this] { (cpu_.*kOperation)(arguments...); });
+    queue([=, this] { (cpu_.*kOperation)(arguments...); });
   }
   [[nodiscard]] int lane() const;
-  void queue(const char* name, std::function<void()> work);
+  void queue(std::function<void()> work);
   void queue_step(LazyDevice::Step step);
-  void forbid_in_graph(const char* name);
 
   std::shared_ptr<LazyDevice> device_;
   CpuBackend cpu_;
   LazyDevice::Lanes lanes_;
   std::uint64_t number_;  ///< Number of this backend among all that were made.
-  int graph_lane_ = -1;   ///< Lane of the graph that is being recorded, or −1.
-  Names graph_;           ///< Operations so far of the graph that is being recorded.
-  std::map<std::int64_t, Names> graphs_;
 };
 
 }  // namespace ptdp::testing

@@ -13,7 +13,6 @@ namespace ptdp::testing {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 std::vector<double> values_of(Backend& backend, const Tensor& tensor) {
   std::vector<double> values(static_cast<std::size_t>(tensor.buffer().size));
@@ -81,35 +80,6 @@ TEST(LazyBackend, PoisonsReleasedMemoryInTheOrderOfItsLane) {
   ranks.first.copy(released, behind);
   EXPECT_THAT(values_of(ranks.first, before), ElementsAre(3.0));
   EXPECT_TRUE(std::isnan(values_of(ranks.first, behind)[0]));
-}
-
-TEST(LazyBackend, NoticesAKeyThatStandsForTwoGraphs) {
-  Two ranks;
-  const Tensor x(ranks.first, DataType::kFloat64, 1);
-  const auto run = [&](std::int64_t key, int scales) {
-    ranks.first.run_as_graph(key, [&] {
-      ranks.first.fill(x, 1.0);
-      for (int i = 0; i < scales; ++i) {
-        ranks.first.scale(x, 2.0);
-      }
-    });
-  };
-  run(1, 2);
-  run(2, 3);
-  run(1, 2);
-  EXPECT_THAT(ranks.device->graph_faults(), IsEmpty());
-  run(1, 3);
-  EXPECT_THAT(ranks.device->graph_faults(), ElementsAre("another graph of key 1"));
-}
-
-TEST(LazyBackend, NoticesWhatCannotBeInAGraph) {
-  Two ranks;
-  const Tensor x(ranks.first, DataType::kFloat64, 1);
-  ranks.first.run_as_graph(1, [&] {
-    const double value = 1.0;
-    ranks.first.copy_in(&value, x);
-  });
-  EXPECT_THAT(ranks.device->graph_faults(), ElementsAre("copy_in in a graph"));
 }
 
 }  // namespace

@@ -157,8 +157,6 @@ TrainingSettings settings_of(const Layout& layout, const Job& job) {
           .seed = 7,
           .is_reproducible = job.is_reproducible,
           .uses_ordered_sums = job.is_reproducible,
-          .uses_graphs = job.uses_graphs,
-          .operation_timing = {.period = job.uses_graphs ? 0 : 1},  // Graphs time nothing.
           .learning_rate = {.maximum = 1e-2, .minimum = 1e-3, .decay_steps = 20}};
 }
 

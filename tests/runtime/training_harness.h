@@ -40,7 +40,6 @@ struct Job {
   DataType type = DataType::kFloat64;
   double dropout = 0.1;
   bool is_reproducible = false;
-  bool uses_graphs = false;
   bool uses_nccl = false;  ///< Whether ranks are on GPUs of their own.
   bool warms_up = true;    ///< Whether ranks warm up before they exchange anything.
   std::int64_t steps = 1;

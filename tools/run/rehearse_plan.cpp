@@ -288,7 +288,6 @@ RehearsalReport make_rehearsal_report(const Rehearsed& rehearsed,
                                        .warm_up = rehearsed.request.warm_up,
                                        .seed = rehearsed.request.seed,
                                        .dropout = first.settings.dropout,
-                                       .uses_graphs = rehearsed.request.uses_graphs,
                                        .memory_of_others = rehearsed.memory_of_others},
                          .basis = basis,
                          .planned_time = rehearsed.given.predicted.iteration_time.value,
@@ -343,7 +342,7 @@ void add_rehearsal_flags(boost::program_options::options_description& flags) {
 
 void check_rehearsal(const CommandLine& line, const JobProcess* process) {
   line.allow_only({"rehearse", "stage", "output", "format", "steps", "warm-up", "seed", "dtype",
-                   "dropout", "overlap", "device", "graphs", "quiet"},
+                   "dropout", "overlap", "device", "quiet"},
                   "--rehearse");
   if (process != nullptr && process->size() > 1) {
     throw Error(fmt::format(

@@ -87,9 +87,6 @@ po::options_description run_flags() {
          "ask NCCL after the first step how long it expects the largest calls to take, for the "
          "report");
   option("allow-other-gpu", "run on GPUs of another kind than the plan's, without a prediction");
-  option("graphs", text_value(),
-         "on or off: launch all kernels of a pass at once, as a CUDA graph, on GPUs where tp is 1 "
-         "and no gradients are sharded, but in steps that time single operations (default: off)");
   option("overlap", text_value(), kOverlapHelp);
   option("shrink", "run any plan's orders and messages here, with tiny layers and one replica");
   option("microbatches", text_value(),
@@ -180,7 +177,6 @@ RunRequest parse_request(const CommandLine& line) {
   request.asks_estimates = line.has("nccl-estimates");
   request.uses_nccl = line.choice<bool>("transport", kTransports);
   request.allows_nccl_threads = line.text("transport") == kNcclThreads;
-  request.uses_graphs = line.choice_or_first<bool>("graphs", kOffAndOn);
   request.is_reproducible = line.has("reproducible");
   request.overlap = overlap_choice(line);
   const double rate = line.number("lr", 0.0, kLargestRate).value_or(6e-4);

@@ -270,9 +270,6 @@ void check_device(const RunDevice& device, const RunRequest& request, Precision 
         "--dtype f64: GPUs compute in f32, bf16 and fp16 here; expected one of them, or "
         "--device cpu");
   }
-  if (!device.is_gpu() && request.uses_graphs) {
-    throw Error("--graphs on: the ranks run on the host; expected together with --device cuda");
-  }
 }
 
 /// Returns in which steps operations are timed: in all on a host, where that costs nothing, and in
@@ -355,7 +352,6 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
       .is_reproducible = request.is_reproducible,
       // Rings are slower for tiny messages, many at a time.
       .uses_ordered_sums = request.is_reproducible || request.shrinks,
-      .uses_graphs = request.uses_graphs,
       .operation_timing = operation_timing(request, device),
       .learning_rate = request.learning_rate,
       .weight_decay = request.weight_decay,
@@ -392,8 +388,7 @@ BackendMaker backend_maker(const PreparedRun& run, std::optional<int> place,
   return [&run, place, on_note](int rank) {
     const int gpu = run.device.gpu_of(place.value_or(rank));
     GpuUse use{.number = run.device.gpus[static_cast<std::size_t>(gpu)].number,
-               .is_deterministic = run.settings.is_reproducible,
-               .uses_graphs = run.settings.uses_graphs};
+               .is_deterministic = run.settings.is_reproducible};
     if (rank == 0) {
       use.on_note = on_note;
     }

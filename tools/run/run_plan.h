@@ -41,7 +41,6 @@ struct RunRequest {
   bool is_reproducible = false;
   /// Device to run on; nullopt for the one that the plan is for.
   std::optional<DeviceKind> device;
-  bool uses_graphs = false;
   LearningRateSchedule learning_rate;
   double weight_decay = 0.1;
   double gradient_clip = 1.0;

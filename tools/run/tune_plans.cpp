@@ -321,7 +321,7 @@ int tune_plans(const CommandLine& line, const std::string& program) {
   line.allow_only({"tune",   "plans",      "profile-out", "output",       "steps",   "warm-up",
                    "data",   "data-type",  "seed",        "dropout",      "overlap", "lr",
                    "min-lr", "lr-warm-up", "lr-decay",    "weight-decay", "clip",    "deadline",
-                   "inject", "format",     "quiet",       "device",       "graphs"},
+                   "inject", "format",     "quiet",       "device"},
                   "--tune");
   RunRequest request = parse_request(line);
   finish_learning_rate(line, request);

@@ -20,9 +20,7 @@ class OnGpuTraining : public ::testing::Test {
   }
 
   [[nodiscard]] static Trained train_on_gpu(const Layout& layout, const Job& job) {
-    return train(layout, job, [&job] {
-      return make_cuda_backend({.is_deterministic = true, .uses_graphs = job.uses_graphs});
-    });
+    return train(layout, job, [] { return make_cuda_backend({.is_deterministic = true}); });
   }
   /// Trains with single operations in place of epilogues of products.
   [[nodiscard]] static Trained train_without_epilogues(const Layout& layout, const Job& job) {

@@ -45,18 +45,6 @@ TEST_F(OnGpuTraining, GivesTheSameBitsTwice) {
   EXPECT_EQ(first.weights, second.weights);
 }
 
-TEST_F(OnGpuTraining, ComputesTheSameAsGraphs) {
-  Job job = tiny_job(DataType::kFloat32);
-  job.steps = 4;
-  const Trained eager = train_on_gpu({}, job);
-  job.uses_graphs = true;
-  for (const Layout& layout : {Layout{}, Layout{.recompute = Recompute::kFull}}) {
-    const Trained graphs = train_on_gpu(layout, job);
-    EXPECT_EQ(graphs.losses, eager.losses) << to_string(layout);
-    EXPECT_EQ(graphs.weights, eager.weights) << to_string(layout);
-  }
-}
-
 // Ranks that share the GPU; messages and reductions beside compute where the layout says so.
 TEST_F(OnGpuTraining, ComputesTheSameInEveryLayout) {
   Job job = tiny_job(DataType::kFloat32);

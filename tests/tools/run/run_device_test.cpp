@@ -273,18 +273,14 @@ TEST_F(PreparedOnGpus, HasAGpuForEachRankOfNcclAndOfProcesses) {
   EXPECT_THAT(refusal(over_nccl), HasSubstr("--transport nccl: the ranks run on the host"));
 }
 
-TEST_F(PreparedOnGpus, RefusesPrecisionsAndGraphsThatTheDeviceDoesNotHave) {
+TEST_F(PreparedOnGpus, RefusesPrecisionsThatTheDeviceDoesNotHave) {
   RunRequest request = over_links;
   request.precision = Precision::kFp64;
   EXPECT_EQ(refusal(request),
             "--dtype f64: GPUs compute in f32, bf16 and fp16 here; expected one of them, or "
             "--device cpu");
   request.precision = Precision::kFp32;
-  request.uses_graphs = true;
   EXPECT_EQ(refusal(request), "");
-  request.device = DeviceKind::kCpu;
-  EXPECT_EQ(refusal(request),
-            "--graphs on: the ranks run on the host; expected together with --device cuda");
 }
 
 // Two ranks hold a few MB each; a GPU of a MB holds neither.

@@ -52,7 +52,6 @@ TEST(RunRequest, HasTheDefaultsWithoutFlags) {
   EXPECT_FALSE(request.overlap);
   EXPECT_FALSE(request.device);
   EXPECT_FALSE(request.uses_nccl);
-  EXPECT_FALSE(request.uses_graphs);
   EXPECT_FALSE(request.is_reproducible);
   EXPECT_FALSE(request.allows_other_gpu);
   EXPECT_FALSE(run_request({"--transport", "threads"}).uses_nccl.value());
@@ -99,8 +98,6 @@ TEST(RunRequest, HasEveryFlagInAFieldOfItsOwn) {
                                           "30",
                                           "--weight-decay",
                                           "0.75",
-                                          "--graphs",
-                                          "on",
                                           "--device",
                                           "cuda",
                                           "--transport",
@@ -126,7 +123,6 @@ TEST(RunRequest, HasEveryFlagInAFieldOfItsOwn) {
   EXPECT_EQ(request.learning_rate.decay_steps, 30);
   EXPECT_EQ(request.weight_decay, 0.75);
   EXPECT_EQ(request.gradient_clip, 2.5);
-  EXPECT_TRUE(request.uses_graphs);
   EXPECT_EQ(request.device, DeviceKind::kCuda);
   EXPECT_EQ(request.uses_nccl, true);
   EXPECT_TRUE(request.is_reproducible);
@@ -213,9 +209,6 @@ TEST(RunRequest, RefusesWhatIsBeyondTheBoundsAndTakesTheBounds) {
            {{"--save-every", "0", "--save", "there"},
             "--save-every: expected " + steps + ", got \"0\"",
             {"--save", "there"}},
-           {{"--graphs", "yes"},
-            "--graphs: expected one of off, on, got \"yes\"",
-            {"--graphs", "off"}},
            {{"--transport", "udp"},
             "--transport: expected one of threads, mpi, tcp, nccl, nccl-threads, got \"udp\"",
             {"--transport", "tcp"}}}) {

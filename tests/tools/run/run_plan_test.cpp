@@ -113,8 +113,6 @@ TEST(RunPlan, RefusesFlagsOfAnotherMode) {
 TEST(RunPlan, RefusesADeviceThatIsNotThere) {
   const ProgramRun gpu = run_text_of(plan_of_four_ranks(), {"--device", "gpu"});
   EXPECT_TRUE(is_refused(gpu, {"--device", "cuda"}));
-  const ProgramRun graphs = run_text_of(plan_of_four_ranks(), {"--graphs", "on"});
-  EXPECT_TRUE(is_refused(graphs, {"--graphs on", "--device cuda"}));
   // Where a GPU is there it is used.
   const ProgramRun cuda = run_text_of(plan_of_four_ranks(), {"--device", "cuda", "--steps", "1"});
   if (cuda.status == kRuntimeFault) {

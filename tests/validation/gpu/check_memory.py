@@ -82,7 +82,7 @@ def use(check):
     before = used_mebibytes(check.machine)
     with MemoryWatch(check.machine) as watch:
         report = train(check, plan, "use", ["--steps", STEPS, "--warm-up", 2,
-                                            *check.machine.device_flags("off")])
+                                            *check.machine.device_flags()])
     memory = json.loads(plan.read_text())["memory"]
     return {"before": before, "most": watch.most, "peak": peak_mebibytes(plan),
             "reserve": 1024 * memory["stages"][memory["heaviest_stage"]]["reserve_GiB"],
@@ -103,7 +103,7 @@ def rehearse(check):
     plan = make_plan(check, "plan", model_of(TINY_STACKS["hidden 64"], 1), one_gpu(1))
     start = time.monotonic()
     done, _ = run_plan(check, plan, "run", ["--inject", "rank=0,action=0F0,step=1,what=alloc",
-                                            *check.machine.device_flags("off")])
+                                            *check.machine.device_flags()])
     return judged(done.returncode, done.stderr, time.monotonic() - start)
 
 
@@ -130,7 +130,7 @@ def exhaust(check):
     plan = plan_of(layers)
     if plan is None:
         raise Failed("not even one layer fits")
-    device = check.machine.device_flags("off")
+    device = check.machine.device_flags()
     command = [str(word) for word in [program(check, "ptdp-run"), plan, "--quiet", "--steps", 1000,
                                       *device]]
     note(check, f"$ {' '.join(command)} &")

@@ -54,7 +54,7 @@ def run_of(check, name, shape, microbatch, steps, flags):
     plan = make_plan(check, name, shape, one_gpu(microbatch))
     if plan is None:
         raise Failed(f"{name}: does not fit")
-    report = train(check, plan, name, [*check.machine.device_flags("off"), "--steps", steps,
+    report = train(check, plan, name, [*check.machine.device_flags(), "--steps", steps,
                                        "--warm-up", WARM_UP, *flags])
     return {"losses": report["losses"], "norms": report["gradient_norms"],
             "seconds": report["measured"]["iteration_time_s"],

@@ -72,7 +72,7 @@ def pytorch(check):
         MODES if check.machine.is_full else SHORT_MODES
     name, stack = next(iter(stacks(check.machine).items()))
     fitted = read_json(check.machine.directory / "speed.json").get("values", {})
-    fitted = fitted.get(name, {}).get("on", {})
+    fitted = fitted.get(name, {})
     layers = max(int(fitted.get("layers", LAYERS) * FEWER), 1)
     microbatch = fitted.get("micro_batch_size", 1)
     if not check.machine.is_full:
@@ -87,7 +87,7 @@ def pytorch(check):
     turns = {"ptdp": [], "pytorch": [compiled[best]["seconds"]]}
     for turn in (1, 2) if check.machine.is_full else (1,):
         ours = check.remember(f"ptdp, turn {turn}", lambda: run_stack(
-            check, name, stack, layers, microbatch, "on"), RUN_SECONDS)
+            check, name, stack, layers, microbatch), RUN_SECONDS)
         if ours is None:
             raise Failed(f"ptdp-run is out of memory with {layers} layers, PyTorch is not")
         turns["ptdp"].append(ours["seconds"])

@@ -35,7 +35,7 @@ def rehearse(check, name, flags):
     """What is kept of the report, which stays beside the section's file."""
     plan = plan_of(check, name, flags)
     target = check.machine.directory / f"rehearsal-{name}.json"
-    device = check.machine.device_flags("off")
+    device = check.machine.device_flags()
     done = succeeded(run_program(check, [program(check, "ptdp-run"), plan, "--rehearse", "--stage",
                                          "middle", "--quiet", "-o", target, *device]))
     return kept(json.loads(target.read_text())) | {"text": done.stdout[-6000:],

@@ -61,19 +61,19 @@ def choose_layers(check, name, stack):
     return [layers, microbatch]
 
 
-def run_stack(check, name, stack, layers, microbatch, graphs, flags=()):
+def run_stack(check, name, stack, layers, microbatch, flags=()):
     """A run's times, or None where memory ended."""
     plan = plan_stack(check, name, stack, layers, microbatch)
     if plan is None:
         raise Failed(f"{name}: {layers} layers do not fit")
-    done, report = run_plan(check, plan, f"{slug(name)}-graphs-{graphs}",
-                            [*check.machine.device_flags(graphs), "--steps",
+    done, report = run_plan(check, plan, slug(name),
+                            [*check.machine.device_flags(), "--steps",
                              STEPS if check.machine.is_full else SHORT_STEPS,
                              "--warm-up", WARM_UP, *flags])
     if done.returncode == 4 and "out of memory" in done.stderr:
         return None
     succeeded(done)
-    keep_run(check, f"{slug(name)}-graphs-{graphs}")
+    keep_run(check, slug(name))
     return measured(check.machine, model_of(stack, layers), microbatch, report)
 
 
@@ -93,10 +93,10 @@ def measured(machine, shape, microbatch, report):
 
 
 def fit_and_run(check, name, stack):
-    """With graphs; a layer less where memory ended although it was predicted to fit."""
+    """A layer less where memory ended although it was predicted to fit."""
     layers, microbatch = choose_layers(check, name, stack)
     for fewer in range(TRIES):
-        result = run_stack(check, name, stack, layers - fewer, microbatch, "on")
+        result = run_stack(check, name, stack, layers - fewer, microbatch)
         if result is not None:
             return result | {"layers_that_did_not_fit": fewer}
         if layers - fewer == 1:
@@ -118,22 +118,12 @@ def hold_prediction(check, name, found):
 
 def speed(check):
     for name, stack in stacks(check.machine).items():
-        with_graphs = check.remember(
-            f"{name}, graphs on", lambda name=name, stack=stack: fit_and_run(check, name, stack),
-            RUN_SECONDS)
-        check.values[name] = {"on": with_graphs}
-        if check.machine.is_full:
-            without = check.remember(
-                f"{name}, graphs off",
-                lambda name=name, stack=stack, on=with_graphs: run_stack(
-                    check, name, stack, on["layers"], on["micro_batch_size"], "off"),
-                RUN_SECONDS)
-            check.values[name] |= {"off": without, "gain_of_graphs":
-                                   without["seconds"] / with_graphs["seconds"] - 1
-                                   if without else None}
-        hold_prediction(check, name, with_graphs)
-        mfu = with_graphs["mfu_causal"]
-        check.goal(f"MFU, {name}, {with_graphs['layers']} layers, causal count",
+        found = check.remember(
+            name, lambda name=name, stack=stack: fit_and_run(check, name, stack), RUN_SECONDS)
+        check.values[name] = found
+        hold_prediction(check, name, found)
+        mfu = found["mfu_causal"]
+        check.goal(f"MFU, {name}, {found['layers']} layers, causal count",
                    f">= {100 * stack['goal']:.0f} % (stretch {100 * stack['stretch']:.0f})",
-                   f"{100 * mfu:.1f} % (full count {100 * with_graphs['mfu_full']:.1f})",
+                   f"{100 * mfu:.1f} % (full count {100 * found['mfu_full']:.1f})",
                    mfu >= stack["goal"])

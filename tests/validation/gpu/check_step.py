@@ -1,5 +1,5 @@
-"""Sections `step` and `dropout`: a step of two wide layers, term by term beside its prediction,
-with and without graphs; and what dropout of attention's probabilities adds to it."""
+"""Sections `step` and `dropout`: a step of two wide layers, term by term beside its prediction;
+and what dropout of attention's probabilities adds to it."""
 
 from check import Failed
 from commands import keep_run, make_plan, one_gpu, train
@@ -24,15 +24,14 @@ def shape_of(check):
     return shape | {"positions": "none"}
 
 
-def run_step(check, name, shape, graphs):
+def run_step(check, name, shape):
     """Times of a step and of its terms [s], predicted and measured."""
     plan = make_plan(check, name, shape, one_gpu(1))
     if plan is None:
         raise Failed(f"{name}: does not fit")
-    report = train(check, plan, name, [*check.machine.device_flags(graphs), "--steps", STEPS,
+    report = train(check, plan, name, [*check.machine.device_flags(), "--steps", STEPS,
                                        "--warm-up", WARM_UP])
-    if graphs == "off":  # with them single operations are not measured
-        keep_run(check, name)
+    keep_run(check, name)
     memory = report["memory"][0]
     return {"planned_from": check.machine.planned_from(),
             "seconds": [report["predicted"]["iteration_time_s"],
@@ -61,20 +60,14 @@ def judge_time(check, what, result):
 
 def step(check):
     shape = shape_of(check)
-    results = {graphs: check.remember(
-        f"graphs {graphs}",
-        lambda graphs=graphs: run_step(check, f"graphs-{graphs}", shape, graphs), RUN_SECONDS)
-        for graphs in ("off", "on")}
-    off, on = results["off"], results["on"]
-    gain = off["seconds"][1] / on["seconds"][1] - 1
-    check.values |= {"off": off, "on": on, "gain_of_graphs": gain}
+    found = check.remember("step", lambda: run_step(check, "step", shape), RUN_SECONDS)
+    check.values |= found
     what = f"step of {shape['layers']} layers, hidden {shape['hidden']}"
-    judge_time(check, what, off)
-    for name, pair in off["terms"].items():
-        if max(pair) >= LEAST_SHARE * off["seconds"][1]:
+    judge_time(check, what, found)
+    for name, pair in found["terms"].items():
+        if max(pair) >= LEAST_SHARE * found["seconds"][1]:
             error = f"{100 * error_of(pair):+.1f} % of " if pair[1] > 0 else ""
             check.tell(f"{what}: {name}", f"{error}{1e3 * pair[1]:.4g} ms")
-    check.tell(f"{what}: gain of graphs", f"{100 * gain:+.1f} %")
 
 
 def dropout(check):
@@ -83,7 +76,7 @@ def dropout(check):
     rates = {"without": {"dropout": False},
              "with": {"hidden_dropout": 0, "embedding_dropout": 0, "attention_dropout": RATE}}
     without, with_it = (check.remember(
-        name, lambda name=name, rates=rates: run_step(check, name, shape | rates, "off"),
+        name, lambda name=name, rates=rates: run_step(check, name, shape | rates),
         RUN_SECONDS) for name, rates in rates.items())
     costs = [with_it["seconds"][side] / without["seconds"][side] for side in (0, 1)]
     check.values |= {"without": without, "with": with_it, "cost": costs}

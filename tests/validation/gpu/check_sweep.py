@@ -38,9 +38,8 @@ def run_configuration(check, name, row):
     if plan is None:
         return {"layers": 0}
     predicted = json.loads(plan.read_text())["predicted"]["iteration_time_s"]
-    # Without graphs, as it is predicted; and single operations are timed.
     steps = steps_of(predicted, check.machine.is_full)
-    report = train(check, plan, name, [*check.machine.device_flags("off"), "--steps", steps,
+    report = train(check, plan, name, [*check.machine.device_flags(), "--steps", steps,
                                        "--warm-up", WARM_UP])
     keep_run(check, name)
     memory = report["memory"][0]

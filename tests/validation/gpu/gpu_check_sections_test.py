@@ -264,13 +264,13 @@ class Judging(Directory):
         tested = {"tests": 50, "failed": ["A.b"], "skipped": 0}
         values = {
             "tests": {"gpu_test": tested, "gpu_nccl_test": tested},
-            "step": {"off": step, "gain_of_graphs": 0.01},
+            "step": step,
             "dropout": {"cost": [1.9, 2.0]},
             "profile": {"copy_GBps": 4000.0, "GBps": {"adamw": 3600.0, "bias-gelu": None},
                         "TFLOPs": {"forward-product": 712.3}},
             "memory": {"use": {"before": 500, "most": 12500, "peak": 14000, "reserve": 2400,
                                "allocated": 11000}},
-            "speed": {"hidden 4096": {"on": {"mfu_causal": 0.601, "layers": 12}}},
+            "speed": {"hidden 4096": {"mfu_causal": 0.601, "layers": 12}},
             "pytorch": {"ratio": 1.061},
             "sweep": {"a": {"time_error": -0.05, "memory_error": 0.0,
                             "worst_term": ["matmul", -0.07]},

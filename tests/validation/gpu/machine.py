@@ -262,9 +262,9 @@ class Machine:
             return 1e12 * json.loads(path.read_text())[key]
         raise ValueError(f"no profile in {folder} has the peak of {self.gpu.get('gpu')}")
 
-    def device_flags(self, graphs="on"):
+    def device_flags(self):
         """Of ptdp-run."""
-        return ["--device", "cuda", "--graphs", graphs] if self.on_gpu else []
+        return ["--device", "cuda"] if self.on_gpu else []
 
 
 def revision():

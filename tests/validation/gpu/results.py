@@ -60,15 +60,15 @@ def of_tests(_, values):
 
 def of_step(_, values):
     found = values["step"]
-    predicted, measured = found["off"]["seconds"]
+    predicted, measured = found["seconds"]
     cost = values.get("dropout", {}).get("cost")
     return (f"{1e3 * measured:.4g} ms, {percent(predicted / measured - 1)} predicted from the "
-            f"{found['off']['planned_from']}; graphs {percent(found['gain_of_graphs'])}"
+            f"{found['planned_from']}"
             + (f"; attention dropout x {cost[1]:.2f} (predicted {cost[0]:.2f})" if cost else ""))
 
 
 def of_speed(_, values):
-    stacks = [f"{name} {100 * found['on']['mfu_causal']:.1f} % ({found['on']['layers']} layers)"
+    stacks = [f"{name} {100 * found['mfu_causal']:.1f} % ({found['layers']} layers)"
               for name, found in values["speed"].items()]
     ratio = values.get("pytorch", {}).get("ratio")
     return "MFU " + ", ".join(stacks) + (f"; {ratio:.3f}x PyTorch" if ratio else "")
