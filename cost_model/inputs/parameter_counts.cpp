@@ -40,8 +40,8 @@ class Count {
     }
     count.experts = model_.num_experts * mlp(model_.moe_ffn_hidden_size);
     count.replicated += model_.num_experts * h_;  // the router
-    if (model_.moe_router_enable_expert_bias) {
-      count.replicated += model_.num_experts;
+    for (const bool has_numbers : {model_.moe_router_enable_expert_bias, model_.moe_router_bias}) {
+      count.replicated += has_numbers ? model_.num_experts : 0;
     }
     if (model_.moe_shared_expert_intermediate_size > 0) {
       add_mlp(count, model_.moe_shared_expert_intermediate_size);
@@ -92,6 +92,7 @@ class Count {
     const Number queries = Number{1} * model_.num_attention_heads * model_.kv_channels;
     const Number keys = Number{1} * model_.num_query_groups * model_.kv_channels;
     count.split += h_ * (queries + 2 * keys) + queries * h_ + qkv_biases_ * (queries + 2 * keys);
+    count.split += model_.attention_sinks ? model_.num_attention_heads : 0;
     count.replicated += projection_biases_ * h_;
     if (model_.qk_layernorm_width == QkNormWidth::kAllHeads) {
       count.split += qk_norms();

@@ -97,10 +97,10 @@ TransformerConfig with_experts_resolved(TransformerConfig model, const Refuse& r
       refuse("moe_router_topk and moe_ffn_hidden_size need num_experts");
     }
     if (model.moe_shared_expert_intermediate_size != 0 || model.moe_shared_expert_gate ||
-        model.moe_router_enable_expert_bias || model.first_dense_layers != 0 ||
-        model.moe_layer_freq != 1 || model.moe_router_num_groups != 0 ||
-        model.moe_router_group_topk != 0 || model.moe_expert_capacity_factor != 0.0 ||
-        model.moe_load_imbalance != 1.0) {
+        model.moe_router_enable_expert_bias || model.moe_router_bias ||
+        model.first_dense_layers != 0 || model.moe_layer_freq != 1 ||
+        model.moe_router_num_groups != 0 || model.moe_router_group_topk != 0 ||
+        model.moe_expert_capacity_factor != 0.0 || model.moe_load_imbalance != 1.0) {
       refuse("keys of a mixture of experts need num_experts");
     }
     return model;
@@ -163,6 +163,13 @@ TransformerConfig resolved(TransformerConfig model, const std::string& place) {
     model.ffn_hidden_size = 4 * model.hidden_size;
   }
   check_windows(model, refuse);
+  if (model.attention_sinks && has_latent_attention(model)) {
+    refuse("attention_sinks is not for latent attention");
+  }
+  if (!model.gated_linear_unit &&
+      (model.activation_func_clamp_value != 0.0 || model.glu_linear_offset != 0.0)) {
+    refuse("activation_func_clamp_value and glu_linear_offset need gated_linear_unit");
+  }
   if (model.parallel_residual && model.norm_placement != NormPlacement::kBefore) {
     refuse("parallel_residual needs norm_placement before");
   }
@@ -271,6 +278,9 @@ void describe_numerics(Fields& fields, Described<Fields, TransformerConfig>& mod
   optional_number("logits_multiplier", model.logits_multiplier, 1.0, kPositiveRange);
   optional_number("residual_multiplier", model.residual_multiplier, 1.0, kPositiveRange);
   optional_flag("parallel_residual", model.parallel_residual, false);
+  optional_number("activation_func_clamp_value", model.activation_func_clamp_value, 0.0,
+                  kPositiveRange);
+  optional_number("glu_linear_offset", model.glu_linear_offset, 0.0, kPositiveRange);
 }
 
 /// Reads or writes the angles of rotary positions; those with usual values may be left out.
@@ -354,6 +364,7 @@ void describe(Fields& fields, Described<Fields, TransformerConfig>& model) {
     fields.choice("norm_placement", model.norm_placement,
                   NamedValues<NormPlacement>(kNormPlacementNames));
   }
+  optional_flag("attention_sinks", model.attention_sinks, false);
   optional_flag("qk_layernorm", model.qk_layernorm, false);
   if (fields.optional("qk_layernorm_width", model.qk_layernorm_width != QkNormWidth::kHead)) {
     fields.choice("qk_layernorm_width", model.qk_layernorm_width,
@@ -374,6 +385,7 @@ void describe(Fields& fields, Described<Fields, TransformerConfig>& model) {
                  kWidestMatrix);
   optional_flag("moe_shared_expert_gate", model.moe_shared_expert_gate, false);
   optional_flag("moe_router_enable_expert_bias", model.moe_router_enable_expert_bias, false);
+  optional_flag("moe_router_bias", model.moe_router_bias, false);
   optional_count("moe_router_num_groups", model.moe_router_num_groups, kMostExperts);
   optional_count("moe_router_group_topk", model.moe_router_group_topk, kMostExperts);
   optional_count("first_dense_layers", model.first_dense_layers, kMostModelLayers);

@@ -184,6 +184,9 @@ struct TransformerConfig {
   RotaryEmbedding rotary;                ///< Angles of rotary positions, if the model has them.
   /// Whether a layer's MLP takes the layer's input rather than attention's sum (GPT-NeoX).
   bool parallel_residual = false;
+  /// Bound of what goes into a gated MLP's activation and of what it weighs (GPT-OSS); 0: none.
+  double activation_func_clamp_value = 0.0;
+  double glu_linear_offset = 0.0;  ///< What a gated MLP adds to what its gate weighs (GPT-OSS).
 
   // Biases of some linear layers, for models without add_bias_linear.
   /// Whether QKV (Qwen2), or the compressions of latent attention, have biases.
@@ -192,6 +195,9 @@ struct TransformerConfig {
   bool add_mlp_bias = false;         ///< Whether the MLP's matrices have biases.
 
   NormPlacement norm_placement = NormPlacement::kBefore;
+  /// Whether each head learns a number, a sink, whose exponential its softmax adds to the sum of
+  /// those of the scores (GPT-OSS; Megatron-Core's --softmax-type learnable).
+  bool attention_sinks = false;
   bool qk_layernorm = false;  ///< Whether queries and keys have a norm.
   QkNormWidth qk_layernorm_width = QkNormWidth::kHead;
   int window_size = 0;         ///< Tokens that each attends to, itself included; 0: all before it.
@@ -219,6 +225,7 @@ struct TransformerConfig {
   bool moe_shared_expert_gate = false;
   /// Whether the router adds a number per expert that balances the load.
   bool moe_router_enable_expert_bias = false;
+  bool moe_router_bias = false;   ///< Whether the router's linear layer has biases (GPT-OSS).
   int moe_router_num_groups = 0;  ///< Groups of experts; 0: no groups.
   int moe_router_group_topk = 0;  ///< Groups that a token's experts may be in.
   int first_dense_layers = 0;     ///< Number of layers, the first ones, without experts.

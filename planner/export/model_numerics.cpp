@@ -61,6 +61,12 @@ std::vector<ExportRefusal> numerics_refusals(const TransformerConfig& model,
   refusals.add_if(model.residual_multiplier != 1.0, "residual_multiplier",
                   model.residual_multiplier, "1");
   refusals.add_if(model.parallel_residual, "parallel_residual", "true", "false");
+  refusals.add_if(model.activation_func_clamp_value != 0.0, "activation_func_clamp_value",
+                  model.activation_func_clamp_value, "no bound");
+  refusals.add_if(model.glu_linear_offset != 0.0, "glu_linear_offset", model.glu_linear_offset,
+                  "0");
+  refusals.add_if(model.attention_sinks, "attention_sinks", "true", "false");
+  refusals.add_if(model.moe_router_bias, "moe_router_bias", "true", "false");
   refusals.add_if(
       model.norm_placement != NormPlacement::kBefore, "norm_placement",
       std::string(name_of(model.norm_placement, NamedValues<NormPlacement>(kNormPlacementNames))),

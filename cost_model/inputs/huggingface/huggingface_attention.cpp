@@ -53,7 +53,7 @@ std::vector<bool> read_layer_types(const Keys& keys, int num_layers) {
 std::vector<bool> usual_layer_types(ModelType type, int num_layers, int first) {
   std::vector<bool> has_window(num_layers, true);
   for (int i = 0; i < num_layers; ++i) {
-    if (type == ModelType::kGemma2) {
+    if (type == ModelType::kGemma2 || type == ModelType::kGptOss) {
       has_window[i] = i % 2 == 0;
     } else if (type == ModelType::kQwen2 || type == ModelType::kQwen3) {
       has_window[i] = i >= first;
@@ -64,7 +64,7 @@ std::vector<bool> usual_layer_types(ModelType type, int num_layers, int first) {
 
 /// Returns the window of all layers that have one; 0: none has.
 int read_window_size(const Keys& keys, ModelType type) {
-  constexpr int usual_window = 4096;
+  const int usual_window = type == ModelType::kGptOss ? 128 : 4096;
   const bool is_usually_none =
       type == ModelType::kMixtral || type == ModelType::kPhi3 || type == ModelType::kStarcoder2;
   const bool is_none = keys.reader().has("sliding_window") || is_usually_none;
@@ -92,6 +92,13 @@ void read_biases(const Keys& keys, ModelType type, TransformerConfig& model) {
     case ModelType::kStableLm:
       model.add_qkv_bias = keys.flag_or("use_qkv_bias", false);
       return;
+    case ModelType::kGptOss: {
+      const bool has_attention_bias = keys.flag_or("attention_bias", true);
+      model.add_bias_linear = has_attention_bias;
+      model.add_mlp_bias = !has_attention_bias;
+      model.attention_sinks = true;
+      return;
+    }
     case ModelType::kLlama:
     case ModelType::kNemotron:
     case ModelType::kDeepseekV2:
@@ -167,7 +174,7 @@ void read_window(const Keys& keys, ModelType type, TransformerConfig& model) {
   constexpr int usual_first_layer = 28;  // of Qwen
   if (!is_qwen(type) &&
       !is_one_of(type, {ModelType::kMistral, ModelType::kMixtral, ModelType::kPhi3,
-                        ModelType::kStarcoder2, ModelType::kGemma2})) {
+                        ModelType::kStarcoder2, ModelType::kGemma2, ModelType::kGptOss})) {
     return;
   }
   const int window = read_window_size(keys, type);
@@ -179,7 +186,7 @@ void read_window(const Keys& keys, ModelType type, TransformerConfig& model) {
                               : usual_layer_types(type, model.num_layers, first));
   const bool has_window = rule.first < model.num_layers;
   if (window == 0) {
-    if (has_window && (has_types || type == ModelType::kGemma2)) {
+    if (has_window && (has_types || type == ModelType::kGemma2 || type == ModelType::kGptOss)) {
       keys.refuse(has_types ? "layer_types" : "sliding_window",
                   has_types ? "expected full_attention of a model that uses no sliding_window"
                             : "expected a window, which half of this type's layers have");

@@ -15,8 +15,8 @@ namespace ptdp {
 inline constexpr int kUsualSequence = 8192;
 
 /// Reads a config.json into a resolved TransformerConfig. Types: gpt2, gpt_neox, llama, mistral,
-/// mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2, nemotron, gemma,
-/// gemma2, phi3, olmo2, granite, starcoder2, stablelm.
+/// mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2, gpt_oss,
+/// nemotron, gemma, gemma2, phi3, olmo2, granite, starcoder2, stablelm.
 ///
 /// The model is a language model with logits, whatever `architectures` says. seq_length is the
 /// longest sequence that it takes. A key that is absent or null has the default of the type's

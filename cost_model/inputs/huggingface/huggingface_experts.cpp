@@ -1,4 +1,5 @@
 // Reads what a Hugging Face configuration says of experts: number, widths, router and layers.
+#include <array>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,8 @@ UsualExperts usual_experts(ModelType type) {
       return {.experts = 60, .chosen = 4, .width = 1408};
     case ModelType::kQwen3Moe:
       return {.experts = 128, .chosen = 8, .width = 768};
+    case ModelType::kGptOss:
+      return {.experts = 128, .chosen = 4};
     case ModelType::kDeepseekV2:
       return {.experts = 64, .width = 1407};
     case ModelType::kDeepseekV3:
@@ -89,6 +92,10 @@ UsualExperts usual_experts(ModelType type) {
 void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
   const UsualExperts usual = usual_experts(type);
   switch (type) {
+    case ModelType::kGptOss:
+      model.moe_router_bias = true;
+      keys.pass_over(std::array{"experts_per_token", "initial_context_length"});
+      [[fallthrough]];
     case ModelType::kMixtral:
       model.num_experts = keys.size_or("num_local_experts", usual.experts, kMostExperts);
       model.moe_ffn_hidden_size = model.ffn_hidden_size;

@@ -28,6 +28,7 @@ enum class ModelType : std::uint8_t {
   kQwen3Moe,
   kDeepseekV2,
   kDeepseekV3,
+  kGptOss,
   kNemotron,
   kGemma,
   kGemma2,
@@ -50,6 +51,7 @@ inline constexpr std::array kModelTypes = {
     NamedValue<ModelType>{ModelType::kDeepseekV2, "deepseek_v2"},
     NamedValue<ModelType>{ModelType::kDeepseekV3, "deepseek_v3"},
     NamedValue<ModelType>{ModelType::kDeepseekV3, "kimi_k2"},  // by DeepSeek-V3's own classes
+    NamedValue<ModelType>{ModelType::kGptOss, "gpt_oss"},
     NamedValue<ModelType>{ModelType::kNemotron, "nemotron"},
     NamedValue<ModelType>{ModelType::kGemma, "gemma"},
     NamedValue<ModelType>{ModelType::kGemma2, "gemma2"},

@@ -109,6 +109,12 @@ void read_numerics(const Keys& keys, ModelType type, TransformerConfig& model) {
     case ModelType::kStarcoder2:
       pass_over_bigcode(keys);
       break;
+    case ModelType::kGptOss:
+      // hidden_act says silu; the class has x·sigmoid(1.702 x) of bounded x (GptOssExperts).
+      model.activation_func = Activation::kQuickGelu;
+      model.activation_func_clamp_value = keys.number_or("swiglu_limit", 7.0, kPositiveRange);
+      model.glu_linear_offset = 1.0;
+      break;
     case ModelType::kPhi3:
       keys.expect("lm_head_bias", false, "logits have no biases");
       break;

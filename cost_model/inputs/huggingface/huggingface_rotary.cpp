@@ -115,7 +115,11 @@ void read_yarn(const Keys& keys, const Keys& nested, ModelType type, Transformer
   rotary.attention_factor = nested.number_or("attention_factor", 0.0, kPositiveRange);
   rotary.beta_fast = nested.number_or("beta_fast", rotary.beta_fast, kPositiveRange);
   rotary.beta_slow = nested.number_or("beta_slow", rotary.beta_slow, kPositiveRange);
-  nested.expect("truncate", true, "bounds of YaRN's ramp are whole elements");
+  if (type == ModelType::kGptOss) {  // read for its costs
+    nested.pass_over(std::array{"truncate"});
+  } else {
+    nested.expect("truncate", true, "bounds of YaRN's ramp are whole elements");
+  }
   nested.pass_over(std::array{"finetuned"});
   if (has_latent_attention(model)) {
     read_growth_of_latents(nested, type, model);

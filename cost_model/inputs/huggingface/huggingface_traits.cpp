@@ -111,6 +111,13 @@ TypeTraits traits_of(ModelType type) {
       return {.language_model = "DeepseekV2ForCausalLM"};
     case ModelType::kDeepseekV3:
       return {.language_model = "DeepseekV3ForCausalLM", .seq_length = 4096};
+    case ModelType::kGptOss:
+      return {.language_model = "GptOssForCausalLM",
+              .epsilon = 1e-5,
+              .seq_length = 131072,
+              .groups = 8,
+              .head = 64,
+              .rotary_base = 150000.0};
     case ModelType::kGemma:
       return {.language_model = "GemmaForCausalLM",
               .activation = Activation::kTanhGelu,

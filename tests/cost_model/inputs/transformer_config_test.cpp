@@ -374,6 +374,7 @@ TEST(Resolved, RefusesEachKeyThatNeedsAnother) {
                   {[](Model& model) { model.moe_shared_expert_intermediate_size = 1; },
                    [](Model& model) { model.moe_shared_expert_gate = true; },
                    [](Model& model) { model.moe_router_enable_expert_bias = true; },
+                   [](Model& model) { model.moe_router_bias = true; },
                    [](Model& model) { model.first_dense_layers = 1; },
                    [](Model& model) { model.moe_layer_freq = 2; },
                    [](Model& model) { model.moe_router_num_groups = 1; },
@@ -381,6 +382,16 @@ TEST(Resolved, RefusesEachKeyThatNeedsAnother) {
                    [](Model& model) { model.moe_expert_capacity_factor = 1.5; },
                    [](Model& model) { model.moe_load_imbalance = 1.5; }},
                   "keys of a mixture of experts need num_experts");
+  expect_refusals([](Model&) {},
+                  {[](Model& model) { model.activation_func_clamp_value = 7.0; },
+                   [](Model& model) { model.glu_linear_offset = 1.0; }},
+                  "activation_func_clamp_value and glu_linear_offset need gated_linear_unit");
+  expect_refusals(
+      [](Model& model) {
+        model.kv_lora_rank = model.qk_head_dim = model.qk_pos_emb_head_dim = model.v_head_dim = 8;
+      },
+      {[](Model& model) { model.attention_sinks = true; }},
+      "attention_sinks is not for latent attention");
   expect_refusals(
       [](Model&) {},
       {[](Model& model) { model.q_lora_rank = 1; }, [](Model& model) { model.qk_head_dim = 1; },
@@ -523,6 +534,32 @@ TEST(LayerParameters, TellWhatIsSplit) {
   EXPECT_EQ(active_layer_weights(model, false), 48 + 56 + heads + 240);
 }
 
+// By hand, 4 heads and 2 groups of width 3 on h = 8, experts of width 5 with biases and sinks: QKV
+// 8·24 + 24, projection 12·8 + 8, a sink for each head, two norms of 8, router 3·8 + 3, and three
+// experts of 8·10 + 10 and 5·8 + 8.
+TEST(LayerParameters, CountSinksAndBiasesOfRoutersAndExperts) {
+  const TransformerConfig model = resolved({.num_layers = 2,
+                                            .hidden_size = 8,
+                                            .num_attention_heads = 4,
+                                            .num_query_groups = 2,
+                                            .kv_channels = 3,
+                                            .ffn_hidden_size = 5,
+                                            .vocab_size = 100,
+                                            .seq_length = 16,
+                                            .gated_linear_unit = true,
+                                            .untied_embeddings = true,
+                                            .position_embedding = PositionEmbedding::kNone,
+                                            .normalization = Normalization::kRmsNorm,
+                                            .attention_sinks = true,
+                                            .num_experts = 3,
+                                            .moe_router_topk = 2,
+                                            .moe_router_bias = true},
+                                           "test");
+  EXPECT_EQ(layer_parameters(model, true), (LayerParameters{.split = 192 + 24 + 96 + 4,
+                                                            .replicated = 8 + 16 + 24 + 3,
+                                                            .experts = 3 * (80 + 10 + 40 + 8)}));
+}
+
 // By hand, 4 heads and 2 groups of width 3 on h = 8, an MLP of 10: QKV 8·(12 + 2·6), projection
 // 12·8, gate, up and down 3·8·10.
 TEST(LayerWeights, CountQueryGroupsAndGates) {
@@ -609,9 +646,11 @@ TEST(TransformerConfigJson, HasEveryFieldUnderItsName) {
       {&Model::add_qkv_bias, "add_qkv_bias"},
       {&Model::add_projection_bias, "add_projection_bias"},
       {&Model::add_mlp_bias, "add_mlp_bias"},
+      {&Model::attention_sinks, "attention_sinks"},
       {&Model::qk_layernorm, "qk_layernorm"},
       {&Model::moe_shared_expert_gate, "moe_shared_expert_gate"},
-      {&Model::moe_router_enable_expert_bias, "moe_router_enable_expert_bias"}};
+      {&Model::moe_router_enable_expert_bias, "moe_router_enable_expert_bias"},
+      {&Model::moe_router_bias, "moe_router_bias"}};
   // Rates of dropout are written last, and not at all where they are equal and usual.
   Model usual_model = gpt2();
   usual_model.dropout_rates = kUsualDropout;
@@ -622,6 +661,12 @@ TEST(TransformerConfigJson, HasEveryFieldUnderItsName) {
     EXPECT_EQ(dump(model), usual.substr(0, usual.size() - 3) + ",\n  \"" + key + "\": true\n}\n");
     EXPECT_EQ(parse<Model>(dump(model)), model) << key;
   }
+  Model clamped = unusual_model();
+  clamped.activation_func_clamp_value = 7.0;
+  clamped.glu_linear_offset = 1.5;
+  EXPECT_THAT(dump(clamped),
+              HasSubstr("\"activation_func_clamp_value\": 7.0,\n  \"glu_linear_offset\": 1.5"));
+  EXPECT_EQ(parse<Model>(dump(clamped)), clamped);
   Model model = usual_model;
   model.moe_expert_capacity_factor = 1.5;
   EXPECT_EQ(dump(model),

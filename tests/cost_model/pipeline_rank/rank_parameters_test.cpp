@@ -24,7 +24,8 @@ double replicated_of_layer(const TransformerConfig& model, bool is_expert) {
     count += h * q + q + h * (c + model.qk_pos_emb_head_dim) + c;
   }
   if (is_expert) {
-    count += model.num_experts * (h + (model.moe_router_enable_expert_bias ? 1.0 : 0.0));
+    count += model.num_experts * (h + (model.moe_router_enable_expert_bias ? 1.0 : 0.0) +
+                                  (model.moe_router_bias ? 1.0 : 0.0));
   }
   return count;
 }
@@ -37,6 +38,8 @@ TransformerConfig random_model(std::mt19937& random, int pp, int tp) {
   model.first_dense_layers = static_cast<int>(random() % (2 * pp));
   model.moe_layer_freq = one_of(1, 2);
   model.moe_router_enable_expert_bias = random() % 2 == 0;
+  model.moe_router_bias = random() % 2 == 0;
+  model.attention_sinks = model.kv_lora_rank == 0 && random() % 2 == 0;
   model.untied_embeddings = random() % 2 == 0;
   model.mtp_num_layers = static_cast<int>(random() % 3);
   model.moe_shared_expert_intermediate_size = one_of(0, 64);

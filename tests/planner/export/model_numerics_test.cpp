@@ -25,15 +25,20 @@ struct Change {
 
 /// Changes that no framework but transformers has a key for.
 std::vector<Change> untold_changes() {
-  return {{"activation_func", [](auto& model) { model.activation_func = Activation::kTanhGelu; }},
-          {"query_pre_attn_scalar", [](auto& model) { model.query_pre_attn_scalar = 144.0; }},
-          {"attn_logit_softcapping", [](auto& model) { model.attn_logit_softcapping = 50.0; }},
-          {"final_logit_softcapping", [](auto& model) { model.final_logit_softcapping = 30.0; }},
-          {"embedding_multiplier", [](auto& model) { model.embedding_multiplier = 12.0; }},
-          {"logits_multiplier", [](auto& model) { model.logits_multiplier = 0.125; }},
-          {"residual_multiplier", [](auto& model) { model.residual_multiplier = 0.22; }},
-          {"parallel_residual", [](auto& model) { model.parallel_residual = true; }},
-          {"norm_placement", [](auto& model) { model.norm_placement = NormPlacement::kBehind; }}};
+  return {
+      {"activation_func", [](auto& model) { model.activation_func = Activation::kTanhGelu; }},
+      {"query_pre_attn_scalar", [](auto& model) { model.query_pre_attn_scalar = 144.0; }},
+      {"attn_logit_softcapping", [](auto& model) { model.attn_logit_softcapping = 50.0; }},
+      {"final_logit_softcapping", [](auto& model) { model.final_logit_softcapping = 30.0; }},
+      {"embedding_multiplier", [](auto& model) { model.embedding_multiplier = 12.0; }},
+      {"logits_multiplier", [](auto& model) { model.logits_multiplier = 0.125; }},
+      {"residual_multiplier", [](auto& model) { model.residual_multiplier = 0.22; }},
+      {"parallel_residual", [](auto& model) { model.parallel_residual = true; }},
+      {"activation_func_clamp_value", [](auto& model) { model.activation_func_clamp_value = 7.0; }},
+      {"glu_linear_offset", [](auto& model) { model.glu_linear_offset = 1.0; }},
+      {"attention_sinks", [](auto& model) { model.attention_sinks = true; }},
+      {"moe_router_bias", [](auto& model) { model.moe_router_bias = true; }},
+      {"norm_placement", [](auto& model) { model.norm_placement = NormPlacement::kBehind; }}};
 }
 
 TEST(ModelNumerics, AreRefusedByAllWithoutAKey) {

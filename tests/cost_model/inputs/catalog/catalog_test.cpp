@@ -140,10 +140,43 @@ TEST_F(ShippedProfiles, OfModelsWithExpertsHaveTheParametersThatWereReleased) {
   for (const auto& [name, parameters] :
        {std::pair("mixtral-8x7b", 46'702'792'704), std::pair("mixtral-8x22b", 140'620'634'112),
         std::pair("qwen3-30b-a3b", 30'532'122'624), std::pair("qwen3-235b-a22b", 235'093'634'560),
-        std::pair("deepseek-v3", 671'026'419'200), std::pair("kimi-k2", 1'026'408'232'448)}) {
+        std::pair("deepseek-v3", 671'026'419'200), std::pair("kimi-k2", 1'026'408'232'448),
+        std::pair("gpt-oss-120b", 116'829'156'672), std::pair("gpt-oss-20b", 20'914'757'184)}) {
     EXPECT_EQ(parameter_count(find_model(name).config), parameters) << name;
   }
   EXPECT_EQ(find_model("deepseek-v3").config.mtp_num_layers, 1);
+}
+
+// arXiv:2508.10925, table 1 [10⁹ parameters]: total 116.83 and 20.91, of which 114.71 and 19.12 are
+// the MLP's (experts and router), 0.96 and 0.64 attention's, 1.16 and 1.16 the embeddings'; active
+// 5.13 and 3.61, for which the report leaves out the embedding, 0.58.
+TEST_F(ShippedProfiles, OfGptOssHaveTheParametersOfTheReport) {
+  struct Row {
+    std::string name;
+    double total;
+    double mlp;
+    double attention;
+    double active;
+  };
+  for (const Row& row : std::vector<Row>{{"gpt-oss-120b", 116.83, 114.71, 0.96, 5.13},
+                                         {"gpt-oss-20b", 20.91, 19.12, 0.64, 3.61}}) {
+    const TransformerConfig model = find_model(row.name).config;
+    const LayerParameters layer = layer_parameters(model, true);
+    const double norms = 2.0 * model.hidden_size;
+    const double router = model.num_experts * (model.hidden_size + 1.0);
+    const double ends = 1.0 * model.vocab_size * model.hidden_size;
+    const double layers = model.num_layers;
+    const auto billions = [](auto count) { return static_cast<double>(count) / 1e9; };
+    EXPECT_NEAR(billions(parameter_count(model)), row.total, 0.005) << row.name;
+    EXPECT_NEAR(billions(layers * (static_cast<double>(layer.experts) + router)), row.mlp, 0.005);
+    EXPECT_NEAR(
+        billions(layers * (static_cast<double>(layer.split + layer.replicated) - router - norms)),
+        row.attention, 0.005)
+        << row.name;
+    EXPECT_NEAR(billions(static_cast<double>(active_parameter_count(model)) - ends), row.active,
+                0.005)
+        << row.name;
+  }
 }
 
 TEST_F(ShippedProfiles, OfClustersNameAStackThatIsThere) {

@@ -189,6 +189,41 @@ TEST(PublishedConfigs, OfDeepSeek) {
         1'026'408'232'448}});
 }
 
+/// Returns the config.json of gpt-oss, key by key, but for model_type.
+std::string gpt_oss(int layers, int experts) {
+  std::string types;
+  for (int layer = 0; layer < layers; ++layer) {
+    types += layer == 0 ? "" : ", ";
+    types += layer % 2 == 0 ? R"("sliding_attention")" : R"("full_attention")";
+  }
+  return shape(layers, 2880, 64, 2880, 201088) + R"("architectures": ["GptOssForCausalLM"],
+      "attention_bias": true, "attention_dropout": 0.0, "eos_token_id": 200002,
+      "experts_per_token": 4, "head_dim": 64, "hidden_act": "silu", "initial_context_length": 4096,
+      "initializer_range": 0.02, "layer_types": [)" +
+         types + R"(], "max_position_embeddings": 131072, "num_experts_per_tok": 4,
+      "num_key_value_heads": 8, "num_local_experts": )" +
+         std::to_string(experts) + R"(, "output_router_logits": false, "pad_token_id": 199999,
+      "quantization_config": {"modules_to_not_convert": ["lm_head"], "quant_method": "mxfp4"},
+      "rms_norm_eps": 1e-05, "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,
+      "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": false},
+      "rope_theta": 150000, "router_aux_loss_coef": 0.9, "sliding_window": 128,
+      "swiglu_limit": 7.0, "tie_word_embeddings": false, "transformers_version": "4.55.0.dev0",
+      "use_cache": true)";
+}
+
+// openai/gpt-oss: the released weights, unpacked.
+TEST(PublishedConfigs, OfGptOss) {
+  expect_parameters({{"gpt-oss-120b", "gpt_oss", gpt_oss(36, 128), 116'829'156'672},
+                     {"gpt-oss-20b", "gpt_oss", gpt_oss(24, 32), 20'914'757'184}});
+  // Without keys the class has the larger one's sizes; without biases of attention those of experts
+  // stay: 36 layers less 4096 + 2·512 and 2880.
+  expect_parameters({{"its defaults", "gpt_oss",
+                      shape(36, 2880, 64, 2880, 201088) + R"("use_cache": true)", 116'829'156'672},
+                     {"no biases of attention", "gpt_oss",
+                      shape(36, 2880, 64, 2880, 201088) + R"("attention_bias": false)",
+                      116'829'156'672 - 36 * (4096 + 1024 + 2880)}});
+}
+
 // The defaults of the classes: DeepSeek-V3 written without what its class knows is DeepSeek-V3,
 // likewise Mixtral-8x7B, Qwen1.5-MoE, Qwen3-30B-A3B, and but for what differs DeepSeek-V2-Lite;
 // null is not missing.
@@ -271,6 +306,8 @@ TEST(PublishedConfigs, ComputeWhatProfilesSay) {
                     shape(32, 6144, 48, 24576, 256000) +
                         R"("hidden_act": "relu2", "num_key_value_heads": 8, "norm_eps": 1e-05,
                            "partial_rotary_factor": 0.5, "initializer_range": 0.0134)");
+  expect_same_model("gpt-oss-120b", "gpt_oss", gpt_oss(36, 128));
+  expect_same_model("gpt-oss-20b", "gpt_oss", gpt_oss(24, 32));
 }
 
 }  // namespace
