@@ -11,6 +11,16 @@ FlopsPerSecond matmul_peak(const Scenario& scenario) {
   return scenario.stack.fp8 ? gpu.peak_fp8 : gpu.peak(scenario.stack.precision);
 }
 
+const std::string& attention_kernel(const GpuSpec& gpu, const StackSpec& stack) {
+  const auto has_rate = [&](const std::string& kernel) {
+    return std::ranges::any_of(gpu.attention_rates,
+                               [&](const AttentionRate& rate) { return rate.kernel == kernel; });
+  };
+  const bool is_other =
+      stack.attention != "unfused" && !has_rate(stack.attention) && has_rate(stack.other_attention);
+  return is_other ? stack.other_attention : stack.attention;
+}
+
 void check(const Scenario& scenario) {
   const ClusterSpec& cluster = scenario.cluster;
   const StackSpec& stack = scenario.stack;
@@ -29,9 +39,10 @@ void check(const Scenario& scenario) {
                   std::string(name_of(stack.precision)));
     }
   }
+  const std::string& kernel = attention_kernel(cluster.gpu, stack);
   const bool has_rate =
       std::any_of(cluster.gpu.attention_rates.begin(), cluster.gpu.attention_rates.end(),
-                  [&](const AttentionRate& rate) { return rate.kernel == stack.attention; });
+                  [&](const AttentionRate& rate) { return rate.kernel == kernel; });
   if (stack.attention != "unfused" && !has_rate) {
     throw Error("stack " + stack.name + " uses " + stack.attention + " attention, for which " +
                 cluster.gpu.name + " of cluster " + cluster.name + " has no measured rate");

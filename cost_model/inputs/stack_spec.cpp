@@ -197,6 +197,9 @@ void describe(Fields& fields, Described<Fields, StackCapabilities>& can_run) {
   if (fields.optional("hybrid_sharding", can_run.hybrid_sharding)) {
     fields.flag("hybrid_sharding", can_run.hybrid_sharding);
   }
+  if (fields.optional("optimizer_instances", can_run.optimizer_instances)) {
+    fields.flag("optimizer_instances", can_run.optimizer_instances);
+  }
   if (fields.optional("kept_weights", can_run.kept_weights)) {
     fields.flag("kept_weights", can_run.kept_weights);
   }
@@ -235,6 +238,9 @@ void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   }
   fields.choice("precision", stack.precision, NamedValues<Precision>(kPrecisionNames));
   fields.name("attention", stack.attention);
+  if (fields.optional("other_attention", !stack.other_attention.empty())) {
+    fields.name("other_attention", stack.other_attention);
+  }
   if (fields.optional("memory_model", stack.memory_model != MemoryModel::kMegatron)) {
     fields.choice("memory_model", stack.memory_model, NamedValues<MemoryModel>(kMemoryModelNames));
   }

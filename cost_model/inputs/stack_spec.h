@@ -101,8 +101,10 @@ struct StackCapabilities {
   std::vector<int> zero_stages;
   bool sequence_parallel = false;
   bool context_parallel = false;
-  bool expert_parallel = false;    ///< Whether it trains models with experts, and splits experts.
-  bool hybrid_sharding = false;    ///< Whether shards can have replicas: dp_replicate above 1.
+  bool expert_parallel = false;  ///< Whether it trains models with experts, and splits experts.
+  bool hybrid_sharding = false;  ///< Whether shards can have replicas: dp_replicate above 1.
+  /// Whether ZeRO-1's shards can: Megatron-Core's --num-distributed-optimizer-instances.
+  bool optimizer_instances = false;
   bool kept_weights = false;       ///< Whether full sharding runs without reshard_after_forward.
   int interleaved_min_stages = 2;  ///< Smallest pp that the interleaved schedule accepts.
   bool uneven_layers = false;      ///< Whether virtual stages can differ in their layers.
@@ -148,6 +150,8 @@ struct StackSpec {
   Precision precision = Precision::kBf16;
   /// "unfused", or a fused attention kernel that the GPU has a rate for (AttentionRate::kernel).
   std::string attention = "unfused";
+  /// The fused kernel on GPUs that have no rate for `attention`; empty: none runs there.
+  std::string other_attention = {};
   MemoryModel memory_model = MemoryModel::kMegatron;
   /// Whether bias-GELU, bias-dropout-add and scale-mask-softmax are one kernel each.
   bool fused_element_wise = true;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cost_model/inputs/scenario.h"
 #include "cost_model/operations/gemm.h"
 #include "cost_model/operations/memory_bound.h"
 
@@ -78,10 +79,11 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
   }
   const bool drops = dropout_rates(model).attention > 0.0;
   const int width = query_head_width(model);
+  const std::string& kernel = attention_kernel(gpu, stack);
   const AttentionRate* rate =
-      drops ? find_rate(gpu, stack.attention + std::string(kWithDropout), width) : nullptr;
+      drops ? find_rate(gpu, kernel + std::string(kWithDropout), width) : nullptr;
   if (rate == nullptr) {
-    rate = find_rate(gpu, stack.attention, width);
+    rate = find_rate(gpu, kernel, width);
   }
   assert(rate != nullptr);
   const OperationSizes sizes = {1.0 * micro_batch_size * model.num_attention_heads / tp,

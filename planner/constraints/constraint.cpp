@@ -54,6 +54,11 @@ bool norms_heads(const PlannedJob& job) {
          !splits_norms(job.model(), job.config().tp);
 }
 
+/// Returns whether a stack's shards of a ZeRO stage can have replicas.
+bool can_replicate(const StackCapabilities& can_run, int zero_stage) {
+  return can_run.hybrid_sharding || (can_run.optimizer_instances && zero_stage == 1);
+}
+
 bool is_run_by(const PlannedJob& job) {
   const StackCapabilities& can_run = job.stack().can_run;
   return is_run_by_stack(job.stack(), job.config()) && recomputes(job) && norms_heads(job) &&
@@ -64,7 +69,7 @@ bool is_run_by(const PlannedJob& job) {
           contains(can_run.offload, job.config().offload)) &&
          (can_run.sequence_parallel || !job.config().sequence_parallel) &&
          (can_run.context_parallel || job.config().cp == 1) &&
-         (can_run.hybrid_sharding || job.config().dp_replicate == 1) &&
+         (can_replicate(can_run, job.config().zero_stage) || job.config().dp_replicate == 1) &&
          (can_run.kept_weights || job.config().reshard_after_forward) &&
          (can_run.uneven_layers || job.config().layers_per_stage.empty()) &&
          (can_run.expert_parallel || job.model().num_experts == 0);

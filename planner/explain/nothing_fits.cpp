@@ -87,7 +87,9 @@ std::string capabilities(const StackCapabilities& can_run) {
          (can_run.sequence_parallel ? ", sequence parallelism" : ", no sequence parallelism") +
          (can_run.expert_parallel ? ", experts" : ", no experts") +
          (can_run.context_parallel ? ", context parallelism" : ", no context parallelism") +
-         (can_run.hybrid_sharding ? ", dp_replicate" : ", no dp_replicate") +
+         (can_run.hybrid_sharding       ? ", dp_replicate"
+          : can_run.optimizer_instances ? ", dp_replicate with ZeRO 1"
+                                        : ", no dp_replicate") +
          (!contains(can_run.zero_stages, 3) ? ""
           : can_run.kept_weights            ? ", reshard_after_forward on or off"
                                             : ", reshard_after_forward on");

@@ -89,6 +89,27 @@ TEST(CheckScenario, RefusesAGpuWithoutARateForTheAttentionKernel) {
             "selene-a100 has no measured rate");
   scenario.stack.attention = "flash-2";
   EXPECT_EQ(verdict_on_scenario(scenario), "nothing was thrown");
+  // Another kernel of the stack stands in where the GPU has a rate for that alone.
+  scenario.stack.other_attention = "flash-1";
+  EXPECT_EQ(attention_kernel(scenario.cluster.gpu, scenario.stack), "flash-2");
+  scenario.stack.attention = "flash-9";
+  EXPECT_EQ(attention_kernel(scenario.cluster.gpu, scenario.stack), "flash-1");
+  EXPECT_EQ(verdict_on_scenario(scenario), "nothing was thrown");
+  scenario.stack.other_attention = "flash-8";
+  EXPECT_EQ(attention_kernel(scenario.cluster.gpu, scenario.stack), "flash-9");
+  scenario.stack.attention = "unfused";
+  EXPECT_EQ(attention_kernel(scenario.cluster.gpu, scenario.stack), "unfused");
+}
+
+// cuDNN's rates are the only ones of Blackwell's GPUs, and what PyTorch takes there.
+TEST(CheckScenario, LetsTorchtitanRunOnBlackwell) {
+  const Scenario old = shipped_scenario("llama-3-8b", "dgx-h100", "torchtitan-2024");
+  EXPECT_EQ(attention_kernel(old.cluster.gpu, old.stack), "flash-2");
+  for (const char* cluster : {"dgx-b200", "dgx-gb200", "dgx-b300", "dgx-gb300"}) {
+    const Scenario scenario = shipped_scenario("llama-3-8b", cluster, "torchtitan-2024");
+    EXPECT_EQ(verdict_on_scenario(scenario), "nothing was thrown") << cluster;
+    EXPECT_EQ(attention_kernel(scenario.cluster.gpu, scenario.stack), "cudnn") << cluster;
+  }
 }
 
 }  // namespace

@@ -111,7 +111,9 @@ StackSpec seldom_stack() {
   stack.microbatch_overhead = microseconds(11.0);
   stack.cuda_graphs = CudaGraphs::kStep;
   stack.can_run.hybrid_sharding = true;
+  stack.can_run.optimizer_instances = true;
   stack.can_run.kept_weights = true;
+  stack.other_attention = "cudnn";
   return stack;
 }
 
@@ -133,6 +135,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "source": "a test",
   "precision": "fp16",
   "attention": "flash-2",
+  "other_attention": "cudnn",
   "memory_model": "ptdp",
   "fused_element_wise": false,
   "tensor_parallel_overlap": true,
@@ -245,6 +248,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
     "uneven_layers": true,
     "split_key_heads": "gather-qkv",
     "hybrid_sharding": true,
+    "optimizer_instances": true,
     "kept_weights": true,
     "rank_orders": [
       "tp-cp-ep-pp-dp"
@@ -291,6 +295,7 @@ TEST(StackSpecJson, ReadsBackEachFlag) {
                     {&StackCapabilities::context_parallel, "context_parallel"},
                     {&StackCapabilities::expert_parallel, "expert_parallel"},
                     {&StackCapabilities::hybrid_sharding, "hybrid_sharding"},
+                    {&StackCapabilities::optimizer_instances, "optimizer_instances"},
                     {&StackCapabilities::kept_weights, "kept_weights"},
                     {&StackCapabilities::uneven_layers, "uneven_layers"}}) {
     for (const bool value : {false, true}) {

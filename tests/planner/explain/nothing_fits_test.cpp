@@ -239,7 +239,7 @@ TEST(WhyNothingFits, SaysAllThatAStackRuns) {
       "of core_attn+moe_act+layernorm+mla_up_proj+mlp+moe+shared_experts by block or uniform, "
       "ZeRO 0 or 1 or 3, ranks as tp-cp-ep-dp-pp or tp-cp-ep-pp-dp, offload optimizer or "
       "activations or optimizer+activations, sequence parallelism, experts, context "
-      "parallelism, no dp_replicate, reshard_after_forward on");
+      "parallelism, dp_replicate with ZeRO 1, reshard_after_forward on");
   EXPECT_THAT(of(with_fp8(find_stack("megatron-core-2025"), "fp8-delayed")),
               testing::EndsWith(
                   ", reshard_after_forward on, with fp8-delayed neither moe_act nor layernorm"));

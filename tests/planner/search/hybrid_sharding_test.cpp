@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "cost_model/inputs/rank_grid.h"
 #include "cost_model/iteration/iteration.h"
@@ -78,6 +79,41 @@ TEST(HybridSharding, IsRefusedWhereItMeansNothing) {
   EXPECT_EQ(of({.dp = 16, .zero_stage = 3, .dp_replicate = 2}), Constraint::kNotRunByStack);
   EXPECT_EQ(of({.dp = 16, .zero_stage = 3, .reshard_after_forward = false}),
             Constraint::kNotRunByStack);
+}
+
+// Megatron-Core's instances of its distributed optimizer are looked at where they are asked for.
+TEST(HybridSharding, OfOptimizersAloneIsSearchedWhereItIsPinned) {
+  const Scenario scenario = shipped_scenario("llama-2-7b", "dgx-h100", "megatron-core-2025", 512);
+  const auto found = [&](const IntegerRanges& replicas) {
+    return search(scenario, {.gpus = 64,
+                             .space = {.tp = IntegerRanges(1),
+                                       .cp = IntegerRanges(1),
+                                       .zero_stage = IntegerRanges(1),
+                                       .dp_replicate = replicas},
+                             .num_best = 1000});
+  };
+  for (const Candidate& candidate : found({}).best) {
+    EXPECT_EQ(candidate.config.dp_replicate, 1);
+  }
+  const SearchResult pinned = found(IntegerRanges::parse("1,2,4", 1, 4, ""));
+  std::set<std::pair<int, int>> seen;
+  for (const Candidate& candidate : pinned.best) {
+    seen.insert({candidate.config.pp > 1 ? 2 : 1, candidate.config.dp_replicate});
+  }
+  const std::set<std::pair<int, int>> all = {{1, 1}, {1, 2}, {1, 4}, {2, 1}, {2, 2}, {2, 4}};
+  EXPECT_EQ(seen, all);
+}
+
+// By hand, 64 replicas of 7 B parameters, whose states take 12 bytes each: 4 instances hold 4/64 of
+// them on each GPU, one holds 1/64.
+TEST(HybridSharding, OfOptimizersTakesTheMemoryOfItsInstances) {
+  const Scenario scenario = shipped_scenario("llama-2-7b", "dgx-h100", "megatron-core-2025", 512);
+  const auto memory = [&](int replicas) {
+    return peak_memory({scenario, {.dp = 64, .zero_stage = 1, .dp_replicate = replicas}}).value();
+  };
+  constexpr double parameters = 6'738'415'616.0;
+  EXPECT_NEAR(memory(4) - memory(1), 12.0 * parameters * 3.0 / 64.0,
+              1e-3 * 12.0 * parameters / 64.0);
 }
 
 // Each replica has to have room for the experts: 16 GPUs hold 32 of 4 replicas of 8 no more.
