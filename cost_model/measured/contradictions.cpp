@@ -17,7 +17,8 @@ bool is_one_series(const MeasuredRun& a, const MeasuredRun& b) {
          a.precision == b.precision && a.fp8 == b.fp8 &&
          a.data_parallel_overlap == b.data_parallel_overlap &&
          a.tp_comm_overlap == b.tp_comm_overlap && a.expert_dispatch == b.expert_dispatch &&
-         a.expert_overlap == b.expert_overlap && a.cuda_graphs == b.cuda_graphs;
+         a.expert_overlap == b.expert_overlap && a.cuda_graphs == b.cuda_graphs &&
+         a.scatter_gather == b.scatter_gather && a.fused == b.fused;
 }
 
 using Series = std::vector<std::size_t>;

@@ -21,9 +21,18 @@
 namespace ptdp {
 namespace {
 
-/// Returns the shipped profile of a row's model with experts. Throws SkipRow if there is none, or
-/// the row disagrees with it.
-TransformerConfig read_expert_model(const RunFields& row) {
+/// Returns the model, resolved. Throws SkipRow for one that cannot be.
+TransformerConfig resolved_or_skipped(const TransformerConfig& model, const std::string& place) {
+  try {
+    return resolved(model, place);
+  } catch (const Error& error) {
+    throw SkipRow{error.what()};
+  }
+}
+
+/// Returns the shipped profile of a row's model with experts, or its first layers if the row has
+/// fewer. Throws SkipRow if there is none, or the row disagrees with it.
+TransformerConfig read_expert_model(const RunFields& row, const std::string& place) {
   std::string name = row.text("model");
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
@@ -36,6 +45,10 @@ TransformerConfig read_expert_model(const RunFields& row) {
       throw SkipRow{std::string(column) + " is not that of the profile " + name};
     }
   };
+  if (const int layers = row.count("layers", 1); layers < model.num_layers) {
+    model.num_layers = layers;
+    model = resolved_or_skipped(model, place);
+  }
   agree("layers", model.num_layers);
   agree("hidden", model.hidden_size);
   agree("heads", model.num_attention_heads);
@@ -54,7 +67,7 @@ TransformerConfig read_expert_model(const RunFields& row) {
 
 TransformerConfig read_model(const RunFields& row, const std::string& place) {
   if (row.count_or("n_experts", 0) > 0) {
-    return read_expert_model(row);
+    return read_expert_model(row, place);
   }
   TransformerConfig model;
   model.num_layers = row.count("layers", 1);
@@ -78,12 +91,7 @@ TransformerConfig read_model(const RunFields& row, const std::string& place) {
   }
   model.untied_embeddings = row.flag("untied").value_or(model.untied_embeddings);
   model.dropout = row.flag("dropout");
-  try {
-    model = resolved(model, place);
-  } catch (const Error& error) {
-    throw SkipRow{error.what()};
-  }
-  return model;
+  return resolved_or_skipped(model, place);
 }
 
 /// Reads a choice by its name; nullopt if the source does not say. Throws Error for no name.
@@ -96,9 +104,27 @@ std::optional<Value> read_choice(const RunFields& row, std::string_view column,
   return choose(row.text(column), values, row.place_of(column));
 }
 
+/// Returns the n of "selective-n", torchtitan's selective_ac_option of a number, which recomputes
+/// every n-th layer; nullopt for other texts.
+std::optional<int> every_nth_layer(std::string_view text) {
+  constexpr std::string_view kind = "selective-";
+  int number = 0;
+  if (!text.starts_with(kind)) {
+    return std::nullopt;
+  }
+  const char* const end = text.data() + text.size();
+  const auto [rest, fault] = std::from_chars(text.data() + kind.size(), end, number);
+  return fault == std::errc() && rest == end && number > 0 && number <= kMostModelLayers
+             ? std::optional(number)
+             : std::nullopt;
+}
+
 Recompute read_recompute(const std::string& text) {
   if (text == "selective-op") {  // torchtitan's
     return Recompute::kSelective;
+  }
+  if (every_nth_layer(text)) {
+    return Recompute::kFull;
   }
   for (const auto& entry : kRecomputeNames) {
     if (text == entry.name) {
@@ -135,9 +161,12 @@ void read_recomputation(const RunFields& row, ParallelConfig& config) {
     }
   };
   expect("recompute_modules", kind == "selective", "recompute selective");
-  expect("recompute_num_layers", repeats(config.recompute) == Repeats::kLayer, "recompute full");
+  expect("recompute_num_layers", kind == "full", "recompute full");
   expect("recompute_method", row.is_given("recompute_num_layers"), "recompute_num_layers");
-  if (kind == "selective-op") {
+  if (const std::optional<int> every = every_nth_layer(kind)) {
+    config.recompute_method = RecomputeMethod::kEvery;
+    config.recompute_num_layers = *every;
+  } else if (kind == "selective-op") {
     config.recompute_modules = {RecomputeModule::kEverySecondProduct};
   } else if (row.is_given("recompute_modules")) {
     config.recompute_modules =
@@ -192,17 +221,17 @@ ScheduleKind read_schedule(const std::string& text, int pp, int vpp) {
   throw SkipRow{"schedule " + in_quotes(text) + " is not covered"};
 }
 
-/// Reads the layers of each virtual stage: "4+4+3". Throws Error for anything else.
+/// Reads the layers of each virtual stage: "4+4+3" or "4,4,3". Throws Error for anything else.
 std::vector<int> read_layers_per_stage(const RunFields& row) {
   std::vector<int> layers;
   const std::string& text = row.text("layers_per_stage");
   for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('+', begin), text.size());
+    const std::size_t end = std::min(text.find_first_of("+,", begin), text.size());
     int count = 0;
     const auto [rest, fault] = std::from_chars(text.data() + begin, text.data() + end, count);
     if (fault != std::errc() || rest != text.data() + end || count < 0) {
       throw Error(row.place_of("layers_per_stage") +
-                  ": expected numbers with + between them, got " + in_quotes(text));
+                  ": expected numbers with + or a comma between them, got " + in_quotes(text));
     }
     layers.push_back(count);
     begin = end + 1;
@@ -229,6 +258,24 @@ std::vector<int> balance_equal_layers(int layers, int virtual_stages) {
     ++spread[static_cast<std::size_t>(stage)];
   }
   return spread;
+}
+
+/// Reads optimizer_shards, how many of a replica's copies share one copy of the optimizer's states:
+/// the others hold replicas of the shards. Throws SkipRow if it contradicts other columns.
+void read_optimizer_shards(const RunFields& row, ParallelConfig& config) {
+  if (!row.is_given("optimizer_shards")) {
+    return;
+  }
+  const int shards = row.count("optimizer_shards", 1);
+  const std::int64_t ranks = std::int64_t{config.dp} * config.cp;
+  const std::int64_t replicas = ranks / shards;
+  const bool contradicts = ranks % shards != 0 || (shards > 1 && config.zero_stage == 0) ||
+                           (row.is_given("dp_replicate") && config.dp_replicate != replicas);
+  if (contradicts) {
+    throw SkipRow{"optimizer_shards " + std::to_string(shards) +
+                  " is no share of dp * cp, contradicts dp_replicate, or nothing is sharded"};
+  }
+  config.dp_replicate = static_cast<int>(config.zero_stage > 0 ? replicas : 1);
 }
 
 /// Reads a field of a configuration that is a number or a flag. Other fields have spellings of
@@ -275,6 +322,7 @@ ParallelConfig read_config(const RunFields& row, const TransformerConfig& model)
   if (config.zero_stage > kHighestZeroStage) {
     throw SkipRow{"there is no ZeRO stage " + std::to_string(config.zero_stage)};
   }
+  read_optimizer_shards(row, config);
   if (config.dp % config.dp_replicate != 0 || (config.dp_replicate > 1 && config.zero_stage == 0)) {
     throw SkipRow{"dp_replicate " + std::to_string(config.dp_replicate) +
                   " does not divide dp, or " + "nothing is sharded"};
@@ -304,12 +352,24 @@ ParallelConfig read_config(const RunFields& row, const TransformerConfig& model)
 
 /// Throws SkipRow for a row whose number of microbatches contradicts its batch.
 void check_microbatches(const RunFields& row, const MeasuredRun& run) {
-  const int given = row.check("n_microbatches");
   const std::int64_t slots = std::int64_t{run.config.dp} * run.config.micro_batch_size;
-  if (given != 0 && run.global_batch_size % slots == 0 && run.global_batch_size / slots != given) {
+  if (run.global_batch_size % slots != 0) {
+    return;  // another check's matter; sources may then print a fraction
+  }
+  const int given = row.check("n_microbatches");
+  if (given != 0 && run.global_batch_size / slots != given) {
     throw SkipRow{"gbs, dp and mbs make " + std::to_string(run.global_batch_size / slots) +
                   " microbatches, n_microbatches is " + std::to_string(given)};
   }
+}
+
+/// Returns the time of an iteration: as it is given, else what the tokens of a GPU per second say.
+Seconds read_time(const RunFields& row, const MeasuredRun& run) {
+  if (!row.text("iter_time_best_s").empty() || !row.is_given("tokens_s_gpu")) {
+    return Seconds(row.seconds("iter_time_best_s"));
+  }
+  const double tokens = 1.0 * static_cast<double>(run.global_batch_size) * run.model.seq_length;
+  return Seconds(tokens / row.rate("tokens_s_gpu") / static_cast<double>(run.config.world_size()));
 }
 
 MeasuredRun read_run(const RunFields& row, const std::string& place) {
@@ -337,20 +397,19 @@ MeasuredRun read_run(const RunFields& row, const std::string& place) {
     throw SkipRow{"tp, pp, dp and cp make " + std::to_string(run.config.world_size()) +
                   " GPUs, gpu_count is " + std::to_string(gpus)};
   }
-  if (row.text("dp_overlap") != "?") {
-    run.data_parallel_overlap = row.flag("dp_overlap");
-  }
-  if (row.text("tp_overlap") != "?") {
-    run.tp_comm_overlap = row.flag("tp_overlap");
-  }
+  const auto flag_if_told = [&](std::string_view column) {
+    return row.text(column) == "?" ? std::nullopt : row.flag(column);
+  };
+  run.data_parallel_overlap = flag_if_told("dp_overlap");
+  run.tp_comm_overlap = flag_if_told("tp_overlap");
   run.expert_dispatch =
       read_choice(row, "expert_dispatch", NamedValues<ExpertDispatch>(kExpertDispatchNames));
   run.cuda_graphs = read_choice(row, "cuda_graphs", NamedValues<CudaGraphs>(kCudaGraphsNames));
-  if (row.text("expert_overlap") != "?") {
-    run.expert_overlap = row.flag("expert_overlap");
-  }
+  run.expert_overlap = flag_if_told("expert_overlap");
+  run.scatter_gather = flag_if_told("scatter_gather");
+  run.fused = flag_if_told("fused");
   check_microbatches(row, run);
-  run.iteration_time = Seconds(row.seconds("iter_time_best_s"));
+  run.iteration_time = read_time(row, run);
   run.memory = row.memory("memory_GB");
   return run;
 }

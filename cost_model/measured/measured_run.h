@@ -37,6 +37,10 @@ struct MeasuredRun {
   std::optional<bool> expert_overlap;
   /// What was launched as CUDA graphs; nullopt: the stack decides.
   std::optional<CudaGraphs> cuda_graphs;
+  /// Whether messages of a pipeline were split over tensor ranks; nullopt: the stack decides.
+  std::optional<bool> scatter_gather;
+  /// Whether element-wise operations were fused; nullopt: the stack decides.
+  std::optional<bool> fused;
   Seconds iteration_time;
   /// Memory in use on the GPU that uses most; nullopt: the source does not say.
   std::optional<Bytes> memory;
@@ -64,18 +68,21 @@ struct MeasuredRuns {
 ///
 /// Optional columns: kv_heads, head_dim, ffn, gated, model, n_experts, topk, moe_ffn,
 /// mtp_num_layers, layers_per_stage, cp, ep, etp, gpu_count, schedule, precision, seq_parallel,
-/// zero, dp_replicate, reshard_after_forward, recompute_modules, recompute_method,
-/// recompute_num_layers, offload_num_layers, dp_overlap, tp_overlap, expert_dispatch,
-/// expert_overlap, cuda_graphs, n_microbatches, holdout_group, source, source_ref, memory_GB,
-/// untied, dropout. Other columns are ignored; one that looks like a misspelled optional column
-/// throws Error.
+/// zero, dp_replicate, optimizer_shards, reshard_after_forward, recompute_modules,
+/// recompute_method, recompute_num_layers, offload_num_layers, dp_overlap, tp_overlap,
+/// expert_dispatch, expert_overlap, cuda_graphs, scatter_gather, fused, n_microbatches,
+/// holdout_group, source, source_ref, memory_GB, untied, dropout, tokens_s_gpu. Other columns are
+/// ignored; one that looks like a misspelled optional column throws Error.
+///
+/// Where iter_time_best_s is empty, the time follows from the tokens of a GPU per second.
 ///
 /// A row with an unknown field ("", "?") that costing needs, or a feature that no cost model
 /// covers, is skipped with the reason. A malformed number throws Error naming line and column.
 ///
 /// Columns do not say everything of a model with experts. Such a model is the shipped profile named
-/// in `model`, in any case of letters. The row sets its sequences and mtp_num_layers, the modules
-/// that predict more tokens. A row that contradicts the profile, or names none, is skipped.
+/// in `model`, in any case of letters. The row sets its sequences, mtp_num_layers, the modules that
+/// predict more tokens, and layers: fewer than the profile's are its first ones. A row that
+/// contradicts the profile, or names none, is skipped.
 [[nodiscard]] MeasuredRuns read_measured_runs(const CsvTable& table);
 
 }  // namespace ptdp

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t kLargestCount = 1'000'000'000;
 constexpr double kLongestIteration = 1e6;  // seconds
-constexpr double kLeastMemory = 1e-3;      // GiB
+constexpr double kHighestRate = 1e9;
+constexpr double kLeastMemory = 1e-3;  // GiB
 constexpr double kMostMemory = 1e5;
 
 /// Returns `columns` and the columns of a configuration's fields, required ones or optional ones.
@@ -39,14 +40,15 @@ const std::vector<std::string>& required_columns() {
 
 const std::vector<std::string>& optional_columns() {
   static const std::vector<std::string> columns =
-      with_fields({"kv_heads",        "head_dim",       "ffn",
-                   "gated",           "n_experts",      "topk",
-                   "moe_ffn",         "mtp_num_layers", "dp_overlap",
-                   "holdout_group",   "source",         "precision",
-                   "gpu_count",       "source_ref",     "tp_overlap",
-                   "expert_dispatch", "expert_overlap", "cuda_graphs",
-                   "n_microbatches",  "memory_GB",      "untied",
-                   "dropout"},
+      with_fields({"kv_heads",        "head_dim",         "ffn",
+                   "gated",           "n_experts",        "topk",
+                   "moe_ffn",         "mtp_num_layers",   "dp_overlap",
+                   "holdout_group",   "source",           "precision",
+                   "gpu_count",       "source_ref",       "tp_overlap",
+                   "expert_dispatch", "expert_overlap",   "cuda_graphs",
+                   "n_microbatches",  "memory_GB",        "untied",
+                   "dropout",         "optimizer_shards", "scatter_gather",
+                   "fused",           "tokens_s_gpu"},
                   false);
   return columns;
 }
@@ -63,7 +65,6 @@ const std::vector<std::string>& other_columns() {
                                                    "iter_time_s",
                                                    "tflops_per_gpu",
                                                    "flop_convention",
-                                                   "tokens_s_gpu",
                                                    "samples_s",
                                                    "mfu_pct",
                                                    "hfu_pct",
@@ -158,6 +159,10 @@ int RunFields::check(std::string_view column) const {
 double RunFields::seconds(std::string_view column) const {
   return parse_number(required_text(column), 1e-6, kLongestIteration,
                       table_.place_of(row_, column));
+}
+
+double RunFields::rate(std::string_view column) const {
+  return parse_number(required_text(column), 1e-6, kHighestRate, table_.place_of(row_, column));
 }
 
 std::optional<Bytes> RunFields::memory(std::string_view column) const {

@@ -50,6 +50,8 @@ class RunFields {
   [[nodiscard]] int check(std::string_view column) const;
   /// Returns a time [s] that costing needs, from 1e-6 to 1e6.
   [[nodiscard]] double seconds(std::string_view column) const;
+  /// Returns a rate that costing needs, from 1e-6 to 1e9.
+  [[nodiscard]] double rate(std::string_view column) const;
   /// Returns memory, which the field gives in GiB as frameworks and nvidia-smi print it; nullopt if
   /// the field is empty or "?".
   [[nodiscard]] std::optional<Bytes> memory(std::string_view column) const;

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdint>
 #include <utility>
 
 #include "cost_model/contains.h"
+#include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/transformer_config.h"
 #include "cost_model/text/integer_ranges.h"
@@ -43,6 +45,9 @@ class PartialRow {
   void fill_in(const std::string& column, const std::string& value) { filled_in_[column] = value; }
   void forget(const std::string& column) { filled_in_.erase(column); }
   [[nodiscard]] const RowFields& filled_in() const { return filled_in_; }
+  [[nodiscard]] bool was_unknown(const std::string& column) const {
+    return filled_in_.contains(column);
+  }
 
  private:
   const CsvTable& row_;
@@ -67,6 +72,12 @@ bool is_cut_evenly(std::int64_t layers, std::int64_t parts, bool has_slots) {
   return has_slots ? (layers + 2) % parts == 0 : layers % parts == 0;
 }
 
+/// Whether neither the GPUs nor the replicas are known: a rate of a GPU says nothing of them, and
+/// the row is then taken as one replica with a usual batch.
+bool is_of_unknown_size(const PartialRow& row) {
+  return row.count("gpu_count") == 0 && row.count("dp") == 0 && !row.text("tflops_per_gpu").empty();
+}
+
 Texts values_of_tp(const PartialRow& row) {
   std::vector<std::int64_t> values;
   const std::int64_t heads = row.count("heads");
@@ -88,10 +99,11 @@ Texts values_of_pp(const PartialRow& row) {
   const std::int64_t gpus = row.count("gpu_count");
   const std::int64_t others = row.count("tp") * row.count_or_one("cp");
   const std::int64_t layers = num_layers(row);
+  const bool is_any = is_of_unknown_size(row);
   std::vector<std::int64_t> values;
-  for (std::int64_t pp = 1; others > 0 && pp <= layers && pp * others <= gpus; ++pp) {
+  for (std::int64_t pp = 1; others > 0 && pp <= layers && (is_any || pp * others <= gpus); ++pp) {
     const bool has_pipeline = pp == 1 || !row.can_run().schedules.empty();
-    if (gpus % (pp * others) == 0 && has_pipeline && is_cut_evenly(layers, pp, false)) {
+    if ((is_any || gpus % (pp * others) == 0) && has_pipeline && is_cut_evenly(layers, pp, false)) {
       values.push_back(pp);
     }
   }
@@ -101,6 +113,9 @@ Texts values_of_pp(const PartialRow& row) {
 Texts values_of_dp(const PartialRow& row) {
   const std::int64_t others = row.count("tp") * row.count("pp") * row.count_or_one("cp");
   const std::int64_t gpus = row.count("gpu_count");
+  if (is_of_unknown_size(row)) {
+    return {"1"};
+  }
   return others > 0 && gpus > 0 && gpus % others == 0 ? as_texts({gpus / others}) : Texts{};
 }
 
@@ -133,8 +148,13 @@ Texts values_of_vpp(const PartialRow& row) {
 Texts values_of_gbs(const PartialRow& row) {
   const std::int64_t seq = row.count("seq");
   const std::int64_t dp = row.count("dp");
+  if (row.count("gpu_count") == 0 && row.was_unknown("dp") && seq > 0) {
+    return as_texts({std::max<std::int64_t>(kAssumedBatchTokens / seq, 1)});
+  }
+  const bool is_rate = row.text("iter_time_best_s").empty() && !row.text("tokens_s_gpu").empty();
+  const std::int64_t most = is_rate ? kMostTokensOfRate : kMostBatchTokens;
   std::vector<std::int64_t> values;
-  for (std::int64_t batch = dp; dp > 0 && seq > 0 && batch <= kMostBatchTokens / seq; batch *= 2) {
+  for (std::int64_t batch = dp; dp > 0 && seq > 0 && batch <= most / seq; batch *= 2) {
     if (batch * seq >= kFewestBatchTokens) {
       values.push_back(batch);
     }
@@ -153,6 +173,33 @@ Texts values_of_recompute(const PartialRow& row) {
   for (const auto& entry : kRecomputeNames) {
     if (contains(row.can_run().recompute, entry.value)) {
       values.emplace_back(entry.name);
+    }
+  }
+  return values;
+}
+
+/// Returns whether the profile that a row of experts names has latent attention.
+bool has_latent_attention(const PartialRow& row) {
+  std::string name = row.text("model");
+  std::ranges::transform(name, name.begin(), [](unsigned char letter) {
+    return static_cast<char>(std::tolower(letter));
+  });
+  return row.count("n_experts") > 0 && contains(list_profiles(ProfileKind::kModel), name) &&
+         has_latent_attention(find_model(name).config);
+}
+
+/// Returns each module of the stack's selective recomputation that the row's model has.
+Texts values_of_recompute_modules(const PartialRow& row) {
+  const bool has_experts = row.count("n_experts") > 0;
+  const bool is_latent = has_latent_attention(row);
+  Texts values;
+  for (const RecomputeModule module : row.can_run().recompute_modules.list()) {
+    const bool is_of_experts = module == RecomputeModule::kMoe ||
+                               module == RecomputeModule::kMoeActivation ||
+                               module == RecomputeModule::kSharedExperts;
+    if ((has_experts || !is_of_experts) &&
+        (is_latent || module != RecomputeModule::kMlaUpProjection)) {
+      values.push_back(to_string(RecomputeModules{module}));
     }
   }
   return values;
@@ -184,22 +231,29 @@ bool has_sharded_experts(const PartialRow& row) {
   return row.count("n_experts") > 0 && row.count("tp") > 1;
 }
 
+/// Whether the row's recomputation is filled in as that of modules, which nobody knows then.
+bool has_assumed_modules(const PartialRow& row) {
+  return row.was_unknown("recompute") && row.text("recompute") == "selective";
+}
+
 /// A rule that fills in a column. It may look at the columns of the rules before it.
 struct FieldRule {
   const char* column;
   bool (*is_needed)(const PartialRow&);  ///< Whether an empty field is unknown, as "?" is.
   Texts (*values)(const PartialRow&);    ///< What the field may have been.
 };
-constexpr std::array kRules = {FieldRule{"tp", always, values_of_tp},
-                               FieldRule{"pp", always, values_of_pp},
-                               FieldRule{"dp", always, values_of_dp},
-                               FieldRule{"vpp", always, values_of_vpp},
-                               FieldRule{"gbs", always, values_of_gbs},
-                               FieldRule{"mbs", always, values_of_mbs},
-                               FieldRule{"recompute", always, values_of_recompute},
-                               FieldRule{"zero", never, values_of_zero},
-                               FieldRule{"seq_parallel", never, values_of_seq_parallel},
-                               FieldRule{"etp", has_sharded_experts, values_of_etp}};
+constexpr std::array kRules = {
+    FieldRule{"tp", always, values_of_tp},
+    FieldRule{"pp", always, values_of_pp},
+    FieldRule{"dp", always, values_of_dp},
+    FieldRule{"vpp", always, values_of_vpp},
+    FieldRule{"gbs", always, values_of_gbs},
+    FieldRule{"mbs", always, values_of_mbs},
+    FieldRule{"recompute", always, values_of_recompute},
+    FieldRule{"recompute_modules", has_assumed_modules, values_of_recompute_modules},
+    FieldRule{"zero", never, values_of_zero},
+    FieldRule{"seq_parallel", never, values_of_seq_parallel},
+    FieldRule{"etp", has_sharded_experts, values_of_etp}};
 
 bool is_unknown(const PartialRow& row, const FieldRule& rule) {
   const std::string& text = row.text(rule.column);
@@ -223,7 +277,8 @@ bool fill_in_rest(PartialRow& row, std::size_t next, Completions& completions) {
   }
   if (next < kRules.size()) {
     const std::string column = kRules[next].column;
-    if (!contains(completions.unknown, column)) {
+    // Modules belong to recompute, which is among the unknown columns where they are filled in.
+    if (!contains(completions.unknown, column) && column != "recompute_modules") {
       completions.unknown.push_back(column);
     }
     const Texts values = kRules[next].values(row);

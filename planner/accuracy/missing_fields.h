@@ -20,6 +20,12 @@ inline constexpr std::int64_t kFewestBatchTokens = std::int64_t{1} << 20;
 /// Most tokens of a global batch that a row does not tell.
 inline constexpr std::int64_t kMostBatchTokens = std::int64_t{1} << 24;
 
+/// Most tokens of a global batch that a row of tokens per second does not tell: beyond it the rate
+/// hardly depends on the batch.
+inline constexpr std::int64_t kMostTokensOfRate = std::int64_t{1} << 22;
+/// Tokens of a global batch where a row tells neither it nor the number of GPUs.
+inline constexpr std::int64_t kAssumedBatchTokens = std::int64_t{1} << 21;
+
 /// The most ways to fill in a row; a row with more is not completed.
 inline constexpr std::size_t kMostCompletions = 50'000;
 
@@ -38,12 +44,18 @@ struct Completions {
 ///   dp             what is left of gpu_count
 ///   vpp            chunks that cut the layers evenly, or else the layers with embedding and head
 ///                  as one each; 2 and more if the schedule is interleaved
-///   gbs            dp·2^k sequences of kFewestBatchTokens to kMostBatchTokens together
+///   gbs            dp·2^k sequences of kFewestBatchTokens to kMostBatchTokens together, or to
+///                  kMostTokensOfRate where the row has tokens per second in place of a time
 ///   mbs            divisors of a replica's batch
 ///   recompute, zero, seq_parallel    what the stack can run
+///   recompute_modules  where recompute is filled in as selective: each of the stack's modules
+///                  that the model has
 ///   etp            1, tp
 ///   flop_convention  "model_full", "hardware"; filled in when there is a rate in place of a time
 ///                    and its convention is not told
+///
+/// A row with a rate of a GPU, but neither gpu_count nor dp, is one replica (dp 1) with any pp that
+/// cuts the layers evenly, and a batch of kAssumedBatchTokens.
 ///
 /// Returns no way when there is nothing to fill in, when a needed field is not there, or beyond
 /// kMostCompletions. `row` is a table of one row. Throws Error for malformed numbers.

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/iteration/flops.h"
@@ -41,6 +40,17 @@ std::optional<Seconds> time_of_rate(const MeasuredRun& run, const std::string& c
   return flops / FlopsPerSecond(tflops * kTera * static_cast<double>(run.config.world_size()));
 }
 
+/// Returns whether there is a profile of this name, or of which it is another name.
+template <class Profile>
+bool is_shipped(const std::string& name, Profile (*find)(const std::string&)) {
+  try {
+    (void)find(name);
+    return name.find('/') == std::string::npos;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 /// Reasons for which completions were left out, with how often each was met.
 using Reasons = std::map<std::string, std::int64_t>;
 
@@ -66,8 +76,7 @@ class RowCompletion {
   void complete() {
     const std::string& cluster = row_.text(0, "cluster_key");
     const std::string& stack = row_.text(0, "stack_key");
-    if (!contains(list_profiles(ProfileKind::kCluster), cluster) ||
-        !contains(list_profiles(ProfileKind::kStack), stack)) {
+    if (!is_shipped(cluster, find_cluster) || !is_shipped(stack, find_stack)) {
       return;
     }
     Completions completions =
@@ -78,7 +87,7 @@ class RowCompletion {
       return;
     }
     if (!has_measurement()) {
-      ++reasons_["neither iter_time_best_s nor tflops_per_gpu is given"];
+      ++reasons_["none of iter_time_best_s, tflops_per_gpu and tokens_s_gpu is given"];
       return;
     }
     if (!has_time()) {
@@ -102,7 +111,10 @@ class RowCompletion {
   [[nodiscard]] std::string reason() const { return text_of(reasons_, partial_); }
 
  private:
-  [[nodiscard]] bool has_time() const { return !row_.text(0, "iter_time_best_s").empty(); }
+  /// Returns whether the row tells a time, or the tokens of a GPU per second.
+  [[nodiscard]] bool has_time() const {
+    return !row_.text(0, "iter_time_best_s").empty() || !row_.text(0, "tokens_s_gpu").empty();
+  }
   [[nodiscard]] bool has_measurement() const {
     return has_time() || !row_.text(0, "tflops_per_gpu").empty();
   }

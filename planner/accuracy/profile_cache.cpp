@@ -85,6 +85,8 @@ Scenario ProfileCache::scenario_of(const MeasuredRun& run) {
   scenario.stack.expert_dispatch = run.expert_dispatch.value_or(scenario.stack.expert_dispatch);
   scenario.stack.expert_overlap = run.expert_overlap.value_or(scenario.stack.expert_overlap);
   scenario.stack.cuda_graphs = run.cuda_graphs.value_or(scenario.stack.cuda_graphs);
+  scenario.stack.scatter_gather = run.scatter_gather.value_or(scenario.stack.scatter_gather);
+  scenario.stack.fused_element_wise = run.fused.value_or(scenario.stack.fused_element_wise);
   scenario.stack = at_precision(scenario.stack, run.precision);
   if (!run.fp8.empty()) {
     scenario.stack = with_fp8(scenario.stack, run.fp8);
@@ -94,8 +96,13 @@ Scenario ProfileCache::scenario_of(const MeasuredRun& run) {
 
 bool ProfileCache::is_run_on(const MeasuredRun& run, const Scenario& scenario) {
   try {
-    return takes_as_long(cluster_of(run), scenario.cluster) &&
-           takes_as_long(stack_of(run), scenario.stack);
+    const StackSpec& stack = stack_of(run);
+    StackSpec planned = scenario.stack;
+    if (planned.name == stack.name) {  // with a switch of the stack's the other way
+      planned.scatter_gather = stack.scatter_gather;
+      planned.fused_element_wise = stack.fused_element_wise;
+    }
+    return takes_as_long(cluster_of(run), scenario.cluster) && takes_as_long(stack, planned);
   } catch (const Error&) {
     return false;
   }

@@ -15,6 +15,7 @@
 namespace ptdp {
 namespace {
 
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
@@ -394,7 +395,7 @@ TEST(MeasuredRun, SpreadsLayersThatStagesDoNotDivide) {
   EXPECT_EQ(skip_of(given("7+7+7+4")), "layers_per_stage is not 4 numbers that add up to 24");
   EXPECT_EQ(skip_of(given("12+12")), "layers_per_stage is not 4 numbers that add up to 24");
   EXPECT_THAT(message_of([&] { return read_measured_runs(table_of(given("7+7+"))); }),
-              testing::HasSubstr("layers_per_stage: expected numbers with + between them"));
+              testing::HasSubstr("layers_per_stage: expected numbers with + or a comma"));
 }
 
 /// A column of whole numbers, and the smallest number that it accepts.
@@ -530,10 +531,85 @@ TEST(MeasuredRun, HasReplicasOfItsShards) {
   EXPECT_EQ(skip_of(row_with(uneven)), "dp_replicate 3 does not divide dp, or nothing is sharded");
 }
 
+// 61 layers, of which the first 3 are dense: the first 16 of them have 13 with experts.
+TEST(MeasuredRun, OfExpertsMayHaveTheFirstLayersOfItsModel) {
+  const MeasuredRun cut = run_of(deepseek_row({{"layers", "16"}}));
+  EXPECT_EQ(cut.model.num_layers, 16);
+  EXPECT_EQ(cut.model.first_dense_layers, 3);
+  EXPECT_EQ(num_expert_layers(cut.model), 13);
+  EXPECT_EQ(cut.model.moe_router_num_groups, 8);
+  EXPECT_THAT(skip_of(deepseek_row({{"layers", "3"}})),
+              HasSubstr("leave none of the 3 layers with experts"));
+}
+
+// 16 replicas, two GPUs of each for a sequence: 32 copies of the states, shared by 8, are 4
+// replicas.
+TEST(MeasuredRun, SharesStatesOverPartOfTheReplicas) {
+  const Row given = {{"tp", "1"},   {"pp", "1"},  {"dp", "16"},        {"cp", "2"},
+                     {"zero", "1"}, {"vpp", "1"}, {"gpu_count", "32"}, {"optimizer_shards", "8"}};
+  EXPECT_EQ(run_of(row_with(given)).config.dp_replicate, 4);
+  const auto changed = [&](Row changes) {
+    changes.merge(Row(given));
+    return row_with(changes);
+  };
+  EXPECT_EQ(run_of(changed({{"optimizer_shards", "32"}})).config.dp_replicate, 1);
+  EXPECT_EQ(run_of(changed({{"dp_replicate", "4"}})).config.dp_replicate, 4);
+  const auto why = [](int shards) {
+    return "optimizer_shards " + std::to_string(shards) +
+           " is no share of dp * cp, contradicts dp_replicate, or nothing is sharded";
+  };
+  EXPECT_EQ(skip_of(changed({{"optimizer_shards", "5"}})), why(5));
+  EXPECT_EQ(skip_of(changed({{"dp_replicate", "2"}})), why(8));
+  EXPECT_EQ(skip_of(changed({{"zero", "0"}})), why(8));
+  EXPECT_EQ(run_of(changed({{"zero", "0"}, {"optimizer_shards", "1"}})).config.dp_replicate, 1);
+  // 32 replicas of shards of one GPU each do not cut 16 replicas of the model.
+  EXPECT_EQ(skip_of(changed({{"optimizer_shards", "1"}})),
+            "dp_replicate 32 does not divide dp, or nothing is sharded");
+}
+
+// torchtitan's activation_checkpoint.selective_ac_option "2" and "op".
+TEST(MeasuredRun, RecomputesEveryNthLayer) {
+  const ParallelConfig config = run_of(row_with({{"recompute", "selective-2"}})).config;
+  EXPECT_EQ(config.recompute, Recompute::kFull);
+  EXPECT_EQ(config.recompute_method, RecomputeMethod::kEvery);
+  EXPECT_EQ(config.recompute_num_layers, 2);
+  EXPECT_EQ(run_of(row_with({{"recompute", "selective-op"}})).config.recompute,
+            Recompute::kSelective);
+  for (const char* unknown :
+       {"selective-", "selective-0", "selective--1", "selective-2x", "selective-99999999999"}) {
+    EXPECT_EQ(skip_of(row_with({{"recompute", unknown}})),
+              "recompute \"" + std::string(unknown) + "\" is not covered");
+  }
+  EXPECT_EQ(refusal(row_with({{"recompute", "selective-2"}, {"recompute_num_layers", "3"}})),
+            "runs.csv: line 2: recompute_num_layers: expected recompute full beside it");
+}
+
+// By hand: 512 sequences of 2048 tokens on 64 GPUs at 1000 tokens per second each.
+TEST(MeasuredRun, HasTheTimeOfItsTokensPerSecond) {
+  EXPECT_DOUBLE_EQ(
+      run_of(row_with({{"iter_time_best_s", ""}, {"tokens_s_gpu", "1000"}})).iteration_time.value(),
+      16.384);
+  EXPECT_EQ(run_of(row_with({{"tokens_s_gpu", "1000"}})).iteration_time.value(), 3.5);
+  EXPECT_EQ(skip_of(row_with({{"iter_time_best_s", ""}})), "iter_time_best_s is not given");
+  EXPECT_EQ(skip_of(row_with({{"iter_time_best_s", ""}, {"tokens_s_gpu", "?"}})),
+            "tokens_s_gpu is not given");
+  EXPECT_THAT(refusal(row_with({{"iter_time_best_s", ""}, {"tokens_s_gpu", "0"}})),
+              HasSubstr("runs.csv: line 2: tokens_s_gpu"));
+}
+
+TEST(MeasuredRun, SaysWhichSwitchesOfItsStackWereOn) {
+  EXPECT_EQ(run_of(row_with({})).scatter_gather, std::nullopt);
+  EXPECT_EQ(run_of(row_with({{"scatter_gather", "?"}})).scatter_gather, std::nullopt);
+  EXPECT_EQ(run_of(row_with({{"scatter_gather", "n"}})).scatter_gather, false);
+  EXPECT_EQ(run_of(row_with({})).fused, std::nullopt);
+  EXPECT_EQ(run_of(row_with({{"fused", "y"}})).fused, true);
+  EXPECT_EQ(run_of(row_with({{"fused", "n"}})).fused, false);
+}
+
 TEST(SkippedRun, IsOfExpertsThatItDoesNotTell) {
-  EXPECT_EQ(skip_of(deepseek_row({{"model", "GPT-OSS-120B"}})),
+  EXPECT_EQ(skip_of(deepseek_row({{"model", "GPT-MoE-1T"}})),
             "a model with experts that no profile describes");
-  EXPECT_EQ(skip_of(deepseek_row({{"layers", "16"}})),
+  EXPECT_EQ(skip_of(deepseek_row({{"layers", "62"}})),
             "layers is not that of the profile deepseek-v3");
   EXPECT_EQ(skip_of(deepseek_row({{"topk", "6"}})), "topk is not that of the profile deepseek-v3");
   EXPECT_EQ(skip_of(deepseek_row({{"moe_ffn", "?"}})), "moe_ffn is not given");
@@ -666,11 +742,14 @@ TEST(SkippedRun, HasFewerLayersThanChunks) {
 }
 
 TEST(MeasuredRun, RefusesLayersThatAreNoNumbers) {
-  for (const char* text : {"7+", "+7", "7++7", "7+-1", "a", "7 + 7", "7,7"}) {
+  for (const char* text : {"7+", "+7", "7++7", "7+-1", "a", "7 + 7", "7,,7", "7, 7", ","}) {
     EXPECT_EQ(refusal(row_with({{"layers_per_stage", text}})),
-              "runs.csv: line 2: layers_per_stage: expected numbers with + between them, got \"" +
+              "runs.csv: line 2: layers_per_stage: expected numbers with + or a comma between "
+              "them, got \"" +
                   std::string(text) + '"');
   }
+  EXPECT_THAT(run_of(row_with({{"layers_per_stage", "4,7,7,6"}})).config.layers_per_stage,
+              testing::ElementsAre(4, 7, 7, 6));
   EXPECT_THAT(run_of(row_with({{"layers_per_stage", "0+12+12+0"}})).config.layers_per_stage,
               testing::ElementsAre(0, 12, 12, 0));
 }
@@ -688,6 +767,7 @@ TEST(SkippedRun, HasReplicasOfNoShards) {
 // 512 sequences make no whole number of microbatches of 3 on 8 replicas: another check's matter.
 TEST(MeasuredRun, ComparesMicrobatchesWhereTheyAreWhole) {
   EXPECT_EQ(skip_of(row_with({{"mbs", "3"}, {"n_microbatches", "5"}})), "not skipped");
+  EXPECT_EQ(skip_of(row_with({{"mbs", "3"}, {"n_microbatches", "21.3"}})), "not skipped");
   EXPECT_EQ(skip_of(row_with({{"mbs", "8"}, {"n_microbatches", "4"}})),
             "gbs, dp and mbs make 8 microbatches, n_microbatches is 4");
 }

@@ -112,6 +112,51 @@ TEST(Completions, AreWhatTheStackRuns) {
   EXPECT_EQ(values_of(all, "seq_parallel").size(), 2U);
 }
 
+// torchtitan recomputes "op" alone; Megatron-Core's modules of 2025 that a dense model has are
+// three. Full recomputation and none have no modules.
+TEST(Completions, TryTheModulesOfTheStack) {
+  const auto modules = [](const std::string& stack) {
+    std::set<std::string> found;
+    for (const RowFields& fields :
+         completions_of_row(row("a", stack, "2,1,32,1,1,32,?,3,y,"), stack).values) {
+      const auto entry = fields.find("recompute_modules");
+      EXPECT_EQ(entry != fields.end(), fields.at("recompute") == "selective");
+      found.insert(entry != fields.end() ? entry->second : fields.at("recompute"));
+    }
+    return found;
+  };
+  EXPECT_THAT(modules("torchtitan-2024"), UnorderedElementsAre("none", "full", "op"));
+  EXPECT_THAT(modules("megatron-core-2025"),
+              UnorderedElementsAre("none", "full", "core_attn", "layernorm", "mlp"));
+  EXPECT_THAT(modules("megatron-lm-2022"), UnorderedElementsAre("none", "full", "core_attn"));
+  // The unknown column is recompute; a row that says selective has the usual module.
+  const std::string stack = "megatron-core-2025";
+  EXPECT_THAT(completions_of_row(row("a", stack, "2,1,32,1,1,32,?,3,y,"), stack).unknown,
+              ElementsAre("recompute"));
+  EXPECT_THAT(completions_of_row(row("a", stack, "2,1,32,1,1,32,selective,3,y,"), stack).values,
+              IsEmpty());
+}
+
+// 24 layers are cut evenly into 1, 2, 3, 4, 6, 8, 12 and 24; 2 Mi tokens are 1024 sequences of
+// 2048. By SC21's equation 3 on a GPU of 100 TFLOP/s: 96Bslh²(1 + s/6h + V/16lh) over the GPUs.
+TEST(Completions, OfARateWithoutGpusAreOneReplicaOfAnAssumedBatch) {
+  const std::string stack = "megatron-lm-2021";
+  std::string text = row("a", stack, "8,?,,1,1,,full,0,n,", "100,sc21_hw,");
+  text.replace(text.find(",64,"), 4, ",,");
+  const Completions all = completions_of_row(text, stack);
+  EXPECT_EQ(values_of(all, "dp"), std::set<std::string>{"1"});
+  EXPECT_EQ(values_of(all, "gbs"), std::set<std::string>{"1024"});
+  EXPECT_THAT(values_of(all, "pp"), UnorderedElementsAre("1", "2", "3", "4", "6", "8", "12", "24"));
+  const CostedRuns runs = completed(text);
+  ASSERT_THAT(runs.partial, SizeIs(1));
+  const double flops = 96.0 * 1024 * 2048 * 24 * 4096 * 4096 *
+                       (1 + 2048.0 / (6 * 4096) + 51200.0 / (16 * 24 * 4096));
+  for (const CostedRun& run : runs.partial.front().completions) {
+    EXPECT_DOUBLE_EQ(run.run.iteration_time.value(),
+                     flops / 1e14 / static_cast<double>(run.run.config.world_size()));
+  }
+}
+
 TEST(Completions, AreNoneOfAWholeRowAndOfOneThatLacksMore) {
   const std::string stack = "megatron-lm-2022";
   EXPECT_THAT(completions_of_row(row("a", stack, "2,4,8,1,1,32,none,0,y,"), stack).values,
