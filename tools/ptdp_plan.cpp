@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <iostream>
+#include <iterator>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
@@ -26,6 +28,7 @@
 #include "tools/plan/plan_request.h"
 #include "tools/plan/search_flags.h"
 #include "tools/plan/search_watch.h"
+#include "tools/plan/stack_switches.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/output_files.h"
 
@@ -75,6 +78,7 @@ po::options_description flag_descriptions() {
          "fp16, bf16, fp32, fp64, or bf16 with linear layers in 8 bits: fp8 (the stack's usual "
          "recipe), fp8-delayed, fp8-current, fp8-block, fp8-mx (default: the stack's)");
   option("overlap", text(), kOverlapHelp);
+  add_stack_switches(flags);
   option("memory-headroom", text(), "device memory to leave free: 0.08 or 8% (default: 0)");
   option("objective", text(),
          ("what to minimise: " + choices_help<Objective>(kObjectiveNames)).c_str());
@@ -323,6 +327,8 @@ int run_search(const CommandLine& line) {
       output.has_value()
           ? "ptdp-plan show " + *output
           : "ptdp-plan " + line.quoted_arguments_without({"threads"}) + " -o plan.json";
+  std::ranges::move(costs_of_switches(line, result.plans.front()),
+                    std::back_inserter(request.assumptions));
   print(in_format(format, result, budget, request.assumptions, next));
   return SearchWatch::status();
 }

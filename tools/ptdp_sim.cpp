@@ -6,8 +6,11 @@
 #include <array>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
 
 #include "cost_model/error.h"
+#include "cost_model/inputs/config_fields.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/passes/communication.h"
 #include "cost_model/schedule/validator/validator.h"
@@ -54,8 +57,8 @@ constexpr const char* kUsage =
     "\n";
 
 const std::vector<std::string> kScheduleFlags = {
-    "schedule",     "pp",     "microbatches", "vpp",   "microbatch-group-size",
-    "memory-limit", "orders", "durations",    "format"};
+    "schedule", "pp",        "microbatches",     "vpp",   "microbatch-group-size", "memory-limit",
+    "orders",   "durations", "layers-per-stage", "format"};
 
 constexpr std::int64_t kMostRanks = 65536;
 constexpr std::int64_t kMostStagesPerRank = 1024;
@@ -78,7 +81,10 @@ po::options_description flag_descriptions() {
   option("orders", "print what every rank does, a line per rank");
   option("durations", text_value(),
          "simulate, with these times of one stage's forward pass, gradient of its input and "
-         "gradient of its weights");
+         "gradient of its weights; with --layers-per-stage, of one layer's");
+  option("layers-per-stage", text_value(),
+         "layers of each stage, pp * vpp numbers of at least 1, as a model passes them: 4,7,7,6 or "
+         "13,5x14,12; a stage takes its number of layers times --durations");
   option("format", text_value(), "text, json, or csv (orders as torch reads them) (default: text)");
   add_plan_flags(flags);
   option("help,h", "this text");
@@ -132,12 +138,55 @@ void check_memory(const ScheduleShape& shape, const ScheduleTraits& schedule, An
   }
 }
 
+/// Returns the durations of each stage: one entry for all without --layers-per-stage, else as many
+/// as it has numbers. Returns nothing without --durations.
+std::vector<StageDurations> read_durations(const CommandLine& line) {
+  const auto text = line.text("durations");
+  const auto numbers = line.text("layers-per-stage");
+  if (!text) {
+    if (numbers) {
+      throw Error("--layers-per-stage: expected --durations too, those of a layer");
+    }
+    return {};
+  }
+  const StageDurations each = parse_durations(*text);
+  if (!numbers) {
+    return {each};
+  }
+  std::vector<int> layers;
+  parse_pin(*numbers, FieldTraits{.low = 1}, "--layers-per-stage", layers);
+  std::vector<StageDurations> stages;
+  stages.reserve(layers.size());
+  for (const int count : layers) {
+    stages.push_back(stage_durations(each.forward * count, each.input_gradient * count,
+                                     each.weight_gradient * count));
+  }
+  return stages;
+}
+
+/// Throws Error unless there are durations of every stage, one for all of them, or none.
+void check_stages(const std::vector<StageDurations>& stages, int pp, int vpp) {
+  const std::int64_t expected = std::int64_t{pp} * vpp;
+  if (stages.size() > 1 && std::ssize(stages) != expected) {
+    throw Error(fmt::format("--layers-per-stage: expected {} numbers, pp * vpp, got {}", expected,
+                            stages.size()));
+  }
+}
+
 /// Returns the durations in the form that a searching generator takes.
-std::vector<StageTicks> ticks_of(const StageDurations& each) {
-  const std::array durations = {each.forward, each.input_gradient, each.weight_gradient};
+std::vector<StageTicks> ticks_of(const std::vector<StageDurations>& stages) {
+  std::vector<Seconds> durations;
+  for (const StageDurations& each : stages) {
+    durations.insert(durations.end(), {each.forward, each.input_gradient, each.weight_gradient});
+  }
   const Seconds tick = suitable_tick(durations);
-  return {{in_ticks(each.forward, tick), in_ticks(each.input_gradient, tick),
-           in_ticks(each.weight_gradient, tick)}};
+  std::vector<StageTicks> ticks;
+  ticks.reserve(stages.size());
+  for (const StageDurations& each : stages) {
+    ticks.push_back({in_ticks(each.forward, tick), in_ticks(each.input_gradient, tick),
+                     in_ticks(each.weight_gradient, tick)});
+  }
+  return ticks;
 }
 
 /// A schedule and, unless it was read from a file, the generator and shape that made it.
@@ -147,23 +196,26 @@ struct MadeSchedule {
   ScheduleShape shape;
 };
 
-ScheduleShape parse_shape(const CommandLine& line, const std::optional<StageDurations>& each) {
+ScheduleShape parse_shape(const CommandLine& line, const std::vector<StageDurations>& stages) {
   const auto size = [&](const char* flag, std::int64_t high) { return line.count(flag, 1, high); };
-  return {.pp = static_cast<int>(required(size("pp", kMostRanks), "pp")),
-          .vpp = static_cast<int>(size("vpp", kMostStagesPerRank).value_or(1)),
-          .num_microbatches =
-              static_cast<int>(required(size("microbatches", kMostMicrobatches), "microbatches")),
-          .microbatch_group_size =
-              static_cast<int>(size("microbatch-group-size", kMostMicrobatches).value_or(0)),
-          .ticks = each ? ticks_of(*each) : std::vector<StageTicks>(),
-          .memory_limit = size("memory-limit", kMostMicrobatches)};
+  const ScheduleShape shape = {
+      .pp = static_cast<int>(required(size("pp", kMostRanks), "pp")),
+      .vpp = static_cast<int>(size("vpp", kMostStagesPerRank).value_or(1)),
+      .num_microbatches =
+          static_cast<int>(required(size("microbatches", kMostMicrobatches), "microbatches")),
+      .microbatch_group_size =
+          static_cast<int>(size("microbatch-group-size", kMostMicrobatches).value_or(0)),
+      .ticks = stages.empty() ? std::vector<StageTicks>() : ticks_of(stages),
+      .memory_limit = size("memory-limit", kMostMicrobatches)};
+  check_stages(stages, shape.pp, shape.vpp);
+  return shape;
 }
 
 MadeSchedule make_schedule(const CommandLine& line, AnswerFormat format,
-                           const std::optional<StageDurations>& each) {
+                           const std::vector<StageDurations>& stages) {
   const ScheduleTraits& schedule =
       *required(line.choice<const ScheduleTraits*>("schedule", named_schedules()), "schedule");
-  const ScheduleShape shape = parse_shape(line, each);
+  const ScheduleShape shape = parse_shape(line, stages);
   if (const auto conflict = schedule.find_conflict(shape)) {
     throw Error(fmt::format("--{}: --schedule {} expects {}, got {}", conflict->size, schedule.name,
                             conflict->expected, conflict->found));
@@ -280,8 +332,8 @@ void print_json(const MadeSchedule& made, bool has_orders,
 
 /// Prints the figures of every schedule of the shape, or why a schedule does not exist for it.
 /// Returns the exit status.
-int compare_all(const CommandLine& line, bool is_json, const StageDurations& each) {
-  ScheduleShape shape = parse_shape(line, each);
+int compare_all(const CommandLine& line, bool is_json, const std::vector<StageDurations>& stages) {
+  ScheduleShape shape = parse_shape(line, stages);
   const auto memory_limit = shape.memory_limit;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   std::string text = fmt::format("{:<14}{:>12}{:>12}{:>14}{:>8}\n", "schedule", "makespan",
@@ -296,7 +348,7 @@ int compare_all(const CommandLine& line, bool is_json, const StageDurations& eac
       continue;
     }
     check_memory(shape, schedule, AnswerFormat::kText);
-    const SimulatedTimes times = simulate(schedule.generate(shape), {&each, 1});
+    const SimulatedTimes times = simulate(schedule.generate(shape), stages);
     const std::vector<double> idle = idle_in_span(times);
     const std::vector<int> held = peaks(times);
     rows.push_back({{"schedule", schedule.name},
@@ -349,16 +401,17 @@ int answer(const CommandLine& line) {
   if (format == AnswerFormat::kCsv && (durations || !has_orders)) {
     throw Error("--format csv: expected --orders alone");
   }
-  const auto each = durations ? std::optional(parse_durations(*durations)) : std::nullopt;
+  const std::vector<StageDurations> stages = read_durations(line);
   if (asks_for_all(line)) {
-    return compare_all(line, format == AnswerFormat::kJson, *each);
+    return compare_all(line, format == AnswerFormat::kJson, stages);
   }
   const MadeSchedule made =
-      line.words().empty() ? make_schedule(line, format, each) : read_schedule(line);
+      line.words().empty() ? make_schedule(line, format, stages) : read_schedule(line);
   const Schedule& schedule = made.schedule;
+  check_stages(stages, schedule.pp, schedule.vpp);
   std::optional<SimulatedTimes> times;
-  if (each) {
-    times = simulate(compute_alone(schedule), {&*each, 1});
+  if (!stages.empty()) {
+    times = simulate(compute_alone(schedule), stages);
   }
   switch (format) {
     case AnswerFormat::kJson:

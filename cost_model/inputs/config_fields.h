@@ -280,8 +280,9 @@ inline constexpr std::tuple kConfigFields{
         "dp_replicate", &ParallelConfig::dp_replicate, &SearchSpace::dp_replicate,
         {.label = "replicas of shards",
          .group = FlagGroup::kSharding,
-         .help = "replicas of ZeRO's shards (default: 1; with ZeRO 2 and 3 and pp 1 also powers "
-                 "of two, where the stack runs them and each has a node or more)",
+         .help = "replicas of ZeRO's shards: HSDP, or with ZeRO 1 Megatron-Core's "
+                 "--num-distributed-optimizer-instances (default: 1; with ZeRO 2 and 3 and pp 1 "
+                 "also powers of two, where the stack runs them and each has a node or more)",
          .run_column = {"dp_replicate"},
          .executes = "1"}),
     flag_field("reshard_after_forward", &ParallelConfig::reshard_after_forward,
@@ -316,12 +317,15 @@ inline constexpr std::tuple kConfigFields{
          .executes = "0",
          .applies = [](const ParallelConfig& c) { return offloads_activations(c.offload); },
          .applies_beside = R"(offload "activations" or "optimizer+activations")"}),
-    plain_field("layers_per_stage", &ParallelConfig::layers_per_stage,
-                &SearchSpace::layers_per_stage,
-                {.short_key = "layers",
-                 .is_always_written = true,
-                 .low = 0,
-                 .run_column = {"layers_per_stage"}}),
+    flag_field(
+        "layers_per_stage", &ParallelConfig::layers_per_stage, &SearchSpace::layers_per_stage,
+        {.short_key = "layers",
+         .is_always_written = true,
+         .group = FlagGroup::kSchedule,
+         .help = "layers of each virtual stage in model order, pp * vpp numbers: 4,7,7,6, or "
+                 "13,5x14,12 with 5 times 14 (default: all equal, or balanced)",
+         .low = 0,
+         .run_column = {"layers_per_stage"}}),
     plain_field(
         "memory_limit", &ParallelConfig::memory_limit, &SearchSpace::memory_limit,
         {.short_key = "limit",

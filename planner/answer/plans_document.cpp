@@ -29,6 +29,8 @@ void describe_pin(Fields& fields, const FieldTraits& traits, const std::string& 
     }
   } else if constexpr (requires { pin.has_value(); }) {
     describe_value(fields, traits, key, held(pin));
+  } else if constexpr (std::is_same_v<Plain, std::vector<int>>) {
+    describe_value(fields, traits, key, pin);
   } else {
     fields.choices(key, pin, kSpellings<typename Plain::value_type>);
   }

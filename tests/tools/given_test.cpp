@@ -48,6 +48,61 @@ TEST(GivenConfig, IsCostedAsTheSearchCostsIt) {
   }
 }
 
+/// Returns what a switch of a stack is said to cost the 175B model of SC21 on 96 GPUs [%].
+double cost_of_switch(const std::string& flag, const std::string& config,
+                      const std::string& batch) {
+  const ProgramRun run =
+      run_plan({"--gpus", "96", "--model", "gpt3-175b", "--stack", "megatron-lm-2021", flag, "off",
+                "--global-batch-size", batch, "--config", config});
+  EXPECT_TRUE(succeeds(run));
+  const std::size_t line = run.output.find(flag + " off: ");
+  const std::size_t percent = run.output.find(" %", line);
+  EXPECT_NE(line, std::string::npos) << run.output;
+  return std::stod(run.output.substr(run.output.rfind(' ', percent - 1), percent));
+}
+
+// SC21 (arXiv:2104.04473) section 5.8: 113 TFLOP/s without fused operators, 135 with them. Section
+// 5.7: scatter/gather gains up to 11 % with 4 chunks on each of 12 ranks; figures 12 and 18 have 10
+// to 11.5 % from 24 sequences on.
+TEST(GivenConfig, SaysWhatSwitchesOfTheStackCost) {
+  EXPECT_NEAR(cost_of_switch("--fused", "tp=8,pp=12,recompute=full", "60"),
+              100.0 * (135.0 / 113.0 - 1.0), 3.0);
+  EXPECT_NEAR(cost_of_switch("--scatter-gather",
+                             "tp=8,pp=12,vpp=4,schedule=interleaved,recompute=full", "48"),
+              10.75, 4.0);
+}
+
+TEST(GivenConfig, RefusesSwitchesThatMeanNothing) {
+  EXPECT_TRUE(is_refused(run_plan(with({"--fused", "maybe"})), {"--fused", "off, on"}));
+  EXPECT_TRUE(is_refused(run_plan({"--gpus", "8", "--model", "gpt2-124m", "--stack", "ptdp-cuda",
+                                   "--cluster", "dgx-h100", "--fused", "off"}),
+                         {"--fused", "kernels of its own"}));
+}
+
+// 24 layers on four stages.
+TEST(LayersPerStage, ArePlannedAsGiven) {
+  const TemporaryDirectory directory;
+  const auto plan = directory.path() / "plan.json";
+  const std::vector<std::string> flags = {
+      "--gpus", "32", "--model", "1.7B", "--stack", "megatron-core-2025", "--cluster", "dgx-h100",
+      "--pp",   "4",  "--vpp",   "1",    "-o",      plan.string()};
+  const auto planned = [&](const std::string& layers) {
+    std::vector<std::string> arguments = flags;
+    arguments.insert(arguments.end(), {"--layers-per-stage", layers});
+    return run_plan(arguments);
+  };
+  EXPECT_TRUE(succeeds(planned("4,7,7,6")));
+  EXPECT_EQ(json::parse(content_of(plan))["config"]["layers_per_stage"], json({4, 7, 7, 6}));
+  EXPECT_TRUE(succeeds(planned("5,2x7,5")));
+  EXPECT_EQ(json::parse(content_of(plan))["config"]["layers_per_stage"], json({5, 7, 7, 5}));
+  EXPECT_EQ(planned("4,7,7,7").status, 3);
+  EXPECT_TRUE(is_refused(planned("4,7,,6"), {"--layers-per-stage"}));
+  const ProgramRun as_json =
+      run_plan({"--gpus", "32", "--model", "1.7B", "--stack", "megatron-core-2025", "--cluster",
+                "dgx-h100", "--layers-per-stage", "4,7,7,6", "--format", "json"});
+  EXPECT_EQ(json::parse(as_json.output)["search"]["layers_per_stage"], json({4, 7, 7, 6}));
+}
+
 TEST(GivenConfig, SaysWhatTheBestPlanGains) {
   const ProgramRun run = run_plan(with({"--config", "tp=8,recompute=full"}));
   EXPECT_TRUE(succeeds(run));

@@ -53,6 +53,29 @@ TEST(Sim, PrintsALineForEveryRank) {
             "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3\n");
 }
 
+// By hand, two ranks of 1 and 3 layers, two microbatches, F = I = W = 1 per layer: the second rank
+// works from 1 to 1 + 2·(3 + 6) without a pause, and the first ends with B of 2 behind it.
+TEST(Sim, TakesLayersPerStage) {
+  const std::vector<std::string> sizes = {"--schedule",  "1f1b",  "--pp",           "2",
+                                          "--durations", "1,1,1", "--microbatches", "2"};
+  const auto makespan = [&](const std::string& layers) {
+    std::vector<std::string> arguments = sizes;
+    arguments.insert(arguments.end(), {"--layers-per-stage", layers});
+    return run_sim(arguments).output;
+  };
+  EXPECT_THAT(makespan("1,3"), StartsWith("makespan 21\n"));
+  EXPECT_THAT(makespan("2x1"), StartsWith("makespan 9\n"));
+  const auto refused = [&](const std::string& layers, const std::string& mention) {
+    std::vector<std::string> arguments = sizes;
+    arguments.insert(arguments.end(), {"--layers-per-stage", layers});
+    return is_refused(run_sim(arguments), {"--layers-per-stage", mention});
+  };
+  EXPECT_TRUE(refused("1,3,1", "expected 2 numbers, pp * vpp, got 3"));
+  EXPECT_TRUE(refused("0,3", "from 1"));
+  EXPECT_TRUE(is_refused(run_small("1f1b", {"--orders", "--layers-per-stage", "1,3"}),
+                         {"--layers-per-stage: expected --durations too"}));
+}
+
 TEST(Sim, AddsTimesToTheOrders) {
   const ProgramRun run = run_small("gpipe", {"--orders", "--durations", "1,1,1"});
   EXPECT_TRUE(succeeds(run));

@@ -1,7 +1,13 @@
 #include "tools/plan/given_command.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
 #include "cost_model/error.h"
 #include "planner/answer/planning.h"
+#include "tools/plan/stack_switches.h"
 
 namespace ptdp {
 
@@ -27,9 +33,13 @@ int run_given(const CommandLine& line, const PlanRequest& request, const SearchO
   if (output && can_run(answer)) {
     write_plan(*output, *answer.plan);
   }
+  std::vector<std::string> assumptions = request.assumptions;
+  if (answer.plan) {
+    std::ranges::move(costs_of_switches(line, *answer.plan), std::back_inserter(assumptions));
+  }
   print(format == AnswerFormat::kJson
             ? to_json(answer, given.reading)
-            : to_text(answer, given.reading, budget, request.assumptions, request.best_command));
+            : to_text(answer, given.reading, budget, assumptions, request.best_command));
   const int stopped = SearchWatch::status();
   return stopped != 0 || can_run(answer) ? stopped : static_cast<int>(ExitStatus::kNothingFits);
 }

@@ -13,6 +13,7 @@
 #include "cost_model/text/plural.h"
 #include "planner/answer/plans_document.h"
 #include "tools/plan/search_flags.h"
+#include "tools/plan/stack_switches.h"
 
 namespace ptdp {
 namespace {
@@ -171,6 +172,7 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   if (const auto overlap = overlap_choice(line)) {
     request.scenario.stack = with_overlap(request.scenario.stack, *overlap);
   }
+  request.scenario.stack = with_switches(request.scenario.stack, line);
   request.scenario.job = {.model_name = model.name,
                           .model = model.config,
                           .global_batch_size = read_batch_size(line, model, from, request)};

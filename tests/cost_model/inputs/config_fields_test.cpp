@@ -85,9 +85,9 @@ TEST(ConfigFields, HaveFlagsByGroups) {
   for_each_flag([&](const auto& field) { keys.emplace_back(field.key); });
   EXPECT_THAT(keys, ElementsAre("tp", "pp", "dp", "cp", "ep", "etp", "vpp", "micro_batch_size",
                                 "zero_stage", "dp_replicate", "reshard_after_forward", "schedule",
-                                "recompute", "recompute_modules", "recompute_num_layers",
-                                "recompute_method", "sequence_parallel", "offload",
-                                "offload_num_layers", "rank_order"));
+                                "layers_per_stage", "recompute", "recompute_modules",
+                                "recompute_num_layers", "recompute_method", "sequence_parallel",
+                                "offload", "offload_num_layers", "rank_order"));
 }
 
 }  // namespace
