@@ -198,7 +198,7 @@ struct MadeSchedule {
 
 ScheduleShape parse_shape(const CommandLine& line, const std::vector<StageDurations>& stages) {
   const auto size = [&](const char* flag, std::int64_t high) { return line.count(flag, 1, high); };
-  const ScheduleShape shape = {
+  ScheduleShape shape = {
       .pp = static_cast<int>(required(size("pp", kMostRanks), "pp")),
       .vpp = static_cast<int>(size("vpp", kMostStagesPerRank).value_or(1)),
       .num_microbatches =

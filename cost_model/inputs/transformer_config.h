@@ -181,12 +181,12 @@ struct TransformerConfig {
   double embedding_multiplier = 1.0;     ///< Factor of embeddings.
   double logits_multiplier = 1.0;        ///< Factor of logits, in front of their cap.
   double residual_multiplier = 1.0;      ///< Factor of each branch, before it is added (Granite).
-  RotaryEmbedding rotary;                ///< Angles of rotary positions, if the model has them.
-  /// Whether a layer's MLP takes the layer's input rather than attention's sum (GPT-NeoX).
-  bool parallel_residual = false;
   /// Bound of what goes into a gated MLP's activation and of what it weighs (GPT-OSS); 0: none.
   double activation_func_clamp_value = 0.0;
   double glu_linear_offset = 0.0;  ///< What a gated MLP adds to what its gate weighs (GPT-OSS).
+  RotaryEmbedding rotary;          ///< Angles of rotary positions, if the model has them.
+  /// Whether a layer's MLP takes the layer's input rather than attention's sum (GPT-NeoX).
+  bool parallel_residual = false;
 
   // Biases of some linear layers, for models without add_bias_linear.
   /// Whether QKV (Qwen2), or the compressions of latent attention, have biases.

@@ -22,7 +22,7 @@ inline constexpr std::int64_t kMostBatchTokens = std::int64_t{1} << 24;
 
 /// Most tokens of a global batch that a row of tokens per second does not tell: beyond it the rate
 /// hardly depends on the batch.
-inline constexpr std::int64_t kMostTokensOfRate = std::int64_t{1} << 22;
+inline constexpr std::int64_t kMostTokensOfRate = std::int64_t{1} << 21;
 /// Tokens of a global batch where a row tells neither it nor the number of GPUs.
 inline constexpr std::int64_t kAssumedBatchTokens = std::int64_t{1} << 21;
 
