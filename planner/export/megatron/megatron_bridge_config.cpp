@@ -23,6 +23,7 @@ void add_model(const Plan& plan, std::vector<BridgeSetting>& settings) {
   // Bridge pads a vocabulary only if the tokenizer says its size: here the plan does.
   settings.push_back({"vocabulary, padded", "model.vocab_size",
                       std::to_string(padded_vocab_size(model, plan.config.tp))});
+  const bool is_fused = plan.scenario.stack.fused_element_wise;
   const bool is_tanh = activation_of(model) == Activation::kTanhGelu;
   const bool is_relu2 = activation_of(model) == Activation::kSquaredRelu;
   settings.push_back({"activation", "model.activation_func",
@@ -31,10 +32,10 @@ void add_model(const Plan& plan, std::vector<BridgeSetting>& settings) {
                       : is_tanh && !model.add_bias_linear ? "\"fast_gelu\""
                                                           : "\"gelu\""});
   // The fused kernel of bias and gelu is the tanh form; alone, gelu is exact.
-  settings.push_back(
-      {"activation", "model.bias_activation_fusion",
-       std::string(python(model.gated_linear_unit || (is_tanh && model.add_bias_linear)))});
-  settings.push_back({"fused kernels", "model.bias_dropout_fusion", "True"});
+  settings.push_back({"activation", "model.bias_activation_fusion",
+                      std::string(python(is_fused && (model.gated_linear_unit ||
+                                                      (is_tanh && model.add_bias_linear))))});
+  settings.push_back({"fused kernels", "model.bias_dropout_fusion", std::string(python(is_fused))});
   settings.push_back({"fused kernels", "model.persist_layer_norm", "True"});
   const bool is_yarn = model.rotary.scaling == RopeScaling::kYarn;
   if (is_yarn && !has_latent_attention(model)) {

@@ -107,6 +107,7 @@ constexpr std::array kFlagPaths = {
     FlagPath{"--use-precision-aware-optimizer", "optimizer.use_precision_aware_optimizer",
              Spelling::kTrue},
     FlagPath{"--cpu-offloading-num-layers", "model.cpu_offloading_num_layers"},
+    FlagPath{"--no-masked-softmax-fusion", "model.masked_softmax_fusion", Spelling::kFalse},
     FlagPath{"--fp8-format", "mixed_precision.fp8", Spelling::kText},
     FlagPath{"--fp8-recipe", "mixed_precision.fp8_recipe", Spelling::kText}};
 

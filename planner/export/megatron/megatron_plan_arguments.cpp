@@ -99,6 +99,21 @@ void add_precision(const Plan& plan, ArgumentList& arguments) {
   }
 }
 
+/// Adds the switches of a stack whose element-wise operations are kernels of their own.
+void add_fusions(const Plan& plan, ArgumentList& arguments) {
+  if (plan.scenario.stack.fused_element_wise) {
+    return;
+  }
+  const TransformerConfig& model = plan.scenario.job.model;
+  const bool is_told =  // with the activation, which has no fused kernel
+      !model.gated_linear_unit && model.add_bias_linear &&
+      activation_of(model) == Activation::kSquaredRelu;
+  arguments.add_if(!is_told, "kernels apart",
+                   model.gated_linear_unit ? "--no-bias-swiglu-fusion" : "--no-bias-gelu-fusion");
+  arguments.add("kernels apart", "--no-bias-dropout-fusion");
+  arguments.add("kernels apart", "--no-masked-softmax-fusion");
+}
+
 }  // namespace
 
 std::vector<MegatronArgument> megatron_plan_arguments(const Plan& plan) {
@@ -134,6 +149,7 @@ std::vector<MegatronArgument> megatron_plan_arguments(const Plan& plan) {
     }
   }
   add_precision(plan, arguments);
+  add_fusions(plan, arguments);
   arguments.add_if(hides_dispatch(plan.scenario, config), "experts' messages behind compute",
                    "--overlap-moe-expert-parallel-comm");
   return arguments.take();

@@ -75,6 +75,19 @@ std::vector<std::string> bridge_refused(const Plan& plan) {
   return fields_of(megatron_bridge_refusals(plan));
 }
 
+TEST(MegatronBridge, SwitchesFusedKernelsOff) {
+  Plan plan = gpt_bridge_plan();
+  const auto fused = bridge_values(plan);
+  EXPECT_EQ(fused.at("model.bias_dropout_fusion"), "True");
+  EXPECT_EQ(fused.at("model.bias_activation_fusion"), "True");
+  plan.scenario.stack.fused_element_wise = false;
+  const auto apart = bridge_values(plan);
+  for (const char* path : {"model.bias_dropout_fusion", "model.bias_activation_fusion",
+                           "model.masked_softmax_fusion"}) {
+    EXPECT_EQ(apart.at(path), "False") << path;
+  }
+}
+
 TEST(MegatronBridge, SetsOnlyPathsThatItHas) {
   std::set<std::string> known;
   std::ifstream file(std::string(PTDP_SOURCE_DIR) + "/tests/golden/frameworks/megatron_bridge.txt");

@@ -133,6 +133,22 @@ TEST(Megatron, SaysExpertsAndInterleaving) {
             "--eval-iters 0\n--log-interval 1\n--log-throughput\n");
 }
 
+TEST(Megatron, SwitchesFusedKernelsOff) {
+  for (const auto& [model, of_activation] : {std::pair("gpt-tiny", "--no-bias-gelu-fusion"),
+                                             std::pair("llama-3-8b", "--no-bias-swiglu-fusion")}) {
+    Scenario scenario = shipped_scenario(model, "dgx-h100", "megatron-core-2025", 64);
+    for (const bool is_fused : {true, false}) {
+      scenario.stack.fused_element_wise = is_fused;
+      const std::set<std::string> written =
+          first_words(arguments_of(plan_of(scenario, {.dp = 8, .zero_stage = 1})));
+      for (const char* flag :
+           {of_activation, "--no-bias-dropout-fusion", "--no-masked-softmax-fusion"}) {
+        EXPECT_EQ(written.contains(flag), !is_fused) << model << flag;
+      }
+    }
+  }
+}
+
 // What a plan needs must be in the release and in the branch.
 TEST(Megatron, WritesFlagsThatThereAre) {
   std::set<std::string> written;
@@ -160,6 +176,7 @@ TEST(Megatron, WritesFlagsThatThereAre) {
         for (const bool has_fp8 : {false, true}) {
           scenario.stack.fp8 = has_fp8 ? std::optional(Fp8Scaling::kMx) : std::nullopt;
           scenario.stack.expert_overlap = has_fp8;
+          scenario.stack.fused_element_wise = has_fp8;
           written.merge(first_words(arguments_of(plan_of(scenario, config))));
         }
       }
