@@ -75,8 +75,9 @@ po::options_description flag_descriptions() {
   option("seq-length", text(), "tokens per sequence (default: the model's)");
   add_search_flags(flags);
   option("precision", text(),
-         "fp16, bf16, fp32, fp64, or bf16 with linear layers in 8 bits: fp8 (the stack's usual "
-         "recipe), fp8-delayed, fp8-current, fp8-block, fp8-mx (default: the stack's)");
+         "fp16, bf16, bf16(pure), fp32, tf32, fp64, or bf16 with linear layers in 8 or 4 bits: fp8 "
+         "(the stack's usual recipe), fp8-delayed, fp8-current, fp8-rowwise, fp8-block, fp8-mx, "
+         "nvfp4 (default: the stack's)");
   option("overlap", text(), kOverlapHelp);
   add_stack_switches(flags);
   option("memory-headroom", text(), "device memory to leave free: 0.08 or 8% (default: 0)");

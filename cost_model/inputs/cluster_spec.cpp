@@ -203,6 +203,9 @@ void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   if (fields.optional("peak_fp32_TFLOPs", gpu.peak_fp32.value() > 0.0)) {
     fields.quantity("peak_fp32_TFLOPs", gpu.peak_fp32, kTera, kTeraflopsRange);
   }
+  if (fields.optional("peak_tf32_TFLOPs", gpu.peak_tf32.value() > 0.0)) {
+    fields.quantity("peak_tf32_TFLOPs", gpu.peak_tf32, kTera, kTeraflopsRange);
+  }
   if (fields.optional("peak_fp64_TFLOPs", gpu.peak_fp64.value() > 0.0)) {
     fields.quantity("peak_fp64_TFLOPs", gpu.peak_fp64, kTera, kTeraflopsRange);
   }

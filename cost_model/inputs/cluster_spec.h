@@ -63,6 +63,7 @@ struct GpuSpec {
   FlopsPerSecond peak_fp16;
   FlopsPerSecond peak_bf16;  ///< Peak of bf16 products; 0: the GPU has no bf16 matrix units.
   FlopsPerSecond peak_fp32;  ///< Peak of fp32 products; 0: the GPU has no fp32 matrix units.
+  FlopsPerSecond peak_tf32;  ///< Peak of TF32 products; 0: the GPU has no TF32 matrix units.
   FlopsPerSecond peak_fp64;  ///< Peak of fp64 products; 0: the GPU has no fp64 matrix units.
   FlopsPerSecond peak_fp8;   ///< Peak of 8-bit products; 0: the GPU has no 8-bit matrix units.
   FlopsPerSecond peak_fp4;   ///< Peak of 4-bit products; 0: the GPU has no 4-bit matrix units.
@@ -113,6 +114,8 @@ struct GpuSpec {
         return peak_bf16;
       case Precision::kFp32:
         return peak_fp32;
+      case Precision::kTf32:
+        return peak_tf32;
       case Precision::kFp64:
         return peak_fp64;
     }

@@ -32,7 +32,13 @@ struct RecomputeKind {
   Repeats repeats = Repeats::kNothing;
 };
 /// Number format of weights, activations and messages. Sums of 2-byte elements are formed in fp32.
-enum class Precision { kFp16, kBf16, kFp32, kFp64 };
+enum class Precision {
+  kFp16,
+  kBf16,
+  kFp32,
+  kTf32,  ///< fp32, whose products round their factors to TF32's 10 bits of mantissa.
+  kFp64
+};
 /// Which ranks are neighbors: those along the dimension named first. Source: Megatron-LM,
 /// parallel_state.py.
 enum class RankOrder {
@@ -79,6 +85,7 @@ inline constexpr auto kRecomputeNames = [] {
 inline constexpr std::array kPrecisionNames = {NamedValue<Precision>{Precision::kFp16, "fp16"},
                                                NamedValue<Precision>{Precision::kBf16, "bf16"},
                                                NamedValue<Precision>{Precision::kFp32, "fp32"},
+                                               NamedValue<Precision>{Precision::kTf32, "tf32"},
                                                NamedValue<Precision>{Precision::kFp64, "fp64"}};
 inline constexpr std::array kRankOrderNames = {
     NamedValue<RankOrder>{RankOrder::kTpCpEpDpPp, "tp-cp-ep-dp-pp"},
@@ -138,6 +145,7 @@ static_assert(
     case Precision::kBf16:
       return 2;
     case Precision::kFp32:
+    case Precision::kTf32:
       return 4;
     case Precision::kFp64:
       return 8;

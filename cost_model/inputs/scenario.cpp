@@ -8,7 +8,9 @@ namespace ptdp {
 
 FlopsPerSecond matmul_peak(const Scenario& scenario) {
   const GpuSpec& gpu = scenario.cluster.gpu;
-  return scenario.stack.fp8 ? gpu.peak_fp8 : gpu.peak(scenario.stack.precision);
+  return !scenario.stack.fp8                 ? gpu.peak(scenario.stack.precision)
+         : bits_of(*scenario.stack.fp8) == 4 ? gpu.peak_fp4
+                                             : gpu.peak_fp8;
 }
 
 const std::string& attention_kernel(const GpuSpec& gpu, const StackSpec& stack) {
@@ -29,14 +31,21 @@ void check(const Scenario& scenario) {
                 ", for which " + cluster.gpu.name + " of cluster " + cluster.name +
                 " has no matrix units");
   }
+  if (stack.precision == Precision::kTf32 && stack.memory_model == MemoryModel::kPtdp) {
+    throw Error("stack " + stack.name +
+                " trains in tf32: this project's runtime multiplies fp32 numbers as they are; "
+                "expected fp32");
+  }
   if (stack.fp8) {
     const bool is_mx = *stack.fp8 == Fp8Scaling::kMx;
-    if (cluster.gpu.peak_fp8.value() <= 0.0 || (is_mx && !cluster.gpu.fp8_mx)) {
+    if (matmul_peak(scenario).value() <= 0.0 || (is_mx && !cluster.gpu.fp8_mx)) {
       throw Error("stack " + stack.name + " trains linear layers in " +
                   std::string(name_of(*stack.fp8)) + ", for which " + cluster.gpu.name +
                   " of cluster " + cluster.name + " has no matrix units; expected a GPU with " +
-                  (is_mx ? "fp8_mx" : "peak_fp8_TFLOPs") + ", or precision " +
-                  std::string(name_of(stack.precision)));
+                  (is_mx                      ? "fp8_mx"
+                   : bits_of(*stack.fp8) == 4 ? "peak_fp4_TFLOPs"
+                                              : "peak_fp8_TFLOPs") +
+                  ", or precision " + std::string(name_of(stack.precision)));
     }
   }
   const std::string& kernel = attention_kernel(cluster.gpu, stack);

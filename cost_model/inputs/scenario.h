@@ -30,7 +30,7 @@ struct Scenario {
 };
 
 /// Returns the peak that most matrix products have, to which model FLOPs utilization (MFU) refers.
-/// It is that of 8 bits if linear layers are trained in 8 bits, else that of the stack's precision.
+/// It is that of 8 or 4 bits if linear layers are trained so, else that of the stack's precision.
 [[nodiscard]] FlopsPerSecond matmul_peak(const Scenario& scenario);
 
 /// Returns the kernel of the stack's attention on a GPU, owned by `stack`: its other_attention
@@ -38,8 +38,9 @@ struct Scenario {
 [[nodiscard]] const std::string& attention_kernel(const GpuSpec& gpu, const StackSpec& stack);
 
 /// Throws Error if cluster and stack do not go together. The GPU must have the stack's precision,
-/// its 8-bit format and a rate for its attention kernel. The stack of this project's runtime must
-/// not overlap within products, nor overlap tensor-parallel collectives on a host.
+/// its format of 8 or 4 bits and a rate for its attention kernel. The stack of this project's
+/// runtime must not overlap within products, nor overlap tensor-parallel collectives on a host, nor
+/// train in TF32.
 void check(const Scenario& scenario);
 
 }  // namespace ptdp

@@ -19,25 +19,6 @@ const double kUsualLossTraffic = StackSpec{}.loss_traffic;
 const double kUsualLossBytes = StackSpec{}.loss_bytes;
 constexpr Range kMicroseconds = {0.0, 1e6, "microseconds"};
 
-/// Calls `visit` with each field that a stack has per precision: the stack's own and that of
-/// `bytes`.
-template <class Visit>
-void visit_together(StackSpec& stack, PrecisionBytes& bytes, const Visit& visit) {
-  visit(stack.precision, bytes.precision);
-  visit(stack.weight_bytes, bytes.weight_bytes);
-  visit(stack.gradient_bytes, bytes.gradient_bytes);
-  visit(stack.optimizer_bytes, bytes.optimizer_bytes);
-  visit(stack.reduced_gradient_bytes, bytes.reduced_gradient_bytes);
-  visit(stack.optimizer_traffic, bytes.optimizer_traffic);
-  visit(stack.loss_traffic, bytes.loss_traffic);
-}
-
-void sort_by_precision(std::vector<PrecisionBytes>& precisions) {
-  std::sort(
-      precisions.begin(), precisions.end(),
-      [](const PrecisionBytes& a, const PrecisionBytes& b) { return a.precision < b.precision; });
-}
-
 /// Throws Error if a precision of other_precisions is given twice or is the stack's own.
 void check_precisions(const StackSpec& stack, const std::string& place) {
   std::vector<Precision> precisions = {stack.precision};
@@ -67,14 +48,6 @@ void check_recipes(const StackSpec& stack, const std::string& place) {
     throw Error(place + ": expected " + std::string(name_of(*stack.fp8)) +
                 " among them, which fp8 names");
   }
-}
-
-std::string names_of_recipes(const StackSpec& stack) {
-  std::string names;
-  for (const Fp8Recipe& recipe : stack.fp8_recipes) {
-    names += (names.empty() ? "" : ", ") + std::string(name_of(recipe.scaling));
-  }
-  return names;
 }
 
 /// Throws Error for a list of choices that names one twice, and for an empty list unless
@@ -117,46 +90,6 @@ const Fp8Recipe* fp8_recipe(const StackSpec& stack) {
 bool has_delayed_scaling(const StackSpec& stack) {
   const Fp8Recipe* recipe = fp8_recipe(stack);
   return recipe != nullptr && recipe->scaling == Fp8Scaling::kDelayed;
-}
-
-StackSpec with_fp8(StackSpec stack, std::string_view recipe) {
-  if (stack.fp8_recipes.empty()) {
-    throw Error("stack " + stack.name + " has no recipe for " + std::string(recipe));
-  }
-  stack.fp8 = recipe == "fp8" ? std::optional(stack.fp8_recipes.front().scaling)
-                              : find_value(recipe, NamedValues<Fp8Scaling>(kFp8ScalingNames));
-  if (fp8_recipe(stack) == nullptr) {
-    throw Error("stack " + stack.name + " has no recipe for " + std::string(recipe) +
-                "; it has those of " + names_of_recipes(stack));
-  }
-  return stack;
-}
-
-StackSpec at_precision(StackSpec stack, Precision precision) {
-  stack.fp8 = std::nullopt;
-  const auto other =
-      std::find_if(stack.other_precisions.begin(), stack.other_precisions.end(),
-                   [&](const PrecisionBytes& bytes) { return bytes.precision == precision; });
-  if (other != stack.other_precisions.end()) {
-    visit_together(stack, *other, [](auto& a, auto& b) { std::swap(a, b); });
-    sort_by_precision(stack.other_precisions);
-    return stack;
-  }
-  if (element_bytes(precision) != element_bytes(stack.precision)) {
-    throw Error("stack " + stack.name + " says what it keeps in " +
-                std::string(name_of(stack.precision)) + ", not in " +
-                std::string(name_of(precision)) + ": other_precisions lacks it");
-  }
-  if (precision == Precision::kBf16 && stack.precision == Precision::kFp16) {
-    if (stack.bf16_gradient_bytes > 0.0) {
-      stack.gradient_bytes = stack.bf16_gradient_bytes;
-    }
-    if (stack.bf16_optimizer_bytes > 0.0) {
-      stack.optimizer_bytes = stack.bf16_optimizer_bytes;
-    }
-  }
-  stack.precision = precision;
-  return stack;
 }
 
 template <class Fields>
@@ -286,7 +219,7 @@ void describe_state(Fields& fields, Described<Fields, StackSpec>& stack) {
     fields.objects("other_precisions", stack.other_precisions);
     if constexpr (Fields::kIsReading) {
       check_precisions(stack, fields.place_of("other_precisions"));
-      sort_by_precision(stack.other_precisions);
+      std::ranges::sort(stack.other_precisions, {}, &PrecisionBytes::precision);
     }
   }
   if (fields.optional("fp8", stack.fp8.has_value())) {

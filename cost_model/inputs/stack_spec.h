@@ -181,7 +181,7 @@ struct StackSpec {
   double bf16_optimizer_bytes = 0.0;
   /// What the stack keeps in other precisions, each once, in the order of Precision.
   std::vector<PrecisionBytes> other_precisions;
-  /// Ways to train linear layers in 8 bits; the first is the stack's usual one.
+  /// Ways to train linear layers in 8 or 4 bits; the first is the stack's usual one.
   std::vector<Fp8Recipe> fp8_recipes;
   /// Scaling of the recipe in use, one of fp8_recipes; nullopt: all layers are in `precision`.
   std::optional<Fp8Scaling> fp8;
@@ -287,23 +287,11 @@ struct Overlap {
 /// does so and overlap.as_possible is set.
 [[nodiscard]] StackSpec with_overlap(StackSpec stack, const Overlap& overlap);
 
-/// Returns the stack as it trains in `precision`, with no linear layers in 8 bits. An entry of
-/// other_precisions says what it keeps; the stack's former precision takes that entry's place, so
-/// that the way back is the same. Without an entry, a stack of fp16 or bf16 trains in the other of
-/// the two with the state that it has, or with bf16_*. Throws Error if nothing says what the stack
-/// keeps.
-[[nodiscard]] StackSpec at_precision(StackSpec stack, Precision precision);
-
 /// Returns how the stack trains linear layers in 8 bits, owned by `stack`; null if it does not.
 [[nodiscard]] const Fp8Recipe* fp8_recipe(const StackSpec& stack);
 /// Returns whether linear layers are in 8 bits, scaled by the largest elements of earlier
 /// iterations.
 [[nodiscard]] bool has_delayed_scaling(const StackSpec& stack);
-
-/// Returns the stack with linear layers in 8 bits and the rest in its precision. `recipe` names the
-/// recipe's scaling, or is "fp8" for the stack's usual recipe. Throws Error if the stack has no
-/// such recipe.
-[[nodiscard]] StackSpec with_fp8(StackSpec stack, std::string_view recipe);
 
 // The functions describe() read and write JSON: `fields` is an ObjectReader or an ObjectWriter.
 template <class Fields>

@@ -38,6 +38,15 @@ class CastSum {
       add_transposing(input);
       return;
     }
+    if (has_row_scales()) {
+      add_rows(sum_.forward, sum_.forward_kernels, input, !norm_casts);
+      if (recipe_.keeps_inputs) {
+        add_columns(sum_.forward, sum_.forward_kernels, input, false);
+      } else {
+        add_columns(sum_.backward, sum_.backward_kernels, input, true);
+      }
+      return;
+    }
     add_cast(sum_.forward, sum_.forward_kernels, input, recipe_.keeps_inputs ? copies_ : 1,
              !norm_casts);
     if (!recipe_.keeps_inputs && copies_ > 1) {
@@ -49,11 +58,23 @@ class CastSum {
 
   /// Adds the casts of the gradient of a linear layer's output, in the backward pass.
   void add_gradient(const Factor& gradient) {
+    if (has_row_scales()) {
+      add_rows(sum_.backward, sum_.backward_kernels, gradient, true);
+      add_columns(sum_.backward, sum_.backward_kernels, gradient, false);
+      return;
+    }
     add_cast(sum_.backward, sum_.backward_kernels, gradient, copies_, true);
   }
 
-  /// Adds the casts of `weights` weights, in the forward pass.
+  /// Adds the casts of `weights` weights, in the forward pass; where rows have scales, that of the
+  /// transposed copy in the backward pass.
   void add_weights(double weights) {
+    if (has_row_scales()) {
+      const Factor all = {weights, weights, 1.0, true};
+      add_rows(sum_.forward, sum_.forward_kernels, all, true);
+      add_columns(sum_.backward, sum_.backward_kernels, all, true);
+      return;
+    }
     add_cast(sum_.forward, sum_.forward_kernels, {weights, weights, 1.0, true}, copies_, true);
   }
 
@@ -74,9 +95,28 @@ class CastSum {
     }
   }
 
+  [[nodiscard]] bool has_row_scales() const { return recipe_.scaling == Fp8Scaling::kRowwise; }
+
+  /// Adds the copy with a scale per row. A kernel holds a row, so that it reads the factor once;
+  /// not at all if the kernel that makes the factor casts it.
+  void add_rows(Bytes& traffic, double& kernels, const Factor& factor, bool is_read) const {
+    traffic += Bytes(((is_read ? element_ : 0.0) + fp8_bytes(recipe_.scaling)) * factor.own *
+                     factor.width);
+    kernels += is_read ? factor.pieces : 0.0;
+  }
+
+  /// Adds the copy with a scale per column: the factor is transposed, and then cast row by row.
+  /// Unless `is_read`, the kernel of add_rows() transposes what it has read.
+  void add_columns(Bytes& traffic, double& kernels, const Factor& factor, bool is_read) const {
+    const double transposing = (is_read ? 2.0 : 1.0) * element_;
+    traffic += Bytes(transposing * factor.own * factor.width);
+    kernels += is_read ? factor.pieces : 0.0;
+    add_rows(traffic, kernels, factor, true);
+  }
+
   void add_cast(Bytes& traffic, double& kernels, const Factor& factor, int copies,
                 bool looks_for_largest) const {
-    const bool reads_twice = looks_for_largest && recipe_.scaling == Fp8Scaling::kCurrent;
+    const bool reads_twice = looks_for_largest && looks_at_tensor(recipe_.scaling);
     const bool transposes_later =
         copies > 1 && is_per_tensor(recipe_.scaling) && factor.own < factor.gathered;
     const double written = transposes_later ? 1.0 : copies;
@@ -97,6 +137,12 @@ class CastSum {
   LayerCasts sum_;
 };
 
+/// Returns whether one kernel casts the inputs of all experts: TransformerEngine's cast.cpp,
+/// nvte_multi_cast_transpose and nvte_group_hadamard_transform_cast_fusion.
+bool casts_experts_together(Fp8Scaling scaling) {
+  return scaling == Fp8Scaling::kDelayed || scaling == Fp8Scaling::kNvfp4;
+}
+
 /// The factors of a layer's products on one rank, which it adds to a CastSum part by part.
 class LayerFactors {
  public:
@@ -107,7 +153,7 @@ class LayerFactors {
         split_(config.sequence_parallel ? tokens_ / config.tp : tokens_),
         own_(recipe.gathers_activations ? split_ : tokens_),
         fuses_activation_(fuses_expert_activation(scenario)),
-        experts_(fuses_activation_ || recipe.scaling == Fp8Scaling::kDelayed
+        experts_(fuses_activation_ || casts_experts_together(recipe.scaling)
                      ? 1.0
                      : 1.0 * model_.num_experts / config_.ep) {}
 
@@ -201,8 +247,7 @@ class LayerFactors {
   double own_;  ///< Tokens that a rank casts before they are gathered.
   /// Whether the activation of experts, with its casts, is part of their products.
   bool fuses_activation_;
-  /// Experts of a rank that have casts of their own. With delayed scales one kernel casts all
-  /// (TransformerEngine, nvte_multi_cast_transpose in multi_tensor_quantize_impl of cast.cpp).
+  /// Experts of a rank that have casts of their own.
   double experts_;
 };
 

@@ -1,4 +1,4 @@
-// What casting the factors of products to 8 bits moves, and what is kept of it.
+// What casting the factors of products to 8 or 4 bits moves, and what is kept of it.
 #pragma once
 
 #include "cost_model/inputs/layer_kinds.h"
@@ -22,7 +22,7 @@ struct LayerCasts {
   Bytes forward;
   Bytes backward;  ///< HBM traffic of the backward pass.
   /// Kernels of the forward pass. Each expert has its own, unless the stack fuses the experts'
-  /// products or scales are delayed.
+  /// products, scales are delayed or elements have 4 bits.
   double forward_kernels = 0.0;
   /// Kernels of the backward pass, counted for experts as in the forward pass.
   double backward_kernels = 0.0;
@@ -32,7 +32,8 @@ struct LayerCasts {
 ///
 /// With elements of e bytes (two), the passes over a factor are
 ///
-///   a read of e, and one more where scaling is current (not behind a norm that casts)
+///   a read of e, and one more where a tensor's largest element is found (not behind a norm that
+///   casts)
 ///   a write of each copy, fp8_bytes()
 ///
 /// in one kernel, and one for the second read. Sequence parallelism may gather a tensor in 8 bits.
@@ -41,6 +42,10 @@ struct LayerCasts {
 /// casts for delayed scaling writes 1 byte in place of e and leaves only transposing. Where inputs
 /// are not kept in 8 bits, the copy for the weight gradient is cast in the backward pass.
 ///
+/// With a scale per row the two copies have scales of their own. One is cast as it lies, by a
+/// kernel that reads the factor once or by the norm that puts it out. The other is transposed in e
+/// bytes and then cast. Weights' transposed copies are cast in the backward pass.
+///
 /// Factors in the forward pass are the inputs of each linear layer. Layers side by side with one
 /// input have one factor (QKV; gate and up); the compressions of latent attention have two. Weights
 /// are factors of the forward pass where they are cast in every pass. Weights that are gathered for
@@ -48,7 +53,9 @@ struct LayerCasts {
 /// pass are the gradients of the layers' outputs.
 ///
 /// Source: TransformerEngine transformer_engine/pytorch/module/{linear,layernorm_linear}.py at
-/// d0067d0da6, common/cast; torchao float8/float8_linear.py.
+/// d0067d0da6, common/cast; for 4 bits NVFP4Quantizer::quantize_impl of csrc/quantizer.cpp, whose
+/// kernel casts both copies, one behind a Hadamard transform. torchao float8/float8_linear.py; for
+/// rows testing/training/roofline_utils.py at 36027d82d1.
 [[nodiscard]] LayerCasts layer_casts(const Scenario& scenario, const ParallelConfig& config,
                                      LayerKind kind);
 

@@ -14,8 +14,7 @@ bool is_one_series(const MeasuredRun& a, const MeasuredRun& b) {
   config.micro_batch_size = b.config.micro_batch_size;
   return a.cluster == b.cluster && a.stack == b.stack && a.model == b.model &&
          a.global_batch_size == b.global_batch_size && config == b.config &&
-         a.precision == b.precision && a.fp8 == b.fp8 &&
-         a.data_parallel_overlap == b.data_parallel_overlap &&
+         a.precision == b.precision && a.data_parallel_overlap == b.data_parallel_overlap &&
          a.tp_comm_overlap == b.tp_comm_overlap && a.expert_dispatch == b.expert_dispatch &&
          a.expert_overlap == b.expert_overlap && a.cuda_graphs == b.cuda_graphs &&
          a.scatter_gather == b.scatter_gather && a.fused == b.fused;

@@ -11,6 +11,7 @@
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/config_fields.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/measured/run_fields.h"
@@ -134,20 +135,14 @@ Recompute read_recompute(const std::string& text) {
   throw SkipRow{"recompute " + in_quotes(text) + " is not covered"};
 }
 
-/// Returns the recipe of 8 bits that a precision stands for, in any spelling that sources use;
-/// empty: none. If the precision names two recipes, it is the first, whose figure Megatron-Bridge's
-/// tables put first.
-std::string read_fp8(const std::string& precision) {
-  static const std::map<std::string, std::string> recipes = {{"fp8", "fp8"},
-                                                             {"fp8-ds", "fp8-delayed"},
-                                                             {"fp8-cs", "fp8-current"},
-                                                             {"fp8-sc", "fp8-block"},
-                                                             {"fp8-mx", "fp8-mx"},
-                                                             {"fp8-tensorwise", "fp8-current"},
-                                                             {"mxfp8", "fp8-mx"},
-                                                             {"fp8-cs (fp8-mx)", "fp8-current"}};
-  const auto found = recipes.find(precision);
-  return found != recipes.end() ? found->second : std::string();
+/// Returns the name of the precision that a row says; empty if it says none. Throws SkipRow for
+/// one that no name stands for.
+std::string read_precision(const std::string& text) {
+  const std::optional<std::string> name = text.empty() ? text : find_precision_name(text);
+  if (!name) {
+    throw SkipRow{"precision " + in_quotes(text) + " is not covered"};
+  }
+  return *name;
 }
 
 /// Reads what the row's recomputation repeats. Throws Error for unknown modules and methods, and
@@ -385,13 +380,7 @@ MeasuredRun read_run(const RunFields& row, const std::string& place) {
   run.model = read_model(row, place);
   run.global_batch_size = row.count("gbs", 1);
   run.config = read_config(row, run.model);
-  const std::string& precision = row.text("precision");
-  run.fp8 = read_fp8(precision);
-  if (precision == "bf16" || !run.fp8.empty()) {
-    run.precision = Precision::kBf16;
-  } else if (precision != "fp16" && !precision.empty()) {
-    throw SkipRow{"precision " + in_quotes(precision) + " is not covered"};
-  }
+  run.precision = read_precision(row.text("precision"));
   const std::int64_t gpus = row.check("gpu_count");
   if (gpus != 0 && gpus != run.config.world_size()) {
     throw SkipRow{"tp, pp, dp and cp make " + std::to_string(run.config.world_size()) +

@@ -24,8 +24,7 @@ struct MeasuredRun {
   TransformerConfig model;
   std::int64_t global_batch_size = 0;
   ParallelConfig config;
-  Precision precision = Precision::kFp16;
-  std::string fp8;  ///< Recipe of linear layers in 8 bits, as with_fp8() names it; empty: none.
+  std::string precision;  ///< Name for with_precision(); empty: the stack's own precision.
   /// Whether the gradient reduction was overlapped; nullopt: the row does not say, and the stack
   /// decides.
   std::optional<bool> data_parallel_overlap;

@@ -39,11 +39,14 @@ LowBitFormat format_of(Fp8Scaling scaling) {
   switch (scaling) {
     case Fp8Scaling::kDelayed:
     case Fp8Scaling::kCurrent:
+    case Fp8Scaling::kRowwise:
       return LowBitFormat::kFp8;
     case Fp8Scaling::kBlock:
       return LowBitFormat::kFp8Block;
     case Fp8Scaling::kMx:
       return LowBitFormat::kFp8Mx;
+    case Fp8Scaling::kNvfp4:
+      return LowBitFormat::kNvfp4;
   }
   return LowBitFormat::kFp8;
 }

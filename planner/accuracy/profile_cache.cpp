@@ -3,6 +3,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/stack_precision.h"
 
 namespace ptdp {
 namespace {
@@ -22,6 +23,35 @@ const Profile& find(std::map<std::string, Profile>& cache, const std::string& na
                               : cache.emplace(name, find_profile(name)).first->second;
 }
 
+/// Returns whether stacks of one precision differ in nothing but what runs state, names, memory and
+/// what the stacks can run.
+bool is_like_stack(const StackSpec& a, const StackSpec& b) {
+  StackSpec like = a;
+  like.name = b.name;
+  like.source = b.source;
+  like.program = b.program;
+  like.can_run = b.can_run;
+  like.reserve_fraction = b.reserve_fraction;
+  like.memory_model = b.memory_model;
+  like.loss_bytes = b.loss_bytes;
+  like.fp8 = b.fp8;
+  like.data_parallel_overlap = b.data_parallel_overlap;
+  like.tp_comm_overlap = b.tp_comm_overlap;
+  like.expert_dispatch = b.expert_dispatch;
+  like.expert_overlap = b.expert_overlap;
+  like.cuda_graphs = b.cuda_graphs;
+  return like == b;
+}
+
+/// Returns whether a stack, brought to the precision of another, is like it.
+bool takes_as_long_at(const StackSpec& stack, const StackSpec& other) {
+  try {
+    return is_like_stack(at_precision(stack, other.precision), other);
+  } catch (const Error&) {
+    return false;  // nothing says what it keeps there
+  }
+}
+
 }  // namespace
 
 bool takes_as_long(const ClusterSpec& a, const ClusterSpec& b) {
@@ -34,22 +64,10 @@ bool takes_as_long(const ClusterSpec& a, const ClusterSpec& b) {
 }
 
 bool takes_as_long(const StackSpec& a, const StackSpec& b) {
-  StackSpec like = a;
-  like.name = b.name;
-  like.source = b.source;
-  like.program = b.program;
-  like.can_run = b.can_run;
-  like.reserve_fraction = b.reserve_fraction;
-  like.memory_model = b.memory_model;
-  like.loss_bytes = b.loss_bytes;
-  like.precision = b.precision;
-  like.fp8 = b.fp8;
-  like.data_parallel_overlap = b.data_parallel_overlap;
-  like.tp_comm_overlap = b.tp_comm_overlap;
-  like.expert_dispatch = b.expert_dispatch;
-  like.expert_overlap = b.expert_overlap;
-  like.cuda_graphs = b.cuda_graphs;
-  return like == b;
+  if (a.precision != b.precision) {
+    return takes_as_long_at(a, b) || takes_as_long_at(b, a);
+  }
+  return is_like_stack(a, b);
 }
 
 const ClusterSpec& ProfileCache::cluster_of(const MeasuredRun& run) {
@@ -87,10 +105,7 @@ Scenario ProfileCache::scenario_of(const MeasuredRun& run) {
   scenario.stack.cuda_graphs = run.cuda_graphs.value_or(scenario.stack.cuda_graphs);
   scenario.stack.scatter_gather = run.scatter_gather.value_or(scenario.stack.scatter_gather);
   scenario.stack.fused_element_wise = run.fused.value_or(scenario.stack.fused_element_wise);
-  scenario.stack = at_precision(scenario.stack, run.precision);
-  if (!run.fp8.empty()) {
-    scenario.stack = with_fp8(scenario.stack, run.fp8);
-  }
+  scenario.stack = with_precision(scenario.stack, run.precision);
   return scenario;
 }
 

@@ -120,8 +120,9 @@ std::string budget_rows(const Plan& plan, const RunBudget& budget) {
 std::string peak_remark(const Scenario& scenario) {
   return scenario.stack.fp8
              ? fmt::format(
-                   "  Both are shares of fp8's peak, {:.4g} TFLOP/s; of {}'s they are {:.3g} times "
+                   "  Both are shares of {}'s peak, {:.4g} TFLOP/s; of {}'s they are {:.3g} times "
                    "as much.\n",
+                   bits_of(*scenario.stack.fp8) == 4 ? "nvfp4" : "fp8",
                    matmul_peak(scenario).value() / kTera, name_of(scenario.stack.precision),
                    matmul_peak(scenario) / scenario.cluster.gpu.peak(scenario.stack.precision))
              : "";

@@ -108,6 +108,14 @@ std::vector<std::string> run_checks(const Plan& plan) {
                       duration(plan.predicted.iteration_time.value), bytes(plan.memory.peak()))};
 }
 
+std::string_view linear_precision(const StackSpec& stack) {
+  return stack.fp8 ? name_of(*stack.fp8) : name_of(stack.precision);
+}
+
+bool trains_plainly(const StackSpec& stack) {
+  return !stack.fp8 && stack.precision != Precision::kTf32 && stack.precision != Precision::kFp64;
+}
+
 bool has_blackwell(const Plan& plan) {
   const ClusterSpec& cluster = plan.scenario.cluster;
   return cluster.gpu.fp8_mx || (cluster.nccl && cluster.nccl->compute_capability >= 100);

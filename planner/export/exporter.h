@@ -122,6 +122,13 @@ struct NodesInUse {
 [[nodiscard]] std::vector<std::string> run_differences(const Plan& plan);
 [[nodiscard]] std::vector<std::string> run_checks(const Plan& plan);
 
+/// Returns the name of what a stack's linear layers are trained in: its recipe's, or else its
+/// precision's.
+[[nodiscard]] std::string_view linear_precision(const StackSpec& stack);
+/// Returns whether all of a stack's layers are in bf16, fp16 or fp32, whose products are not
+/// TF32's.
+[[nodiscard]] bool trains_plainly(const StackSpec& stack);
+
 /// Returns whether the plan's GPUs are Blackwell or newer, by their matrix units' MX scales.
 [[nodiscard]] bool has_blackwell(const Plan& plan);
 

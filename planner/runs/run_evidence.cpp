@@ -61,7 +61,7 @@ CostedRun costed_run(const NamedReport& run) {
                   .model = scenario.job.model,
                   .global_batch_size = scenario.job.global_batch_size,
                   .config = report.plan.config,
-                  .precision = scenario.stack.precision,
+                  .precision = std::string(name_of(scenario.stack.precision)),
                   .iteration_time = report.measured_time},
           .predicted = uncalibrated_time(report),
           .scenario = std::make_shared<const Scenario>(scenario)};

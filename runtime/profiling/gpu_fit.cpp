@@ -174,6 +174,8 @@ FlopsPerSecond& peak_of(GpuSpec& gpu, Precision precision) {
       return gpu.peak_bf16;
     case Precision::kFp32:
       return gpu.peak_fp32;
+    case Precision::kTf32:
+      return gpu.peak_tf32;
     case Precision::kFp64:
       return gpu.peak_fp64;
   }

@@ -9,7 +9,9 @@
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parameter_counts.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/memory/memory.h"
+#include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/plural.h"
 #include "planner/answer/plans_document.h"
 #include "tools/plan/search_flags.h"
@@ -102,24 +104,19 @@ ModelProfile find_model_of(const CommandLine& line, const ImportedRun* from) {
   return model;
 }
 
-/// Returns the stack as --precision asks, or else `usual` if that is not empty: at another
-/// precision, or with 8-bit linear layers.
+/// Returns the stack as --precision asks, or else `usual` if that is not empty. The flag takes
+/// every spelling that rows of runs may have.
 StackSpec at_chosen_precision(const StackSpec& stack, const CommandLine& line,
                               const std::string& usual) {
-  std::vector<NamedValue<std::optional<Precision>>> names;
-  for (const auto& [precision, name] : kPrecisionNames) {
-    names.push_back({precision, name});
+  const std::optional<std::string> asked = line.text("precision");
+  if (!asked) {
+    return with_precision(stack, usual);
   }
-  names.push_back({std::nullopt, "fp8"});
-  for (const auto& [scaling, name] : kFp8ScalingNames) {
-    names.push_back({std::nullopt, name});
+  if (const auto name = find_precision_name(*asked)) {
+    return with_precision(stack, *name);
   }
-  const std::string text = line.text("precision").value_or(usual);
-  if (text.empty()) {
-    return stack;
-  }
-  const auto chosen = choose<std::optional<Precision>>(text, names, "--precision");
-  return chosen ? at_precision(stack, *chosen) : with_fp8(stack, text);
+  const std::vector<std::string> names = precision_names();
+  return with_precision(stack, names[find_choice(*asked, names, "--precision")]);
 }
 
 }  // namespace

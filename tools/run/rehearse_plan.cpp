@@ -13,6 +13,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/operations/core_contention.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cost_model/error.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/iteration/step_builder.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/operations/attention.h"
@@ -261,6 +262,11 @@ void check_recipe(const Plan& plan, const RunRequest& request) {
     throw Error("plan: its linear layers are in " + std::string(name_of(*stack.fp8)) +
                 ", which nothing here trains in; expected --dtype " +
                 std::string(name_of(stack.precision)) + " to run it without");
+  }
+  if (stack.precision == Precision::kTf32 && !request.precision && !request.shrinks) {
+    throw Error(
+        "plan: its products are in tf32, and here they multiply fp32 numbers as they are; expected "
+        "--dtype f32 to run it so");
   }
 }
 

@@ -76,6 +76,11 @@ void add_precision(const Plan& plan, std::vector<BridgeSetting>& settings) {
     return;
   }
   const bool gathers = gathers_fp8_weights(plan);
+  if (bits_of(recipe->scaling) == 4) {
+    settings.push_back(
+        {"4 bits", "mixed_precision.fp4_param_gather", std::string(python(gathers))});
+    return;
+  }
   settings.push_back({"8 bits", "mixed_precision.fp8_param_gather", std::string(python(gathers))});
   if (gathers && recipe->scaling == Fp8Scaling::kMx) {
     settings.push_back({"8 bits", "mixed_precision.reuse_grad_buf_for_mxfp8_param_ag", "True"});

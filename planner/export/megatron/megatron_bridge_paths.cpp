@@ -109,7 +109,9 @@ constexpr std::array kFlagPaths = {
     FlagPath{"--cpu-offloading-num-layers", "model.cpu_offloading_num_layers"},
     FlagPath{"--no-masked-softmax-fusion", "model.masked_softmax_fusion", Spelling::kFalse},
     FlagPath{"--fp8-format", "mixed_precision.fp8", Spelling::kText},
-    FlagPath{"--fp8-recipe", "mixed_precision.fp8_recipe", Spelling::kText}};
+    FlagPath{"--fp8-recipe", "mixed_precision.fp8_recipe", Spelling::kText},
+    FlagPath{"--fp4-format", "mixed_precision.fp4", Spelling::kText},
+    FlagPath{"--fp4-recipe", "mixed_precision.fp4_recipe", Spelling::kText}};
 
 std::string text_literal(const std::string& text) {
   return '"' + text + '"';

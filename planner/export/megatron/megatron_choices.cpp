@@ -23,6 +23,14 @@ bool megatron_overlaps_messages(const Plan& plan) {
 std::vector<std::pair<std::string, std::string>> megatron_environment(const Plan& plan) {
   std::vector<std::pair<std::string, std::string>> variables = {
       {"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}};
+  const Precision precision = plan.scenario.stack.precision;
+  if (precision == Precision::kFp32) {
+    // TransformerEngine multiplies fp32 numbers in TF32 unless cuBLAS is told not to.
+    variables.emplace_back("NVIDIA_TF32_OVERRIDE", "0");
+  } else if (precision == Precision::kTf32) {
+    // PyTorch's own products, the logits among them, are in fp32 unless it is told otherwise.
+    variables.emplace_back("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1");
+  }
   const ParallelConfig& config = plan.config;
   if (config.zero_stage > 1) {
     // Megatron-FSDP's collectives and products are launched side by side: 1 is refused.
@@ -68,6 +76,10 @@ std::string_view megatron_fp8_recipe(Fp8Scaling scaling) {
       return "blockwise";
     case Fp8Scaling::kMx:
       return "mxfp8";
+    case Fp8Scaling::kNvfp4:
+      return "nvfp4";
+    case Fp8Scaling::kRowwise:
+      return "";  // megatron_plan_refusals() refuses it
   }
   return "";
 }

@@ -29,7 +29,7 @@ namespace ptdp {
 
 /// Returns what --cp-comm-type calls a kind of context parallelism.
 [[nodiscard]] std::string_view megatron_cp_comm_type(ContextParallel kind);
-/// Returns what --fp8-recipe calls a scaling of 8-bit numbers.
+/// Returns what --fp8-recipe, or --fp4-recipe, calls a scaling; empty if there is none.
 [[nodiscard]] std::string_view megatron_fp8_recipe(Fp8Scaling scaling);
 /// Returns Python that makes Megatron-Bridge's configuration of a stack's precision.
 [[nodiscard]] std::string bridge_mixed_precision(const StackSpec& stack);

@@ -89,7 +89,12 @@ void add_precision(const Plan& plan, ArgumentList& arguments) {
   arguments.add_if(stack.precision == Precision::kFp16, "precision", "--fp16");
   arguments.add_if(stack.precision == Precision::kBf16 && has_bf16_gradients(stack),
                    "gradients in 2 bytes", "--grad-reduce-in-bf16");
-  if (const Fp8Recipe* recipe = fp8_recipe(stack)) {
+  const Fp8Recipe* recipe = fp8_recipe(stack);
+  if (recipe != nullptr && bits_of(recipe->scaling) == 4) {
+    arguments.add("4 bits", "--fp4-format", "e2m1");
+    arguments.add("4 bits", "--fp4-recipe", megatron_fp8_recipe(recipe->scaling));
+    arguments.add_if(gathers_fp8_weights(plan), "4 bits", "--fp4-param-gather");
+  } else if (recipe != nullptr) {
     arguments.add("8 bits", "--fp8-format", recipe->scaling == Fp8Scaling::kMx ? "e4m3" : "hybrid");
     arguments.add("8 bits", "--fp8-recipe", megatron_fp8_recipe(recipe->scaling));
     arguments.add_if(gathers_fp8_weights(plan), "8 bits", "--fp8-param-gather");

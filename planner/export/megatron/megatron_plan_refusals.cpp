@@ -33,9 +33,12 @@ void refuse_schedule(const Plan& plan, Refusals& refusals) {
 void refuse_precision(const Plan& plan, Refusals& refusals) {
   const StackSpec& stack = plan.scenario.stack;
   const Fp8Recipe* recipe = fp8_recipe(stack);
-  refusals.add_if(stack.precision == Precision::kFp64, "precision", "fp64", "bf16, fp16 or fp32");
+  refusals.add_if(stack.precision == Precision::kFp64, "precision", "fp64",
+                  "bf16, fp16, fp32 or tf32");
   refusals.add_if(recipe != nullptr && stack.precision == Precision::kFp16, "precision",
                   "fp16 with linear layers in 8 bits", "bf16 with them");
+  refusals.add_if(recipe != nullptr && recipe->scaling == Fp8Scaling::kRowwise, "precision",
+                  "fp8-rowwise", "fp8-delayed, fp8-current, fp8-block, fp8-mx or nvfp4");
 }
 
 /// Refuses recomputation that transformer_block.py does not do, or does otherwise.
@@ -109,7 +112,8 @@ void refuse_experts(const Plan& plan, Refusals& refusals) {
   const bool hides = hides_dispatch(plan.scenario, config);
   refusals.add_if(hides && modules.has(RecomputeModule::kMoe), "recompute_modules",
                   to_string(modules), "no moe where experts' messages run behind compute");
-  refusals.add_if(hides && stack.precision == Precision::kFp32, "precision", "fp32",
+  refusals.add_if(hides && element_bytes(stack.precision) > 2, "precision",
+                  name_of(stack.precision),
                   "bf16 or fp16 where experts' messages run behind compute");
   refusals.add_if(has_experts(model) && config.tp > 1 && !config.sequence_parallel,
                   "sequence_parallel", "false", "true with experts and tp > 1");

@@ -102,11 +102,12 @@ void add_stack(const Plan& plan, bool is_old, Refusals& refusals) {
   refusals.add_if(stack.precision != Precision::kBf16 && stack.precision != Precision::kFp32,
                   "precision", name_of(stack.precision), "bf16 or fp32");
   if (const Fp8Recipe* recipe = fp8_recipe(stack)) {
-    const bool is_known =
-        recipe->scaling == Fp8Scaling::kCurrent || recipe->scaling == Fp8Scaling::kMx;
+    const bool is_known = recipe->scaling == Fp8Scaling::kCurrent ||
+                          recipe->scaling == Fp8Scaling::kRowwise ||
+                          recipe->scaling == Fp8Scaling::kMx;
     refusals.add_if(!is_old || !is_known || has_experts(plan.scenario.job.model), "precision",
                     name_of(recipe->scaling),
-                    is_old ? "fp8-current or fp8-mx, in dense models"
+                    is_old ? "fp8-current, fp8-rowwise or fp8-mx, in dense models"
                            : "bf16: no flag of 0.3.0 trains in 8 bits (--to torchtitan-toml does)");
   }
   refusals.add_if(stack.attention == "unfused", "attention", "unfused", "a fused kernel");

@@ -70,6 +70,8 @@ void add_eight_bits(const Plan& plan, std::vector<TorchtitanSetting>& settings) 
   settings.push_back({"8 bits", "model.converters", Names{converter}});
   if (is_mx) {
     settings.push_back({"8 bits", converter + ".recipe_name", std::string("mxfp8_cublas")});
+  } else if (recipe->scaling == Fp8Scaling::kRowwise) {
+    settings.push_back({"8 bits", converter + ".recipe_name", std::string("rowwise")});
   } else {
     // Without a recipe's name the converter scales by tensor, and takes the next two keys.
     settings.push_back(

@@ -53,8 +53,8 @@ std::vector<ExportRefusal> accelerate_refusals(const Plan& plan) {
       "all layers, one at a time");
   refusals.add_if(config.offload != Offload::kNone, "offload", spelled(config.offload),
                   "none: FSDP2 sends weights and gradients to the host along with the optimizer");
-  refusals.add_if(stack.precision == Precision::kFp64 || fp8_recipe(stack) != nullptr, "precision",
-                  fp8_recipe(stack) != nullptr ? "8 bits" : "fp64", "bf16, fp16 or fp32");
+  refusals.add_if(!trains_plainly(stack), "precision", linear_precision(stack),
+                  "bf16, fp16 or fp32");
   refusals.add(huggingface_refusals(model));
   return refusals.take();
 }

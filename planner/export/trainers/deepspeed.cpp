@@ -63,8 +63,8 @@ std::vector<ExportRefusal> deepspeed_refusals(const Plan& plan) {
                   "none or optimizer: checkpoints of whole layers alone go to the host");
   refusals.add_if(offloads_optimizer(config.offload) && deepspeed_stage(plan) == 0, "offload",
                   spelled(config.offload), "none without ZeRO");
-  refusals.add_if(stack.precision == Precision::kFp64 || fp8_recipe(stack) != nullptr, "precision",
-                  fp8_recipe(stack) != nullptr ? "8 bits" : "fp64", "bf16, fp16 or fp32");
+  refusals.add_if(!trains_plainly(stack), "precision", linear_precision(stack),
+                  "bf16, fp16 or fp32");
   refusals.add_if(stack.precision == Precision::kFp32 && stack.attention != "unfused", "attention",
                   stack.attention, "unfused in fp32");
   const std::vector<int>& layers = plan.schedule.layers_per_stage;

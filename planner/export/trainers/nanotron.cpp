@@ -39,8 +39,7 @@ std::vector<ExportRefusal> nanotron_refusals(const Plan& plan) {
                   "global_batch_size", plan.scenario.job.global_batch_size,
                   fmt::format("at least {} microbatches, pp - 1", config.pp - 1));
   refusals.add_if(stack.precision != Precision::kBf16 || fp8_recipe(stack) != nullptr, "precision",
-                  fp8_recipe(stack) != nullptr ? "8 bits" : std::string(name_of(stack.precision)),
-                  "bf16");
+                  std::string(linear_precision(stack)), "bf16");
   refusals.add_if(stack.attention == "unfused", "attention", "unfused", "flash attention");
   refusals.add_if(model.num_query_groups % config.tp != 0, "tp", config.tp,
                   fmt::format("a divisor of the {} key-value heads", model.num_query_groups));

@@ -25,7 +25,8 @@ constexpr std::array kBridgePrecisions = {
     BridgePrecision{"nemotron_h_bf16_with_fp8_current_scaling_mixed", "fp8-current"},
     BridgePrecision{"nanov2_bf16_with_fp8_current_scaling_mixed", "fp8-block"},  // as it is there
     BridgePrecision{"bf16_with_fp8_subchannel_scaling_mixed", "fp8-block"},
-    BridgePrecision{"bf16_with_mxfp8_mixed", "fp8-mx"}};
+    BridgePrecision{"bf16_with_mxfp8_mixed", "fp8-mx"},
+    BridgePrecision{"bf16_with_nvfp4_mixed", "nvfp4"}};
 
 /// Returns the word for 8 bits with a scaling of Megatron-Core's.
 std::string scaled(const FlagList& paths, std::string_view path, const std::string& scaling) {
@@ -55,8 +56,9 @@ std::string precision_of_recipe(const FlagList& paths) {
   std::replace(recipe->begin(), recipe->end(), '-', '_');
   const auto* row = std::ranges::find(kBridgePrecisions, *recipe, &BridgePrecision::recipe);
   if (row == kBridgePrecisions.end()) {
-    paths.refuse("mixed_precision",
-                 "expected a recipe of bf16, fp16, or bf16 with fp8, got " + in_quotes(*recipe));
+    paths.refuse(
+        "mixed_precision",
+        "expected a recipe of bf16, fp16, or bf16 with fp8 or nvfp4, got " + in_quotes(*recipe));
   }
   return std::string(row->precision);
 }
@@ -69,24 +71,30 @@ std::string switched_on(const FlagList& paths, const std::string& part) {
   return is_bf16 ? "bf16" : is_fp16 ? "fp16" : is_fp32 ? "fp32" : "";
 }
 
-void refuse_four_bits(const FlagList& paths) {
-  for (const char* path : {"mixed_precision.fp4", "model.fp4"}) {
-    if (names_format(paths, path)) {
-      paths.refuse(path, "expected 8 bits or more, got " + in_quotes(*paths.text(path)));
-    }
+/// Returns whether a part switches 4 bits on. Refuses recipes of them other than NVFP4.
+bool has_four_bits(const FlagList& paths, const std::string& part) {
+  const std::string recipe = paths.text(part + ".fp4_recipe").value_or("nvfp4");
+  if (!names_format(paths, part + ".fp4")) {
+    return false;
   }
+  if (recipe != "nvfp4") {
+    paths.refuse(part + ".fp4_recipe", "expected nvfp4, got " + in_quotes(recipe));
+  }
+  return true;
 }
 
 }  // namespace
 
 std::string bridge_precision(const FlagList& paths, const BridgeFile& file, ReadingNotes& reading) {
-  refuse_four_bits(paths);
   std::string usual = precision_of_recipe(paths);
   // What a recipe sets counts until the file says something else.
   for (const std::string part : {"mixed_precision", "model"}) {
     const std::string switched = switched_on(paths, part);
     usual = usual.empty() ? switched : usual;
     const auto scaling = paths.text(part + ".fp8_recipe");
+    if (has_four_bits(paths, part)) {
+      return "nvfp4";
+    }
     if (!names_format(paths, part + ".fp8")) {
       continue;
     }

@@ -153,6 +153,13 @@ std::string read_precision(const FlagList& flags) {
                       flags.has("--fp8-e4m3") || flags.has("--fp8");
   const bool is_bf16 = flags.has("--bf16");
   const bool is_fp16 = flags.has("--fp16");
+  const std::string four_bits = flags.text("--fp4-recipe").value_or("nvfp4");
+  if (flags.has("--fp4-format") || flags.has("--fp4")) {
+    if (four_bits != "nvfp4") {
+      flags.refuse("--fp4-recipe", "expected nvfp4, got " + in_quotes(four_bits));
+    }
+    return "nvfp4";
+  }
   if (!is_fp8) {
     return is_bf16 ? "bf16" : is_fp16 ? "fp16" : "fp32";
   }

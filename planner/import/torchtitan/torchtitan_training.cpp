@@ -64,6 +64,9 @@ std::string recipe_of(const TorchtitanSettings& settings, ImportedRun& run) {
   if (!has_converter("float8") && !is_former) {
     return "";
   }
+  if (scales == "rowwise") {
+    return "fp8-rowwise";
+  }
   if (scales != "tensorwise") {
     run.reading.notes.push_back("recipe " + scales + ": costed with scales of whole tensors");
   }

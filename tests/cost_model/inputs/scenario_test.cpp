@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "tests/support/scenarios.h"
 #include "tests/support/thrown.h"
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cost_model/inputs/stack_precision.h"
 #include "tests/support/round_trip.h"
 #include "tests/support/thrown.h"
 

@@ -70,8 +70,8 @@ TEST(FindContradictions, ComparesNothingThatDiffersInMoreThanTheMicrobatch) {
   EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.config.tp = 2; }));
   EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.config.zero_stage = 1; }));
   EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.config.recompute = Recompute::kFull; }));
-  EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.precision = Precision::kBf16; }));
-  EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.fp8 = "fp8"; }));
+  EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.precision = "bf16"; }));
+  EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.precision = "fp8"; }));
   EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.data_parallel_overlap = true; }));
   EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.tp_comm_overlap = false; }));
   EXPECT_FALSE(

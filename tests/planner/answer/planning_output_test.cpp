@@ -1,5 +1,6 @@
 // Tests of a planning answer as text.
 #include "planner/answer/planning_output.h"
+#include "cost_model/inputs/stack_precision.h"
 
 #include <gmock/gmock.h>
 

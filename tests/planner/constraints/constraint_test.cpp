@@ -1,5 +1,6 @@
 // Tests of every constraint that a configuration may violate.
 #include "planner/constraints/constraint.h"
+#include "cost_model/inputs/stack_precision.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // Tests of the advice that is given when nothing fits.
 #include "planner/explain/nothing_fits.h"
+#include "cost_model/inputs/stack_precision.h"
 
 #include <gmock/gmock.h>
 

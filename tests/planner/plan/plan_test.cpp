@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cost_model/error.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/schedule/validator/validator.h"
 #include "tests/support/scenarios.h"
 

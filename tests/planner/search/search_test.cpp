@@ -1,5 +1,6 @@
 // Tests of the search against brute force, and of its tally.
 #include "planner/search/search.h"
+#include "cost_model/inputs/stack_precision.h"
 
 #include <gtest/gtest.h>
 

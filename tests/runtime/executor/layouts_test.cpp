@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/iteration/communication_volume.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/pipeline_rank/rank_costs.h"

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "cost_model/inputs/stack_precision.h"
 #include "planner/export/megatron/megatron_arguments.h"
 #include "planner/export/megatron/megatron_bridge_config.h"
 #include "tests/planner/export/exports.h"

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <set>
 
+#include "cost_model/inputs/stack_precision.h"
 #include "planner/export/torchtitan/torchtitan_model.h"
 #include "planner/export/torchtitan/torchtitan_settings.h"
 #include "tests/planner/export/exports.h"

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/import/reader.h"
 #include "tests/planner/export/exports.h"

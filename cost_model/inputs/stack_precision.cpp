@@ -1,0 +1,170 @@
+#include "cost_model/inputs/stack_precision.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cost_model/error.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::string_view kPureBf16 = "bf16(pure)";
+constexpr std::string_view kUsualFp8 = "fp8";
+constexpr const char* kUnfused = "unfused";
+
+constexpr double kFp32Bytes = 4.0;
+constexpr double kMoments = 2.0;           // of Adam
+constexpr double kOptimizerPasses = 11.0;  // over numbers of 4 bytes, as at_precision() counts
+const double kFp32LossTraffic = StackSpec{}.loss_traffic;
+
+/// How a source spells a name of precision_names().
+struct Spelling {
+  std::string_view text;
+  std::string_view name;
+};
+constexpr std::array kPrecisionSpellings = {Spelling{"fp8-ds", "fp8-delayed"},
+                                            Spelling{"fp8-cs", "fp8-current"},
+                                            Spelling{"fp8-tensorwise", "fp8-current"},
+                                            Spelling{"fp8-sc", "fp8-block"},
+                                            Spelling{"mxfp8", "fp8-mx"},
+                                            Spelling{"fp8-cs (fp8-mx)", "fp8-current"}};
+
+/// Calls `visit` with each field that a stack has per precision: the stack's own and that of
+/// `bytes`.
+template <class Visit>
+void visit_together(StackSpec& stack, PrecisionBytes& bytes, const Visit& visit) {
+  visit(stack.precision, bytes.precision);
+  visit(stack.weight_bytes, bytes.weight_bytes);
+  visit(stack.gradient_bytes, bytes.gradient_bytes);
+  visit(stack.optimizer_bytes, bytes.optimizer_bytes);
+  visit(stack.reduced_gradient_bytes, bytes.reduced_gradient_bytes);
+  visit(stack.optimizer_traffic, bytes.optimizer_traffic);
+  visit(stack.loss_traffic, bytes.loss_traffic);
+}
+
+/// Returns the entry of other_precisions for `precision`, or null.
+PrecisionBytes* find_entry(StackSpec& stack, Precision precision) {
+  const auto found =
+      std::ranges::find(stack.other_precisions, precision, &PrecisionBytes::precision);
+  return found != stack.other_precisions.end() ? &*found : nullptr;
+}
+
+/// Returns a stack of 16 bits as it trains in fp32.
+StackSpec in_fp32(StackSpec stack) {
+  stack.precision = Precision::kFp32;
+  stack.weight_bytes = kFp32Bytes;
+  stack.gradient_bytes = kFp32Bytes;
+  stack.reduced_gradient_bytes = kFp32Bytes;
+  stack.optimizer_bytes = kMoments * kFp32Bytes;
+  stack.offloaded_optimizer_bytes =
+      std::min(stack.offloaded_optimizer_bytes, stack.optimizer_bytes);
+  stack.optimizer_traffic = kOptimizerPasses * kFp32Bytes;
+  stack.gradient_bucket_bytes = stack.gradient_bucket_bytes > 0.0 ? kFp32Bytes : 0.0;
+  stack.loss_traffic =
+      std::max(stack.loss_traffic, std::min(2.0 * stack.loss_traffic, kFp32LossTraffic));
+  if (stack.attention != kUnfused) {
+    stack.attention = kUnfused;
+    stack.can_run.context_parallel = false;
+  }
+  return stack;
+}
+
+/// Returns the stack with elements of `precision`, which is not TF32 unless an entry has it.
+StackSpec with_elements_of(StackSpec stack, Precision precision) {
+  if (PrecisionBytes* entry = find_entry(stack, precision)) {
+    visit_together(stack, *entry, [](auto& a, auto& b) { std::swap(a, b); });
+    std::ranges::sort(stack.other_precisions, {}, &PrecisionBytes::precision);
+    return stack;
+  }
+  if (precision == Precision::kFp32 && element_bytes(stack.precision) == 2 &&
+      stack.memory_model != MemoryModel::kPtdp) {
+    return in_fp32(std::move(stack));
+  }
+  if (element_bytes(precision) != element_bytes(stack.precision)) {
+    throw Error("stack " + stack.name + " says what it keeps in " +
+                std::string(name_of(stack.precision)) + ", not in " +
+                std::string(name_of(precision)) + ": other_precisions lacks it");
+  }
+  if (precision == Precision::kBf16 && stack.precision == Precision::kFp16) {
+    if (stack.bf16_gradient_bytes > 0.0) {
+      stack.gradient_bytes = stack.bf16_gradient_bytes;
+    }
+    if (stack.bf16_optimizer_bytes > 0.0) {
+      stack.optimizer_bytes = stack.bf16_optimizer_bytes;
+    }
+  }
+  stack.precision = precision;
+  return stack;
+}
+
+std::string names_of_recipes(const StackSpec& stack) {
+  std::string names;
+  for (const Fp8Recipe& recipe : stack.fp8_recipes) {
+    names += names.empty() ? "" : ", ";
+    names += name_of(recipe.scaling);
+  }
+  return names;
+}
+
+}  // namespace
+
+StackSpec at_precision(StackSpec stack, Precision precision) {
+  stack.fp8 = std::nullopt;
+  const bool is_of_fp32 =
+      precision == Precision::kTf32 && find_entry(stack, Precision::kTf32) == nullptr;
+  stack = with_elements_of(std::move(stack), is_of_fp32 ? Precision::kFp32 : precision);
+  stack.precision = precision;
+  return stack;
+}
+
+StackSpec with_fp8(StackSpec stack, std::string_view recipe) {
+  if (stack.fp8_recipes.empty()) {
+    throw Error("stack " + stack.name + " has no recipe for " + std::string(recipe));
+  }
+  stack.fp8 = recipe == kUsualFp8 ? std::optional(stack.fp8_recipes.front().scaling)
+                                  : find_value(recipe, NamedValues<Fp8Scaling>(kFp8ScalingNames));
+  if (fp8_recipe(stack) == nullptr) {
+    throw Error("stack " + stack.name + " has no recipe for " + std::string(recipe) +
+                "; it has those of " + names_of_recipes(stack));
+  }
+  if (bits_of(*stack.fp8) == 4 && stack.tp_comm_overlap == TpCommOverlap::kUserBuffers) {
+    stack.tp_comm_overlap = TpCommOverlap::kNone;
+  }
+  return stack;
+}
+
+std::vector<std::string> precision_names() {
+  std::vector<std::string> names = names_of(NamedValues<Precision>(kPrecisionNames));
+  names.emplace_back(kPureBf16);
+  names.emplace_back(kUsualFp8);
+  for (std::string& name : names_of(NamedValues<Fp8Scaling>(kFp8ScalingNames))) {
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::optional<std::string> find_precision_name(std::string_view text) {
+  const auto* spelling = std::ranges::find(kPrecisionSpellings, text, &Spelling::text);
+  const std::string name(spelling != kPrecisionSpellings.end() ? spelling->name : text);
+  static const std::vector<std::string> names = precision_names();
+  return std::ranges::find(names, name) != names.end() ? std::optional(name) : std::nullopt;
+}
+
+StackSpec with_precision(StackSpec stack, std::string_view name) {
+  if (name.empty()) {
+    return stack;
+  }
+  if (const auto precision = find_value(name, NamedValues<Precision>(kPrecisionNames))) {
+    return at_precision(std::move(stack), *precision);
+  }
+  stack = at_precision(std::move(stack), Precision::kBf16);
+  if (name != kPureBf16) {
+    return with_fp8(std::move(stack), name);
+  }
+  stack.gradient_bytes = element_bytes(Precision::kBf16);
+  stack.reduced_gradient_bytes = stack.gradient_bytes;
+  return stack;
+}
+
+}  // namespace ptdp
