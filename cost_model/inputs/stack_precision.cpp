@@ -111,6 +111,9 @@ std::string names_of_recipes(const StackSpec& stack) {
 
 StackSpec at_precision(StackSpec stack, Precision precision) {
   stack.fp8 = std::nullopt;
+  if (stack.precision == Precision::kTf32) {
+    stack.precision = Precision::kFp32;  // what is kept, and what comes back
+  }
   const bool is_of_fp32 =
       precision == Precision::kTf32 && find_entry(stack, Precision::kTf32) == nullptr;
   stack = with_elements_of(std::move(stack), is_of_fp32 ? Precision::kFp32 : precision);

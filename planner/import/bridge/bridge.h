@@ -20,7 +20,7 @@ void read_bridge_config(const FlagList& paths, const BridgeFile& file,
                         const TransformerConfig& model, ImportedRun& run);
 
 /// Returns --precision's word for the precision that the paths say. Throws Error for those that
-/// ptdp has not: fp4, and fp8 beside fp16.
+/// ptdp has not: recipes of fp4 other than NVFP4, and fp8 beside fp16.
 [[nodiscard]] std::string bridge_precision(const FlagList& paths, const BridgeFile& file,
                                            ReadingNotes& reading);
 

@@ -42,6 +42,7 @@ GpuSpec unusual_gpu() {
           .peak_fp16 = teraflops(100.0),
           .peak_bf16 = teraflops(50.0),
           .peak_fp32 = teraflops(25.5),
+          .peak_tf32 = teraflops(26.5),
           .peak_fp64 = teraflops(12.5),
           .peak_fp8 = teraflops(200.0),
           .peak_fp4 = teraflops(400.0),
@@ -241,6 +242,7 @@ TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
     "peak_fp16_TFLOPs": 100.0,
     "peak_bf16_TFLOPs": 50.0,
     "peak_fp32_TFLOPs": 25.5,
+    "peak_tf32_TFLOPs": 26.5,
     "peak_fp64_TFLOPs": 12.5,
     "peak_fp8_TFLOPs": 200.0,
     "peak_fp4_TFLOPs": 400.0,
@@ -488,6 +490,7 @@ TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
   ClusterSpec plain = unusual_cluster();
   plain.gpu.peak_bf16 = FlopsPerSecond(0.0);
   plain.gpu.peak_fp32 = FlopsPerSecond(0.0);
+  plain.gpu.peak_tf32 = FlopsPerSecond(0.0);
   plain.gpu.peak_fp64 = FlopsPerSecond(0.0);
   plain.gpu.measured_operations.clear();
   plain.gpu.attention_rates.clear();
@@ -500,9 +503,9 @@ TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
   plain.all_reduce_across_nodes = AllReduceAcrossNodes::kFlat;
   const std::string text = dump(plain);
   for (const std::string key :
-       {"peak_bf16_TFLOPs", "peak_fp32_TFLOPs", "peak_fp64_TFLOPs", "attention_rates",
-        "matmul_tile", "all_reduce_curves", "network_tiers", "nccl", "collective_efficiency",
-        "all_reduce_across_nodes"}) {
+       {"peak_bf16_TFLOPs", "peak_fp32_TFLOPs", "peak_tf32_TFLOPs", "peak_fp64_TFLOPs",
+        "attention_rates", "matmul_tile", "all_reduce_curves", "network_tiers", "nccl",
+        "collective_efficiency", "all_reduce_across_nodes"}) {
     EXPECT_THAT(text, testing::Not(HasSubstr(key)));
   }
   EXPECT_EQ(parse<ClusterSpec>(text), plain);

@@ -65,6 +65,34 @@ TEST(CheckScenario, RefusesAGpuWithoutMatrixUnitsFor8Bits) {
   EXPECT_EQ(verdict_on_scenario(scenario), "nothing was thrown");
 }
 
+// NVIDIA's V100 has no TF32; the runtime multiplies fp32 numbers as they are.
+TEST(CheckScenario, RefusesTf32ByName) {
+  Scenario scenario = shipped_scenario("1T", "dgx2-v100", "megatron-lm-2021");
+  scenario.stack = with_precision(scenario.stack, "tf32");
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack megatron-lm-2021 trains in tf32, for which v100-32gb-sxm2 of cluster dgx2-v100 "
+            "has no matrix units");
+  scenario.cluster = find_cluster("selene-a100");
+  EXPECT_EQ(verdict_on_scenario(scenario), "nothing was thrown");
+  scenario = shipped_scenario("llama-3-8b", "hgx-h200", "ptdp-cuda");
+  scenario.stack = with_precision(scenario.stack, "tf32");
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack ptdp-cuda trains in tf32: this project's runtime multiplies fp32 numbers as "
+            "they are; expected fp32");
+}
+
+TEST(CheckScenario, RefusesAGpuWithoutMatrixUnitsFor4Bits) {
+  Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-bridge-2025");
+  scenario.stack = with_precision(scenario.stack, "nvfp4");
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack megatron-bridge-2025 trains linear layers in nvfp4, for which h100-80gb-sxm of "
+            "cluster dgx-h100 has no matrix units; expected a GPU with peak_fp4_TFLOPs, or "
+            "precision bf16");
+  scenario.cluster = find_cluster("dgx-gb300");
+  EXPECT_EQ(verdict_on_scenario(scenario), "nothing was thrown");
+  EXPECT_EQ(matmul_peak(scenario), teraflops(15'000.0));
+}
+
 TEST(CheckScenario, RefusesToHideTensorParallelismOnAHost) {
   Scenario scenario = shipped_scenario("gpt-mini", "host", "ptdp-cpu");
   scenario.stack.tensor_parallel_overlap = true;

@@ -454,7 +454,7 @@ TEST(StackSpecJson, RefusesSpellingsItDoesNotKnow) {
             "test.json: data_parallel_overlap: expected one of never, single-stage, always, got "
             "\"sometimes\"");
   EXPECT_EQ(refusal_of_stack("\"fp16\"", "\"fp8\""),
-            "test.json: precision: expected one of fp16, bf16, fp32, fp64, got \"fp8\"");
+            "test.json: precision: expected one of fp16, bf16, fp32, tf32, fp64, got \"fp8\"");
   EXPECT_EQ(refusal_of_stack("\"pipeline_overlap\": \"interleaved\"", "\"pipeline_overlap\": true"),
             "test.json: pipeline_overlap: expected one of never, split-backward, interleaved, "
             "always, got true");

@@ -134,6 +134,46 @@ TEST(Fp8Casts, OfBlocksWriteTwice) {
 
 // On Hopper the inputs of the MLP's products are read (2) and written twice (1 + 1), h and 4h wide;
 // recomputed in full all four are, h more of each norm and projection.
+// Every factor is read twice (2 · 2), for its largest elements and to be cast, and written twice, 4
+// bits with a byte for 16 (2 · 9/16). Inputs are h, h, h and 4h wide, gradients 3h, h, 4h and h.
+TEST(Fp8Casts, OfFourBitsReadTwiceAndWriteTwice) {
+  const LayerCasts casts = casts_of(plain_fp8({.scaling = Fp8Scaling::kNvfp4}));
+  EXPECT_DOUBLE_EQ(per_feature(casts.forward), 5.125 * 7.0);
+  EXPECT_DOUBLE_EQ(per_feature(casts.backward), 5.125 * 9.0);
+  EXPECT_EQ(casts.forward_kernels, 2.0 * 4.0);
+  EXPECT_EQ(casts.backward_kernels, 2.0 * 4.0);
+}
+
+// torchao's roofline_utils.py, rowwise, in bytes an element. Of a gradient: 2 + 1 + 2 in one
+// kernel, 2 + 1 in the next. Of an input that is kept in 16 bits: 2 + 1, or 1 behind a norm;
+// backward it is transposed, 2 + 2, and cast, 2 + 1. Of a weight that is cast in every pass: 2 + 1,
+// then 2 + 2 and 2 + 1.
+TEST(Fp8Casts, OfRowsCastEachCopyByItself) {
+  const Fp8Recipe recipe = {.scaling = Fp8Scaling::kRowwise,
+                            .norms_cast = true,
+                            .keeps_inputs = false,
+                            .casts_weights_once = true};
+  const LayerCasts casts = casts_of(plain_fp8(recipe));
+  EXPECT_DOUBLE_EQ(per_feature(casts.forward), 1.0 * 2.0 + 3.0 * 5.0);
+  EXPECT_DOUBLE_EQ(per_feature(casts.backward), 7.0 * 7.0 + 8.0 * 9.0);
+  EXPECT_EQ(casts.forward_kernels, 2.0);
+  EXPECT_EQ(casts.backward_kernels, 2.0 * 4.0 + 2.0 * 4.0);
+
+  Fp8Recipe every_pass = recipe;
+  every_pass.casts_weights_once = false;
+  const LayerCasts with_weights = casts_of(plain_fp8(every_pass));
+  const double weights = 12.0 * kHidden * kHidden;
+  EXPECT_DOUBLE_EQ((with_weights.forward - casts.forward).value(), 3.0 * weights);
+  EXPECT_DOUBLE_EQ((with_weights.backward - casts.backward).value(), 7.0 * weights);
+}
+
+// What is kept in 8 bits is transposed from what the first kernel reads: 2 + 1 + 2, and 2 + 1.
+TEST(Fp8Casts, OfRowsThatAreKeptAreMadeInTheForwardPass) {
+  const LayerCasts casts = casts_of(plain_fp8({.scaling = Fp8Scaling::kRowwise}));
+  EXPECT_DOUBLE_EQ(per_feature(casts.forward), 8.0 * 7.0);
+  EXPECT_DOUBLE_EQ(per_feature(casts.backward), 8.0 * 9.0);
+}
+
 TEST(Fp8Casts, AreRepeatedByWhatIsRecomputed) {
   const Scenario scenario = plain_fp8({.scaling = Fp8Scaling::kDelayed});
   const auto repeated = [&](RecomputeModules modules) {
@@ -205,6 +245,13 @@ TEST(Fp8Activations, AreInputsOfOneByte) {
   EXPECT_DOUBLE_EQ(kept(plain_fp8({.keeps_inputs = false})), 34.0);
 }
 
+// The same in 4 bits: inputs of h, h, h and 4h take 9/16 of a byte.
+TEST(Fp8Activations, AreInputsOfHalfAByteAndTheirScales) {
+  const Scenario scenario = plain_fp8({.scaling = Fp8Scaling::kNvfp4});
+  EXPECT_DOUBLE_EQ(per_feature(kept_by_layer(scenario, {}, LayerKind{})),
+                   4.0 + 6.0 + 2.0 + 8.0 + 2.0 + 7.0 * 9.0 / 16.0);
+}
+
 // Experts: norms 4, the attention's input 1, the router's 2, q, k, v 2·4·16·3 of h = 64 → 6,
 // context 2 + 1; for each of two visits an input of 1, and of 128 features two gates of 2 and an
 // input of 1; two scores of 4 bytes for eight experts.
@@ -231,6 +278,8 @@ TEST(Fp8Weights, AreKeptInTheCopiesThatProductsNeed) {
   EXPECT_DOUBLE_EQ(bytes(on_blackwell(plain_fp8(alone))), matrices);
   EXPECT_DOUBLE_EQ(bytes(plain_fp8({.scaling = Fp8Scaling::kMx, .has_only_fp8_weights = true})),
                    2.0 * 33.0 / 32.0 * matrices);
+  EXPECT_DOUBLE_EQ(bytes(plain_fp8({.scaling = Fp8Scaling::kNvfp4, .has_only_fp8_weights = true})),
+                   2.0 * 9.0 / 16.0 * matrices);
 }
 
 // A shard of weights that exist in 8 bits only has one byte of a matrix's, else two.

@@ -81,6 +81,52 @@ TEST(LinearTime, IsThatOfReadingTheFactorsAndWritingTheResult) {
                3.0 * (y + w + 2.0 * x), 3.0 * (x + y + 8.0 * w));
 }
 
+// fp32 numbers have four bytes, whatever units multiply them; 4 bits with their scale are 9/16.
+TEST(LinearTime, ReadsTheElementsOfThePrecision) {
+  GpuSpec gpu = slow_memory();
+  gpu.peak_fp32 = gpu.peak_tf32 = gpu.peak_fp4 = FlopsPerSecond(1e30);
+  const double x = kRowsOfX * kColumnsOfX;
+  const double w = kColumnsOfY * kColumnsOfX;
+  const double y = kRowsOfX * kColumnsOfY;
+  StackSpec wide = bf16_stack(true, 4.0);
+  for (const Precision precision : {Precision::kFp32, Precision::kTf32}) {
+    wide.precision = precision;
+    expect_bytes(linear_time(5, 7, 11, gpu, wide), 4.0 * (x + w + y), 4.0 * (x + w + y),
+                 4.0 * (x + y) + 8.0 * w);
+  }
+  StackSpec in_4_bits = bf16_stack(true, 4.0);
+  in_4_bits.fp8 = Fp8Scaling::kNvfp4;
+  const double part = 9.0 / 16.0;
+  expect_bytes(linear_time(5, 7, 11, gpu, in_4_bits, Fp8Use::kByRecipe), part * (x + w) + 2.0 * y,
+               part * (y + w) + 2.0 * x, part * (x + y) + 8.0 * w);
+}
+
+// A product of 2·512³ FLOPs over a peak of its own for each precision.
+TEST(LinearTime, RunsAtThePeakOfItsPrecision) {
+  GpuSpec gpu = plain_scenario(small_expert_model()).cluster.gpu;
+  gpu.low_bit_products.clear();
+  gpu.fp8_matmul_efficiency.reset();
+  gpu.peak_fp32 = FlopsPerSecond(2e9);
+  gpu.peak_tf32 = FlopsPerSecond(8e9);
+  gpu.peak_fp8 = FlopsPerSecond(3e9);
+  gpu.peak_fp4 = FlopsPerSecond(6e9);
+  const double flops = 2.0 * 512 * 512 * 512;
+  StackSpec stack;
+  stack.precision = Precision::kFp32;
+  EXPECT_NEAR(linear_time(512, 512, 512, gpu, stack).forward.value(), flops / 2e9, 1e-9);
+  stack.precision = Precision::kTf32;
+  EXPECT_NEAR(linear_time(512, 512, 512, gpu, stack).forward.value(), flops / 8e9, 1e-9);
+  stack.precision = Precision::kBf16;
+  stack.fp8 = Fp8Scaling::kRowwise;
+  EXPECT_NEAR(linear_time(512, 512, 512, gpu, stack, Fp8Use::kByRecipe).forward.value(),
+              flops / 3e9, 1e-9);
+  stack.fp8 = Fp8Scaling::kNvfp4;
+  const LinearTime four = linear_time(512, 512, 512, gpu, stack, Fp8Use::kByRecipe);
+  for (const Seconds time : {four.forward, four.input_gradient, four.weight_gradient}) {
+    EXPECT_NEAR(time.value(), flops / 6e9, 1e-9);
+  }
+}
+
 TEST(LinearTime, IsAddedAndMultipliedProductByProduct) {
   const LinearTime a{Seconds(1.0), Seconds(2.0), Seconds(3.0)};
   const LinearTime b{Seconds(10.0), Seconds(20.0), Seconds(30.0)};

@@ -71,6 +71,30 @@ TEST(ScenarioOf, TakesTheRowsWordForTheWayToExperts) {
   EXPECT_TRUE(takes_as_long(overlapped, plain));
 }
 
+// Precisions of one stack say how long one another's runs take, whichever is the stack's own.
+TEST(ScenarioOf, TakesTheRowsWordForThePrecision) {
+  const MeasuredRuns runs = read_measured_runs(CsvTable::from_text(
+      "precision," + std::string(kRunsHeader) +
+          ",a,24,2304,24,51200,2048,dgx-h100,megatron-core-2025,1,1,32,1,16,512,full,3.5,g,y\n"
+          "tf32,b,24,2304,24,51200,2048,dgx-h100,megatron-core-2025,1,1,32,1,16,512,full,3.5,g,y\n"
+          "nvfp4,c,24,2304,24,51200,2048,dgx-gb300,megatron-core-2025,1,1,32,1,16,512,full,3.5,g,y"
+          "\n",
+      "runs.csv"));
+  ProfileCache profiles;
+  const StackSpec own = profiles.scenario_of(runs.runs.at(0)).stack;
+  EXPECT_EQ(own.precision, Precision::kBf16);
+  const Scenario wide = profiles.scenario_of(runs.runs.at(1));
+  EXPECT_EQ(wide.stack.precision, Precision::kTf32);
+  EXPECT_TRUE(takes_as_long(own, wide.stack));
+  EXPECT_TRUE(takes_as_long(wide.stack, own));
+  EXPECT_TRUE(profiles.is_run_on(runs.runs.at(0), wide));
+  EXPECT_TRUE(profiles.is_run_on(runs.runs.at(1), wide));
+  EXPECT_EQ(profiles.scenario_of(runs.runs.at(2)).stack.fp8, Fp8Scaling::kNvfp4);
+  const CostedRuns costs = cost_runs(runs);
+  ASSERT_EQ(costs.costed.size(), 3U);
+  EXPECT_GT(costs.costed[1].predicted, costs.costed[0].predicted);  // products at half the rate
+}
+
 TEST(ScenarioOf, TakesTheRowsWordForTheOverlap) {
   const CostedRuns runs = costed(
       "a,24,2304,24,51200,2048,selene-a100,megatron-lm-2021,1,1,32,1,16,512,full,3.5,g,y\n"

@@ -486,6 +486,16 @@ TEST(RunPlan, RefusesLinearLayersIn8Bits) {
   EXPECT_TRUE(is_refused(run_run({plan, "--quiet"}), {"fp8-delayed", "--dtype bf16"}));
 }
 
+TEST(RunPlan, RefusesProductsInTf32) {
+  const TemporaryDirectory directory;
+  const std::string plan = (directory.path() / "plan.json").string();
+  ASSERT_TRUE(succeeds(run_plan({"--gpus", "2", "--model", "gpt-tiny", "--cluster", "dgx-h100",
+                                 "--stack", "megatron-core-2025", "--precision", "tf32", "--tp",
+                                 "1", "--pp", "1", "-o", plan})));
+  EXPECT_EQ(json::parse(content_of(plan))["inputs"]["stack"]["precision"], "tf32");
+  EXPECT_TRUE(is_refused(run_run({plan, "--quiet"}), {"tf32", "--dtype f32"}));
+}
+
 TEST(RunPlan, RefusesWhatItCannotRun) {
   EXPECT_TRUE(is_refused(run_run({}), {"expected a plan"}));
   EXPECT_TRUE(is_refused(run_run({"/nowhere.json"}), {"/nowhere.json"}));

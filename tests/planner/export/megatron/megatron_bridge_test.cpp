@@ -211,6 +211,17 @@ TEST(MegatronBridge, ShardsFullyAndComputesIn8Bits) {
               HasSubstr("\"CUDA_DEVICE_MAX_CONNECTIONS\": \"8\""));
 }
 
+TEST(MegatronBridge, ComputesIn4Bits) {
+  Scenario scenario = shipped_scenario("llama-3-70b", "dgx-gb300", "megatron-bridge-2025", 256);
+  scenario.stack = with_precision(scenario.stack, "nvfp4");
+  std::map<std::string, std::string> settings =
+      bridge_values(bridge_plan(scenario, {.pp = 4, .dp = 16, .zero_stage = 1}));
+  EXPECT_EQ(settings["mixed_precision.fp4"], "\"e2m1\"");
+  EXPECT_EQ(settings["mixed_precision.fp4_recipe"], "\"nvfp4\"");
+  EXPECT_EQ(settings["mixed_precision.fp4_param_gather"], "True");
+  EXPECT_FALSE(settings.contains("mixed_precision.fp8"));
+}
+
 TEST(MegatronBridge, SpellsAGptOf2021) {
   std::map<std::string, std::string> settings = bridge_values(gpt_bridge_plan());
   EXPECT_EQ(settings["model.activation_func"], "\"gelu\"");

@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "cost_model/inputs/stack_precision.h"
 #include "planner/export/megatron/megatron_layout.h"
 #include "tests/planner/export/exports.h"
 #include "tests/support/scenarios.h"
@@ -15,6 +16,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
+
 /// Returns a plan of 1T on 3072 GPUs as in SC21, table 1: 512 microbatches of one sequence.
 Plan plan_1t() {
   return plan_of(
@@ -173,10 +176,15 @@ TEST(Megatron, WritesFlagsThatThereAre) {
                                        .zero_stage = 1,
                                        .rank_order = RankOrder::kTpCpEpPpDp},
                                        {.dp = 8, .ep = has_ep ? 8 : 1}}) {
-        for (const bool has_fp8 : {false, true}) {
-          scenario.stack.fp8 = has_fp8 ? std::optional(Fp8Scaling::kMx) : std::nullopt;
-          scenario.stack.expert_overlap = has_fp8;
-          scenario.stack.fused_element_wise = has_fp8;
+        for (const std::optional<Fp8Scaling> scaling :
+             {std::optional<Fp8Scaling>(), std::optional(Fp8Scaling::kMx),
+              std::optional(Fp8Scaling::kNvfp4)}) {
+          if (scaling == Fp8Scaling::kNvfp4 && offloads_optimizer(config.offload)) {
+            continue;  // refused where weights exist in 4 bits alone
+          }
+          scenario.stack.fp8 = scaling;
+          scenario.stack.expert_overlap = scaling.has_value();
+          scenario.stack.fused_element_wise = scaling.has_value();
           written.merge(first_words(arguments_of(plan_of(scenario, config))));
         }
       }
@@ -225,9 +233,40 @@ TEST(Megatron, SetsTheConnectionsThatTheParserDemands) {
   EXPECT_EQ(connections("dgx-h100", {.tp = 2, .dp = 4, .zero_stage = 3}), "8");
 }
 
+// TransformerEngine multiplies fp32 numbers in TF32 (cublaslt_gemm.cu), PyTorch does not by itself.
+TEST(Megatron, TellsTf32FromFp32ByVariables) {
+  const auto script = [](std::string_view precision) {
+    Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025", 64);
+    scenario.stack = with_precision(scenario.stack, precision);
+    const Plan plan = plan_of(scenario, kPlain);
+    EXPECT_THAT(arguments_of(plan), Not(HasSubstr("--bf16")));
+    EXPECT_THAT(arguments_of(plan), HasSubstr("--attention-backend unfused\n"));
+    return script_of(plan);
+  };
+  EXPECT_THAT(script("fp32"), HasSubstr("export NVIDIA_TF32_OVERRIDE=0\n"));
+  EXPECT_THAT(script("tf32"), HasSubstr("export TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1\n"));
+  EXPECT_THAT(script_of(plan_1t()), Not(HasSubstr("TF32")));
+}
+
+// --fp4-param-gather is for weights that exist in 4 bits alone, which megatron-bridge-2025 has.
+TEST(Megatron, TrainsIn4Bits) {
+  const auto arguments = [](const char* stack) {
+    Scenario scenario = shipped_scenario("llama-3-8b", "dgx-gb300", stack, 64);
+    scenario.stack = with_precision(scenario.stack, "nvfp4");
+    return arguments_of(plan_of(scenario, {.dp = 8, .zero_stage = 1}));
+  };
+  const std::string core = arguments("megatron-core-2025");
+  EXPECT_THAT(core, HasSubstr("--bf16\n"));
+  EXPECT_THAT(core, HasSubstr("--fp4-format e2m1\n"));
+  EXPECT_THAT(core, HasSubstr("--fp4-recipe nvfp4\n"));
+  EXPECT_THAT(core, Not(HasSubstr("--fp4-param-gather")));
+  EXPECT_THAT(core, Not(HasSubstr("--fp8")));
+  EXPECT_THAT(arguments("megatron-bridge-2025"), HasSubstr("--fp4-param-gather\n"));
+}
+
 // --attention-backend refuses these variables where they say something else (language_module.py).
 TEST(Megatron, LeavesAttentionToItsFlag) {
-  EXPECT_THAT(script_of(plan_1t()), ::testing::Not(HasSubstr("NVTE_")));
+  EXPECT_THAT(script_of(plan_1t()), Not(HasSubstr("NVTE_")));
 }
 
 TEST(MegatronLayout, SpellsEveryVirtualStage) {
@@ -247,7 +286,7 @@ TEST(MegatronLayout, ReplacesTheNumberOfVirtualStages) {
   config.layers_per_stage = {1, 2, 3, 2};
   const std::string arguments = arguments_of(plan_of(small_experts(), config));
   EXPECT_THAT(arguments, HasSubstr("--pipeline-model-parallel-layout 'Et*1|t*2|t*3|t*2L'\n"));
-  EXPECT_THAT(arguments, ::testing::Not(HasSubstr("--num-virtual-stages")));
+  EXPECT_THAT(arguments, Not(HasSubstr("--num-virtual-stages")));
 }
 
 TEST(MegatronLists, AreWrittenAsPython) {
@@ -354,6 +393,10 @@ TEST(MegatronRefusals, NameWhatReplicasCannotRun) {
        [](Plan& p) {
          p.scenario.stack.precision = Precision::kFp16;
          p.scenario.stack.fp8 = Fp8Scaling::kDelayed;
+       }},
+      {"precision",
+       [](Plan& p) {
+         p.scenario.stack = with_precision(find_stack("torchtitan-2024"), "fp8-rowwise");
        }},
       {"recompute_modules",
        [](Plan& p) {

@@ -255,6 +255,14 @@ TEST(Torchtitan, RefusesStacksByName) {
   scenario.stack = with_fp8(scenario.stack, "fp8");
   EXPECT_THAT(refused(scenario, kShards), ElementsAre("precision"));
   EXPECT_THAT(refused_by_toml(scenario, kShards), IsEmpty());
+  scenario.stack = with_precision(scenario.stack, "fp8-rowwise");
+  EXPECT_THAT(refused_by_toml(scenario, kShards), IsEmpty());
+  EXPECT_THAT(toml_of(scenario, kShards), HasSubstr("recipe_name = \"rowwise\"\n"));
+  scenario.stack = find_stack("megatron-core-2025");
+  scenario.stack = with_precision(scenario.stack, "nvfp4");
+  EXPECT_THAT(refused_by_toml(scenario, kShards), Contains("precision"));
+  scenario.stack = with_precision(find_stack("torchtitan-2024"), "tf32");
+  EXPECT_THAT(refused(scenario, kShards), Contains("precision"));
   scenario = llama();
   scenario.stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;
   EXPECT_THAT(refused(scenario, kPipeline), ElementsAre("tp_comm_overlap"));

@@ -63,6 +63,8 @@ std::vector<Plan> plans_of_other_numerics() {
 std::vector<Plan> exported_bridge_plans() {
   Scenario gpt = selene_2021("7.5B", 512);
   gpt.stack.can_run.rank_orders = {RankOrder::kTpCpEpPpDp};
+  Scenario four_bits = shipped_scenario("llama-3-70b", "dgx-gb300", "megatron-bridge-2025", 256);
+  four_bits.stack = with_fp8(four_bits.stack, "nvfp4");
   return {plan_of(bridge_scenario("llama-3-70b", "megatron-core-2025", 256),
                   {.tp = 4,
                    .pp = 4,
@@ -76,6 +78,7 @@ std::vector<Plan> exported_bridge_plans() {
                   {.pp = 16, .dp = 64, .ep = 64, .recompute = Recompute::kFull, .zero_stage = 1}),
           plan_of(bridge_scenario("mistral-7b", "megatron-bridge-2025", 64, "fp8"),
                   {.dp = 16, .recompute = Recompute::kFull, .zero_stage = 3}),
+          plan_of(four_bits, {.pp = 4, .dp = 16, .zero_stage = 1}),
           plan_of(bridge_scenario("llama-3-8b", "megatron-core-2025", 128),
                   {.tp = 2,
                    .pp = 4,
@@ -111,7 +114,9 @@ TEST(BridgeRoundTrip, GivesThePlanBack) {
               overlaps_reduction(plan.scenario.stack, plan.config.pp));
     EXPECT_EQ(stack.context_parallel_kind, plan.scenario.stack.context_parallel_kind);
     const Fp8Recipe* recipe = fp8_recipe(plan.scenario.stack);
-    EXPECT_EQ(run.precision.starts_with("fp8"), recipe != nullptr) << run.precision;
+    EXPECT_EQ(run.precision == "nvfp4", recipe != nullptr && recipe->scaling == Fp8Scaling::kNvfp4);
+    EXPECT_EQ(run.precision.starts_with("fp8") || run.precision == "nvfp4", recipe != nullptr)
+        << run.precision;
   }
 }
 

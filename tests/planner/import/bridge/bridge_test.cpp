@@ -297,6 +297,8 @@ TEST(Bridge, KnowsPrecisions) {
             "    cfg.mixed_precision = bf16_mixed()\n    cfg.mixed_precision.fp8 = 'hybrid'\n",
             "fp8-current"},
         BridgePrecisionRow{"    cfg.mixed_precision = MixedPrecisionConfig(fp32=True)\n", "fp32"},
+        BridgePrecisionRow{"    cfg.mixed_precision = bf16_with_nvfp4_mixed()\n", "nvfp4"},
+        BridgePrecisionRow{"    cfg.model.bf16 = True\n    cfg.model.fp4 = 'e2m1'\n", "nvfp4"},
         BridgePrecisionRow{"    cfg.model.bf16 = True\n    cfg.model.fp8 = 'e4m3'\n",
                            "fp8-delayed"},
         BridgePrecisionRow{"    cfg.model.bf16 = True\n    cfg.model.fp8 = None\n", "bf16"}}) {
@@ -324,12 +326,13 @@ TEST(Bridge, RefusesWhatCannotBe) {
                       "line 8: expected its brackets to be closed"},
         BridgeRefusal{"    cfg.model.recompute_granularity = 'some'\n",
                       "expected selective or full"},
-        BridgeRefusal{"    cfg.mixed_precision = bf16_with_nvfp4_mixed()\n",
+        BridgeRefusal{"    cfg.mixed_precision = bf16_with_int8_mixed()\n",
                       "expected a recipe of bf16"},
         BridgeRefusal{
             "    cfg.mixed_precision = 'fp16_mixed'\n    cfg.mixed_precision.fp8 = 'e4m3'\n",
             "expected bf16 beside it, got fp16"},
-        BridgeRefusal{"    cfg.model.fp4 = 'e2m1'\n", "model.fp4: expected 8 bits or more"},
+        BridgeRefusal{"    cfg.model.fp4 = 'e2m1'\n    cfg.model.fp4_recipe = 'custom'\n",
+                      "model.fp4_recipe: expected nvfp4"},
         BridgeRefusal{"    cfg.ddp.use_megatron_fsdp = True\n"
                       "    cfg.ddp.data_parallel_sharding_strategy = 'all'\n",
                       "expected no_shard, optim, optim_grads or optim_grads_params, got \"all\""},

@@ -31,6 +31,14 @@ std::string refusal_of(const std::string& more, std::int64_t gpus = 32) {
   }
 }
 
+TEST(Megatron, ReadsFourBits) {
+  EXPECT_EQ(run_of("--bf16 --fp4-format e2m1").precision, "nvfp4");
+  EXPECT_EQ(run_of("--bf16 --fp4-format e2m1 --fp4-recipe nvfp4 --fp4-param-gather").precision,
+            "nvfp4");
+  EXPECT_THAT(refusal_of("--bf16 --fp4-format e2m1 --fp4-recipe custom"),
+              HasSubstr("expected nvfp4, got \"custom\""));
+}
+
 TEST(Megatron, HasItsDefaults) {
   const ImportedRun run = run_of("");
   EXPECT_EQ(run.config, (ParallelConfig{.dp = 32, .micro_batch_size = 2}));

@@ -121,6 +121,9 @@ TEST(Torchtitan022, ReadsEightBits) {
   };
   EXPECT_EQ(converted("converters = [\"quantize.linear.float8\"]"), "fp8-current");
   EXPECT_EQ(converted("converters = \"float8\""), "fp8-current");
+  EXPECT_EQ(converted("converters = [\"quantize.linear.float8\"]\n"
+                      "[quantize.linear.float8]\nrecipe_name = \"rowwise\""),
+            "fp8-rowwise");
   EXPECT_EQ(converted("converters = [\"quantize.linear.mx\"]"), "fp8-mx");
   EXPECT_EQ(converted("[float8]\nenable_float8_linear = true"), "fp8-current");
   EXPECT_EQ(converted("[float8]\nenable_float8_linear = false"), "bf16");
