@@ -235,6 +235,11 @@ ImportedRun read_megatron(const RunFile& file) {
   read_offload(flags, model, run.config);
   read_stack(flags, model, run);
   run.precision = read_precision(flags);
+  if (run.precision == "fp32") {
+    run.reading.notes.emplace_back(
+        "precision fp32: TransformerEngine multiplies in TF32 unless NVIDIA_TF32_OVERRIDE is 0; "
+        "--precision tf32 costs that");
+  }
   read_megatron_deepspeed(flags, run);
   read_batch(flags, file.gpus.value_or(program.gpus), place, run);
   list_the_rest(flags, program.is_dump, run.reading);

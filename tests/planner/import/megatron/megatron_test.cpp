@@ -44,6 +44,7 @@ TEST(Megatron, HasItsDefaults) {
   EXPECT_EQ(run.config, (ParallelConfig{.dp = 32, .micro_batch_size = 2}));
   EXPECT_EQ(run.global_batch_size, 64);
   EXPECT_EQ(run.precision, "fp32");
+  EXPECT_THAT(run.reading.notes, Contains(HasSubstr("--precision tf32 costs that")));
   ASSERT_TRUE(run.model);
   EXPECT_EQ(run.model->ffn_hidden_size, 4096);
   EXPECT_EQ(run.model->num_query_groups, 16);
