@@ -155,8 +155,8 @@ struct NormBackwardCall {
   Buffer dgamma;      ///< Gradient of gamma, a sum over vectors that is added to, accumulator [h].
   Buffer dbeta = {};  ///< Gradient of beta, a sum over vectors that is added to, accumulator [h];
                       ///< empty without beta.
-  /// Sum over rows of `added`, that is added to, accumulator [h]: the gradient of a bias at the end
-  /// of the residual branch behind the norm. Empty: not wanted. Rows then have one vector each, and
+  /// Sum of `added` over rows, which is added to, accumulator [h]. It is the gradient of a bias at
+  /// the end of the branch behind the norm. Empty: not wanted. Rows then have one vector each, and
   /// those of dx lie one after the other.
   Buffer added_sum = {};
   std::int64_t rows = 0;

@@ -334,10 +334,9 @@ struct TransformerConfig {
 [[nodiscard]] constexpr DropoutRates dropout_rates(const TransformerConfig& model) {
   return has_dropout(model) ? model.dropout_rates : DropoutRates(0.0);
 }
-/// Returns whether this project's runtime sums the gradients of the biases at the ends of residual
-/// branches within the gradients of the norms in front of the branches. These norms read, as what
-/// passes them by, what the biases' gradients are sums of: where nothing changes it on its way.
-/// `hidden_dropout` is the rate at the ends of branches.
+/// Returns whether this project's runtime sums gradients of the biases at branches' ends within the
+/// gradients of the norms in front of them. These norms read what is summed, as it passes them by,
+/// where nothing changes it on its way. `hidden_dropout` is the rate at the ends of branches.
 [[nodiscard]] bool sums_biases_in_norms(const TransformerConfig& model, double hidden_dropout);
 
 /// Returns the model with every zero replaced that "follows from the others". Throws Error, naming

@@ -270,7 +270,7 @@ void check_recipe(const Plan& plan, const RunRequest& request) {
   }
 }
 
-void check_device(const RunDevice& device, const RunRequest& request, Precision precision) {
+void check_device(const RunDevice& device, Precision precision) {
   if (device.is_gpu() && precision == Precision::kFp64) {
     throw Error(
         "--dtype f64: GPUs compute in f32, bf16 and fp16 here; expected one of them, or "
@@ -297,7 +297,7 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
       request.shrinks ? shrunk(plan.config).world_size() : plan.config.world_size();
   const bool uses_nccl = chooses_nccl(request, chosen, ranks);
   const RunDevice device = request.ranks_here || uses_nccl ? chosen : shared_by_threads(chosen);
-  check_device(device, request, precision);
+  check_device(device, precision);
   check_gpu_type(device, plan, request.allows_other_gpu || request.shrinks);
   if (uses_nccl) {
     check_nccl_placement(device, plan,

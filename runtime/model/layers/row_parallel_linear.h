@@ -35,8 +35,8 @@ class RowParallelLinear {
                                 Buffer activation_input, Buffer dx) const;
   /// Adds the gradients of weight and bias; that of the bias unless a norm sums it.
   void weight_gradient(Buffer input, Buffer output_gradient) const;
-  /// Returns the gradient of the bias, to which the norm in front of the branch must add the sum of
-  /// the gradients of the branch's result; empty where weight_gradient() does, or there is none.
+  /// Returns the gradient of the bias where the norm in front of the branch must sum it, from the
+  /// gradients of the branch's result. It is empty where weight_gradient() does, or without a bias.
   [[nodiscard]] Buffer bias_gradient_of_norm() const;
 
  private:
