@@ -398,31 +398,37 @@ TEST(Search, FindsWhatBruteForceFindsOfExperts) {
 }
 
 // Weights take less than the stack's precision says, so that more fits.
-TEST(Search, FindsWhatBruteForceFindsOfLinearLayersIn8Bits) {
-  Scenario scenario = small_experts(1);
-  scenario.cluster.gpu = find_cluster("dgx-b200").gpu;
-  scenario.cluster.gpu.memory = Bytes(24.0 * kGibi);
-  scenario.stack = with_fp8(find_stack("megatron-bridge-2025"), "fp8");
-  scenario.stack.can_run.uneven_layers = false;
-  scenario.stack.can_run.zero_stages = {0, 1, 3};
-  const std::vector<Candidate> expected = brute_force(scenario, 8, {1, 2});
-  ASSERT_FALSE(expected.empty());
-  const SearchResult found = search(scenario, {.gpus = 8, .num_best = 1'000'000});
-  ASSERT_EQ(found.best.size(), expected.size());
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(found.best[i].config, expected[i].config) << "place " << i;
-    EXPECT_EQ(found.best[i].time, expected[i].time);
-    EXPECT_EQ(found.best[i].memory, expected[i].memory);
+TEST(Search, FindsWhatBruteForceFindsInEveryPrecision) {
+  for (const char* precision : {"fp8", "nvfp4", "tf32"}) {
+    Scenario scenario = small_experts(1);
+    scenario.cluster.gpu = find_cluster("dgx-b200").gpu;
+    scenario.cluster.gpu.memory = Bytes(24.0 * kGibi);
+    scenario.stack = with_precision(find_stack("megatron-bridge-2025"), precision);
+    scenario.stack.can_run.uneven_layers = false;
+    scenario.stack.can_run.zero_stages = {0, 1, 3};
+    const std::vector<Candidate> expected = brute_force(scenario, 8, {1, 2});
+    ASSERT_FALSE(expected.empty());
+    const SearchResult found = search(scenario, {.gpus = 8, .num_best = 1'000'000});
+    ASSERT_EQ(found.best.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(found.best[i].config, expected[i].config) << precision << ", place " << i;
+      EXPECT_EQ(found.best[i].time, expected[i].time);
+      EXPECT_EQ(found.best[i].memory, expected[i].memory);
+    }
   }
 }
 
 // Candidates share parts of their costs; each must have the time that it has alone.
 TEST(Search, CostsEachCandidateAsItIsCostedAlone) {
-  for (const auto& [stack, recipe] : {std::pair("megatron-core-2025", "fp8-delayed"),
-                                      std::pair("megatron-core-2025", "fp8-block"),
-                                      std::pair("torchtitan-2024", "fp8-current")}) {
-    Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", stack, 32);
-    scenario.stack = with_fp8(scenario.stack, recipe);
+  for (const auto& [stack, precision] :
+       {std::pair("megatron-core-2025", "fp8-delayed"),
+        std::pair("megatron-core-2025", "fp8-block"), std::pair("megatron-core-2025", "tf32"),
+        std::pair("megatron-bridge-2025", "nvfp4"), std::pair("torchtitan-2024", "fp8-current"),
+        std::pair("torchtitan-2024", "fp8-rowwise")}) {
+    const bool is_of_4_bits = std::string_view(precision) == "nvfp4";
+    Scenario scenario =
+        shipped_scenario("llama-3-8b", is_of_4_bits ? "dgx-gb300" : "dgx-h100", stack, 32);
+    scenario.stack = with_precision(scenario.stack, precision);
     for (const Candidate& candidate : search(scenario, {.gpus = 32, .num_best = 2'000}).best) {
       EXPECT_EQ(candidate.time, time_alone(scenario, candidate.config))
           << stack << ' ' << to_string(candidate.config);
