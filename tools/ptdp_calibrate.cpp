@@ -1,10 +1,12 @@
 // ptdp-calibrate: corrects predictions by measured runs, or the constants of a cluster and stack.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 
 #include "cost_model/error.h"
+#include "cost_model/measured/level_fit.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
 #include "planner/accuracy/calibration_fit.h"
@@ -101,15 +103,23 @@ std::vector<CostedRun> runs_to_fit(const CommandLine& line) {
 
 int run_intervals(const CommandLine& line) {
   line.allow_only({"intervals", "runs"});
-  print(intervals_text(runs_to_fit(line)));
+  const std::vector<CostedRun> runs = runs_to_fit(line);
+  const auto is_of_first = [&](const CostedRun& run) {
+    return run.run.group == runs.front().run.group;
+  };
+  if (std::all_of(runs.begin(), runs.end(), is_of_first)) {
+    throw Error("--intervals: expected runs of two groups (column holdout_group), got one");
+  }
+  print(intervals_text(runs));
   return 0;
 }
 
 int run_levels(const CommandLine& line) {
   line.allow_only({"levels", "runs"});
   const std::vector<CostedRun> runs = runs_to_fit(line);
-  if (by_scope(runs).size() < 2) {
-    throw Error("--levels: expected runs of two clusters or stacks, got those of one");
+  if (const std::size_t scopes = by_scope(runs).size(); scopes < kFewestScopes) {
+    throw Error(fmt::format("--levels: expected runs of at least {} clusters and stacks, got {}",
+                            kFewestScopes, scopes));
   }
   print(to_json(make_levels(runs)));
   return 0;

@@ -13,20 +13,20 @@
 namespace ptdp {
 namespace {
 
-/// The runs to whose third nearest a distance is taken.
+/// The runs to whose last a distance is taken, if there are so many.
 constexpr std::ptrdiff_t kNearRuns = 3;
 
 /// The most runs that a prediction's distance is taken to. A file may have a quarter of a million
 /// rows: beyond this number, only every k-th run counts.
 constexpr std::size_t kMostCompared = 1000;
 
-/// Degrees of freedom of few runs: the constants of all scopes lie behind them, too.
-constexpr double kFewestDegrees = 4.0;
+/// Degrees of freedom below which an interval would say nothing.
+constexpr double kFewestDegrees = 1.0;
 /// Degrees of freedom where other scopes alone say what to expect: as good as a normal
 /// distribution.
 constexpr double kManyDegrees = 1000.0;
 
-/// Returns the distance from `point` to the third nearest of `points`, or to the farthest of fewer.
+/// Returns the distance from `point` to the third nearest of `points`, or to the nearest of fewer.
 /// The point with index `left_out` does not count.
 double reach(const CalibrationPoint& point, const std::vector<CalibrationPoint>& points,
              std::size_t left_out) {
@@ -41,7 +41,7 @@ double reach(const CalibrationPoint& point, const std::vector<CalibrationPoint>&
   if (distances.empty()) {
     return 0.0;
   }
-  const auto nearest = distances.begin() + std::min(kNearRuns, std::ssize(distances)) - 1;
+  const auto nearest = distances.begin() + (std::ssize(distances) < kNearRuns ? 0 : kNearRuns - 1);
   std::nth_element(distances.begin(), nearest, distances.end());
   return *nearest;
 }
@@ -106,8 +106,10 @@ void note_outside(const char* what, std::int64_t CalibrationPoint::*size,
 
 std::string to_text(const Support& support) {
   if (support.num_runs > 0) {
-    return plural(support.num_runs, "run") + " of this cluster and stack, " +
-           std::to_string(support.program_runs) + " of its kind of program";
+    const std::string runs = plural(support.num_runs, "run") + " of this cluster and stack";
+    return support.program_runs > support.num_runs
+               ? runs + ", " + std::to_string(support.program_runs) + " of its kind of program"
+               : runs;
   }
   if (support.stack_runs > 0) {
     return plural(support.stack_runs, "run") + " of this stack elsewhere, " +

@@ -28,7 +28,7 @@ struct Support {
   int stack_runs = 0;    ///< Runs of its stack, these included.
   int program_runs = 0;  ///< Runs of its kind of program, those of the stack included.
   int all_runs = 0;      ///< All runs; 0: not calibrated.
-  /// Distance to the third nearest of the num_runs, or to the farthest of fewer (run_point.h).
+  /// Distance to the third nearest of the num_runs, or to the nearest of fewer (run_point.h).
   double distance = 0.0;
 
   friend bool operator==(const Support&, const Support&) = default;

@@ -118,6 +118,9 @@ void fit_variances(std::span<const ScopeStatistics> scopes, LevelModel& model) {
 }
 
 LevelModel fit_levels(const RunsByScope& all, const LevelModel& start) {
+  if (all.size() < kFewestScopes) {
+    return start;
+  }
   const RunsByScope scopes = thinned(all);
   LevelModel model = start;
   fit_scatter(scopes, model);

@@ -14,11 +14,15 @@ inline constexpr LevelModel kLevelStart = {.variances = {0.01, 0.01, 0.01, 0.01}
                                            .scatter = 0.1,
                                            .scatter_runs = 1.0};
 
+/// The fewest scopes that constants are fitted to.
+inline constexpr std::size_t kFewestScopes = 8;
+
 /// The most runs of one scope that take part in a fit: one large set shall not decide for all.
 inline constexpr std::size_t kMostRunsOfScope = 100;
 
-/// Fits the constants to runs of at least two scopes: fit_scatter(), then fit_variances(). Of a
-/// scope with more than kMostRunsOfScope runs, every k-th counts. The search starts from `start`.
+/// Fits the constants to runs: fit_scatter(), then fit_variances(). Of a scope with more than
+/// kMostRunsOfScope runs, every k-th counts. The search starts from `start`, which is also returned
+/// for fewer than kFewestScopes scopes: these do not tell how scopes vary.
 [[nodiscard]] LevelModel fit_levels(const RunsByScope& scopes,
                                     const LevelModel& start = kLevelStart);
 

@@ -29,7 +29,7 @@ struct CalibrationPoint {
                                          const ParallelConfig& config);
 
 /// Returns the name of a job: its parameters, sequence length, batch [sequences] and GPUs. Runs of
-/// one job differ in layout and schedule alone.
+/// one job differ in layout, schedule, precision and what overlaps.
 [[nodiscard]] std::string job_name(const TransformerConfig& model, std::int64_t global_batch_size,
                                    std::int64_t gpus);
 

@@ -3,9 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cmath>
-
 #include "cost_model/error.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/files.h"
@@ -51,6 +48,16 @@ void describe(Fields& fields, Described<Fields, NamedCalibrationRun>& run) {
   fields.text("job", run.run.job);
 }
 
+void check_ratio(const NamedCalibrationRun& run, const std::string& place) {
+  const double ratio = run.run.measured / run.run.predicted;
+  if (!(ratio >= 1.0 / kMostRatio && ratio <= kMostRatio)) {
+    throw Error(fmt::format(
+        "{}: run {}: expected a measured time within a factor of {:.0f} of the "
+        "predicted {:.4g} s, got {:.4g} s",
+        place, in_quotes(run.id), kMostRatio, run.run.predicted.value(), run.run.measured.value()));
+  }
+}
+
 std::vector<CalibrationRun> StackCalibration::unnamed_runs() const {
   std::vector<CalibrationRun> all;
   all.reserve(runs.size());
@@ -72,6 +79,9 @@ std::string to_json(const StackCalibration& calibration) {
 
 StackCalibration parse_calibration(std::string_view text, const std::string& place) {
   ObjectReader reader = ObjectReader::from_text(text, place);
+  if (reader.has("factor")) {
+    throw Error(place + ": factor: files of an earlier ptdp-calibrate have one; refit it");
+  }
   StackCalibration calibration;
   describe(reader, calibration);
   reader.finish();
@@ -82,6 +92,9 @@ StackCalibration parse_calibration(std::string_view text, const std::string& pla
   if (calibration.runs.empty() || calibration.runs.size() > kMostCalibrationRuns) {
     throw Error(fmt::format("{}: runs: expected 1 to {}, got {}", place, kMostCalibrationRuns,
                             calibration.runs.size()));
+  }
+  for (const NamedCalibrationRun& run : calibration.runs) {
+    check_ratio(run, place);
   }
   return calibration;
 }
@@ -139,7 +152,10 @@ std::optional<CalibrationFit> CalibrationSource::find_file(const Scenario& scena
 
 CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpus,
                                       const MeasuredRuns& published) const {
-  if (kind_ == Kind::kFiles && !find_file(scenario, gpus).has_value()) {
+  if (kind_ == Kind::kFiles) {
+    if (const std::optional<CalibrationFit> found = find_file(scenario, gpus)) {
+      return *found;
+    }
     throw Error(path_.string() + (names_directory(path_) ? ": a directory without a" : ": no") +
                 " calibration of " + text_of(scope_of(scenario)) +
                 "; ptdp-calibrate writes one, or use --calibration none");

@@ -24,6 +24,12 @@ struct NamedCalibrationRun {
 template <class Fields>
 void describe(Fields& fields, Described<Fields, NamedCalibrationRun>& run);
 
+/// The largest ratio of measured and predicted time, and of predicted and measured, that a run may
+/// have: beyond it a unit is wrong.
+inline constexpr double kMostRatio = 100.0;
+/// Throws Error at `place` for a run whose times lie farther apart than kMostRatio.
+void check_ratio(const NamedCalibrationRun& run, const std::string& place);
+
 /// The calibration of one cluster, stack and kind of model, with the runs behind it.
 struct StackCalibration {
   std::string tool_version = PTDP_VERSION;  ///< Version whose cost model predicted the runs.

@@ -47,6 +47,7 @@ StackCalibration calibration_of(const std::vector<CostedRun>& runs,
                                .source = source};
   for (const std::size_t i : indices) {
     calibration.runs.push_back({.id = runs[i].run.id, .run = calibration_run(runs[i])});
+    check_ratio(calibration.runs.back(), source);
   }
   if (indices.size() > kMostCalibrationRuns) {
     throw Error(fmt::format("{}: {} runs; at most {} make a factor", text_of(scope_of(scenario)),

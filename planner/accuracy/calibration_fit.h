@@ -17,7 +17,7 @@ struct StackFit {
   Calibration after;            ///< Calibration of that job with the runs.
   ErrorSummary shipped_errors;  ///< Errors when published runs of other jobs calibrate each run.
   ErrorSummary in_sample;       ///< Errors when all runs of the scope calibrate each run.
-  ErrorSummary leave_one_out;   ///< Errors when the other runs of the scope calibrate each run.
+  ErrorSummary leave_one_out;   ///< Errors when all but the run itself calibrate it.
 };
 
 /// Fits each cluster, stack and kind of model. `source` names the files of the runs.

@@ -29,7 +29,7 @@ inline constexpr std::array kNearestRunsNames = {
     NamedValue<NearestRuns>{NearestRuns::kAny, "other programs"}};
 
 /// A run predicted by runs of other groups alone: neither the levels nor their constants rest on
-/// its group.
+/// its group. With fewer than kFewestScopes scopes the constants are the shipped ones.
 struct HeldOutRun {
   std::string group;
   NearestRuns nearest = NearestRuns::kAny;

@@ -1,6 +1,9 @@
 // Makes, writes and reads levels.
 #include "planner/accuracy/levels_file.h"
 
+#include <algorithm>
+
+#include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/stack_spec.h"
 #include "cost_model/measured/level_fit.h"
@@ -12,10 +15,17 @@
 namespace ptdp {
 namespace {
 
-constexpr Range kVariance = {0.0, 100.0};
+constexpr Range kVariance = {kLeastVariance, 100.0};
 constexpr Range kLogarithm = {-10.0, 10.0};
-constexpr Range kPrecision = {0.0, 1e9};
+constexpr Range kPrecision = {1e-6, 1e9};
 constexpr std::int64_t kMostRuns = 1'000'000'000;
+
+/// Returns the kind of program of a path, which a stack's profile named.
+ProgramKind program_of(const std::string& name) {
+  const auto found = std::find_if(kProgramKindNames.begin(), kProgramKindNames.end(),
+                                  [&](const auto& kind) { return kind.name == name; });
+  return found != kProgramKindNames.end() ? found->value : ProgramKind::kOther;
+}
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, Levels>& levels) {
@@ -41,7 +51,14 @@ void describe(Fields& fields, Described<Fields, LevelModel>& model) {
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, LevelScope>& scope) {
-  fields.text("program", scope.path.program);
+  ProgramKind program = ProgramKind::kOther;
+  if constexpr (!Fields::kIsReading) {
+    program = program_of(scope.path.program);
+  }
+  fields.choice("program", program, NamedValues<ProgramKind>(kProgramKindNames));
+  if constexpr (Fields::kIsReading) {
+    scope.path.program = name_of(program, NamedValues<ProgramKind>(kProgramKindNames));
+  }
   fields.name("stack", scope.path.stack);
   fields.flag("has_experts", scope.path.has_experts);
   fields.name("cluster", scope.path.cluster);
@@ -68,6 +85,12 @@ Levels parse_levels(std::string_view text, const std::string& place) {
   Levels levels;
   describe(reader, levels);
   reader.finish();
+  const auto unordered = std::adjacent_find(
+      levels.scopes.begin(), levels.scopes.end(),
+      [](const LevelScope& a, const LevelScope& b) { return !(a.path < b.path); });
+  if (unordered != levels.scopes.end()) {
+    throw Error(place + ": scopes: expected each once, in the order of their names");
+  }
   return levels;
 }
 

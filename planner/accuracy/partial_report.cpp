@@ -20,11 +20,7 @@ namespace {
 /// Calibrates partial rows by complete ones.
 class CompleteRuns {
  public:
-  CompleteRuns(const CostedRuns& runs, CalibrationKind kind) : runs_(runs), kind_(kind) {
-    if (kind == CalibrationKind::kShipped && !runs.partial.empty()) {
-      published_ = read_published_runs();
-    }
-  }
+  CompleteRuns(const CostedRuns& runs, CalibrationKind kind) : runs_(runs), kind_(kind) {}
 
   /// Returns the calibration of each of the row's completions, in order.
   [[nodiscard]] std::vector<Calibration> calibrations_of(const PartialRun& partial) {
@@ -35,20 +31,19 @@ class CompleteRuns {
     for (std::size_t i = 0; i < calibrations.size(); ++i) {
       const CostedRun& run = partial.completions[i];
       calibrations[i] = kind_ == CalibrationKind::kShipped
-                            ? calibration_by_published(run)
+                            ? published().calibration(run)
                             : rows_without(partial.group).calibration(run);
     }
     return calibrations;
   }
 
  private:
-  [[nodiscard]] Calibration calibration_by_published(const CostedRun& run) {
-    const auto [found, is_new] = alike_.try_emplace(scope_of(run));
-    if (is_new) {
-      found->second = published_runs_on(published_, scenario_of(run));
+  /// Returns the published runs, which are read once they are needed.
+  PublishedLevels& published() {
+    if (!published_) {
+      published_.emplace();
     }
-    return fit_leaving_out_job(found->second, scenario_of(run), run.run.config.world_size())
-        .at(run_point(run.run.model, run.run.config));
+    return *published_;
   }
 
   /// Returns the levels of the complete rows, without a group where groups are left out.
@@ -61,8 +56,7 @@ class CompleteRuns {
 
   const CostedRuns& runs_;
   CalibrationKind kind_;
-  MeasuredRuns published_;
-  std::map<CalibrationScope, std::vector<CostedRun>> alike_;
+  std::optional<PublishedLevels> published_;
   std::map<std::optional<std::string>, RowLevels> rows_;
 };
 

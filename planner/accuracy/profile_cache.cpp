@@ -63,7 +63,12 @@ bool takes_as_long(const ClusterSpec& a, const ClusterSpec& b) {
   return takes_as_long(a.gpu, b.gpu) && like == b;
 }
 
-bool takes_as_long(const StackSpec& a, const StackSpec& b) {
+bool takes_as_long(const StackSpec& a, const StackSpec& other) {
+  StackSpec b = other;
+  if (a.name == b.name) {  // with a switch of the stack's the other way
+    b.scatter_gather = a.scatter_gather;
+    b.fused_element_wise = a.fused_element_wise;
+  }
   if (a.precision != b.precision) {
     return takes_as_long_at(a, b) || takes_as_long_at(b, a);
   }
@@ -111,13 +116,8 @@ Scenario ProfileCache::scenario_of(const MeasuredRun& run) {
 
 bool ProfileCache::is_run_on(const MeasuredRun& run, const Scenario& scenario) {
   try {
-    const StackSpec& stack = stack_of(run);
-    StackSpec planned = scenario.stack;
-    if (planned.name == stack.name) {  // with a switch of the stack's the other way
-      planned.scatter_gather = stack.scatter_gather;
-      planned.fused_element_wise = stack.fused_element_wise;
-    }
-    return takes_as_long(cluster_of(run), scenario.cluster) && takes_as_long(stack, planned);
+    return takes_as_long(cluster_of(run), scenario.cluster) &&
+           takes_as_long(stack_of(run), scenario.stack);
   } catch (const Error&) {
     return false;
   }

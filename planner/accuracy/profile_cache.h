@@ -14,7 +14,8 @@ namespace ptdp {
 [[nodiscard]] bool takes_as_long(const ClusterSpec& a, const ClusterSpec& b);
 /// Returns whether runs of one stack say how long runs of the other take. Names, sources, kinds,
 /// what the stack can run and its memory may differ. Precision, overlap, expert dispatch and CUDA
-/// graphs may differ, too, since runs state them.
+/// graphs may differ, too, since runs state them, and so may scatter_gather and fused_element_wise
+/// between stacks of one name.
 [[nodiscard]] bool takes_as_long(const StackSpec& a, const StackSpec& b);
 
 /// Finds each profile once, though rows name it again and again.

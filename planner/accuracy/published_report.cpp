@@ -129,7 +129,9 @@ std::string intervals_section(const Reports& reports, const std::vector<CostedRu
                         100.0 * coverage.bias);
   };
   for (const auto& nearest : kNearestRunsNames) {
-    add(nearest.name, coverage_of(with_nearest(held_out, nearest.value)));
+    if (const std::vector<HeldOutRun> some = with_nearest(held_out, nearest.value); !some.empty()) {
+      add(nearest.name, coverage_of(some));
+    }
   }
   add("**all**", coverage_of(held_out));
   return text;
@@ -259,8 +261,11 @@ std::string order_section(const ValidationReport& leave_one_out) {
       "| stated | pairs | mean stated | observed |\n|---|---|---|---|\n",
       100.0 * kMeasuredTie);
   for (const OrderBin& bin : order_bins(rows, layout_variances)) {
-    text += fmt::format("| {:.0f} to {:.0f} | {} | {} | {} |\n", 100.0 * bin.low, 100.0 * bin.high,
-                        bin.pairs, in_percent(bin.stated), in_percent(bin.observed));
+    if (bin.pairs > 0) {
+      text +=
+          fmt::format("| {:.0f} to {:.0f} | {} | {} | {} |\n", 100.0 * bin.low, 100.0 * bin.high,
+                      bin.pairs, in_percent(bin.stated), in_percent(bin.observed));
+    }
   }
   return text;
 }

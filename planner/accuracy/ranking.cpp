@@ -119,7 +119,8 @@ std::vector<OrderBin> order_bins(const std::vector<CostedRun>& rows,
     const double measured = rows[second].run.iteration_time / rows[first].run.iteration_time;
     const double variance = (layout_variances[first] + layout_variances[second]) / 2.0;
     if (std::max(measured, 1.0 / measured) - 1.0 < kMeasuredTie || variance <= 0.0 ||
-        rows[first].predicted == rows[second].predicted) {
+        rows[first].predicted == rows[second].predicted ||
+        rows[first].run.stack != rows[second].run.stack) {
       return;
     }
     const double stated =

@@ -70,9 +70,9 @@ struct OrderBin {
 };
 inline constexpr int kNumOrderBins = 10;
 
-/// Sorts all pairs of rows of one job into kNumOrderBins bins from 0.5 to 1. Rows' predictions are
-/// calibrated; `layout_variances` say how layouts of each row's job scatter. Pairs predicted alike
-/// are left out.
+/// Sorts all pairs of rows of one job and stack into kNumOrderBins bins from 0.5 to 1.
+/// `layout_variances` say how layouts of each row's job scatter. Pairs predicted alike are left
+/// out. A factor that calibrates all rows of a job moves no pair.
 [[nodiscard]] std::vector<OrderBin> order_bins(const std::vector<CostedRun>& rows,
                                                const std::vector<double>& layout_variances);
 

@@ -85,13 +85,6 @@ std::vector<CostedRun> published_runs_on(const MeasuredRuns& published, const Sc
   return cost_runs(selected).costed;
 }
 
-/// What the shipped levels say of a scenario.
-struct ShippedPlace {
-  LevelPrior prior;
-  /// Whether predictions are calibrated at all: no level knows this project's runtime.
-  bool is_known = true;
-};
-
 /// Returns the name under which the published runs have a profile; else its own name, marked so
 /// that it is no published one.
 template <class Profile>
@@ -107,18 +100,30 @@ std::string published_name(const Profile& profile, const std::set<std::string>& 
   return found != names.end() ? *found : profile.name + " (not published)";
 }
 
-/// Returns the place of a scenario among the published runs. If `is_own_cluster`, its cluster is
-/// another one than any of them, whatever its profile.
-ShippedPlace shipped_place(const Scenario& scenario, bool is_own_cluster) {
+/// Returns what the shipped levels say of a scenario, without the scopes of the published runs that
+/// are counted one by one, `own`; nullopt for this project's runtime, which no level knows. If
+/// `is_own_cluster`, its cluster is another one than any of them, whatever its profile.
+std::optional<LevelPrior> shipped_prior(const Scenario& scenario, const std::vector<CostedRun>& own,
+                                        bool is_own_cluster) {
   if (scenario.stack.memory_model == MemoryModel::kPtdp) {
-    return {.is_known = false};
+    return std::nullopt;
+  }
+  std::set<CalibrationScope> counted;
+  for (const CostedRun& run : own) {
+    counted.insert(scope_of(run));
   }
   const Levels& levels = shipped_levels();
+  std::vector<LevelScope> others;
   std::set<std::string> stacks;
   std::set<std::string> clusters;
   for (const LevelScope& scope : levels.scopes) {
     stacks.insert(scope.path.stack);
     clusters.insert(scope.path.cluster);
+    if (!counted.contains({.cluster = scope.path.cluster,
+                           .stack = scope.path.stack,
+                           .has_experts = scope.path.has_experts})) {
+      others.push_back(scope);
+    }
   }
   const LevelPath path{
       .program =
@@ -126,19 +131,19 @@ ShippedPlace shipped_place(const Scenario& scenario, bool is_own_cluster) {
       .stack = published_name(scenario.stack, stacks, find_stack),
       .has_experts = has_experts(scenario.job.model),
       .cluster = is_own_cluster ? "" : published_name(scenario.cluster, clusters, find_cluster)};
-  return {.prior = level_prior(levels.model, levels.scopes, path)};
+  return level_prior(levels.model, others, path);
 }
 
 CalibrationFit fit_leaving_out_job(const std::vector<CalibrationRun>& runs,
-                                   const ShippedPlace& place, const std::string& job) {
-  if (!place.is_known) {
+                                   const std::optional<LevelPrior>& prior, const std::string& job) {
+  if (!prior) {
     return {};
   }
   std::vector<CalibrationRun> others;
   others.reserve(runs.size());
   std::copy_if(runs.begin(), runs.end(), std::back_inserter(others),
                [&](const CalibrationRun& run) { return run.job != job; });
-  return fit_calibration(shipped_levels().model, place.prior, others, job);
+  return fit_calibration(shipped_levels().model, *prior, others, job);
 }
 
 std::vector<CalibrationRun> calibration_runs(const std::vector<CostedRun>& runs) {
@@ -146,28 +151,6 @@ std::vector<CalibrationRun> calibration_runs(const std::vector<CostedRun>& runs)
   all.reserve(runs.size());
   std::transform(runs.begin(), runs.end(), std::back_inserter(all), calibration_run);
   return all;
-}
-
-std::vector<Calibration> shipped_calibrations(const std::vector<CostedRun>& runs) {
-  const MeasuredRuns published = read_published_runs();
-  ProfileCache profiles;
-  std::vector<Calibration> calibrations(runs.size());
-  for (const auto& [scope, indices] : by_scope(runs)) {
-    const Scenario scenario = scenario_of(runs[indices.front()]);
-    const std::vector<CalibrationRun> alike =
-        calibration_runs(published_runs_on(published, scenario, profiles));
-    const ShippedPlace place = shipped_place(scenario, false);
-    std::map<std::string, CalibrationFit> fits;
-    for (const std::size_t i : indices) {
-      const MeasuredRun& run = runs[i].run;
-      const auto [found, is_new] = fits.try_emplace(job_name_of(run));
-      if (is_new) {
-        found->second = fit_leaving_out_job(alike, place, found->first);
-      }
-      calibrations[i] = found->second.at(run_point(run.model, run.config));
-    }
-  }
-  return calibrations;
 }
 
 }  // namespace
@@ -267,14 +250,38 @@ Calibration RowLevels::calibration(const CostedRun& run) {
   return fit(run).at(run_point(run.run.model, run.run.config));
 }
 
+PublishedLevels::PublishedLevels() : published_(read_published_runs()) {}
+
+Calibration PublishedLevels::calibration(const CostedRun& run) {
+  const auto [scope, is_new_scope] = scopes_.try_emplace(scope_of(run));
+  Scope& known = scope->second;
+  if (is_new_scope) {
+    const Scenario scenario = scenario_of(run);
+    const std::vector<CostedRun> alike = published_runs_on(published_, scenario, profiles_);
+    known.runs = calibration_runs(alike);
+    known.prior = shipped_prior(scenario, alike, false);
+  }
+  const auto [fit, is_new_job] = known.fits.try_emplace(job_name_of(run.run));
+  if (is_new_job) {
+    fit->second = fit_leaving_out_job(known.runs, known.prior, fit->first);
+  }
+  return fit->second.at(run_point(run.run.model, run.run.config));
+}
+
 std::vector<Calibration> calibrations_of(const std::vector<CostedRun>& runs, CalibrationKind kind) {
   const LevelModel& model = shipped_levels().model;
   std::vector<Calibration> calibrations;
   switch (kind) {
     case CalibrationKind::kNone:
       break;
-    case CalibrationKind::kShipped:
-      return shipped_calibrations(runs);
+    case CalibrationKind::kShipped: {
+      PublishedLevels published;
+      calibrations.reserve(runs.size());
+      for (const CostedRun& run : runs) {
+        calibrations.push_back(published.calibration(run));
+      }
+      return calibrations;
+    }
     case CalibrationKind::kLeaveOneOut:
       return leave_one_out(model, runs);
     case CalibrationKind::kLeaveOneGroupOut:
@@ -298,7 +305,7 @@ std::vector<CostedRun> published_runs_on(const MeasuredRuns& published, const Sc
 
 CalibrationFit fit_leaving_out_job(const std::vector<CostedRun>& runs, const Scenario& scenario,
                                    std::int64_t gpus) {
-  return fit_leaving_out_job(calibration_runs(runs), shipped_place(scenario, false),
+  return fit_leaving_out_job(calibration_runs(runs), shipped_prior(scenario, runs, false),
                              job_name(scenario.job.model, scenario.job.global_batch_size, gpus));
 }
 
@@ -309,14 +316,15 @@ CalibrationFit calibrate_by_published(const MeasuredRuns& published, const Scena
 
 CalibrationFit calibrate_by_own(const std::vector<CalibrationRun>& runs, const Scenario& scenario,
                                 std::int64_t gpus) {
-  return fit_calibration(shipped_levels().model, shipped_place(scenario, true).prior, runs,
+  return fit_calibration(shipped_levels().model,
+                         shipped_prior(scenario, {}, true).value_or(LevelPrior()), runs,
                          job_name(scenario.job.model, scenario.job.global_batch_size, gpus));
 }
 
 std::vector<Calibration> own_calibrations(const std::vector<CalibrationRun>& runs,
                                           const Scenario& scenario, CalibrationKind kind) {
   const LevelModel& model = shipped_levels().model;
-  const LevelPrior prior = shipped_place(scenario, true).prior;
+  const LevelPrior prior = shipped_prior(scenario, {}, true).value_or(LevelPrior());
   if (kind == CalibrationKind::kLeaveOneOut) {
     return leave_one_out(model, prior, runs);
   }

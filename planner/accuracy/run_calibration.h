@@ -96,6 +96,28 @@ class RowLevels {
   ProfileCache profiles_;
 };
 
+/// Calibrates runs as ptdp-plan would: by published runs of other jobs, and by the shipped levels.
+class PublishedLevels {
+ public:
+  /// Reads the published runs. Throws Error when they are missing.
+  PublishedLevels();
+
+  /// Returns the calibration of a run.
+  [[nodiscard]] Calibration calibration(const CostedRun& run);
+
+ private:
+  /// Published runs on a cluster and stack, with what other scopes say of it.
+  struct Scope {
+    std::vector<CalibrationRun> runs;
+    std::optional<LevelPrior> prior;             ///< nullopt: no level knows the stack.
+    std::map<std::string, CalibrationFit> fits;  ///< By the names of jobs.
+  };
+
+  MeasuredRuns published_;
+  std::map<CalibrationScope, Scope> scopes_;
+  ProfileCache profiles_;
+};
+
 /// Returns the calibration of each run, in order.
 [[nodiscard]] std::vector<Calibration> calibrations_of(const std::vector<CostedRun>& runs,
                                                        CalibrationKind kind);

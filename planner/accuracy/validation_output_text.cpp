@@ -13,16 +13,13 @@ std::string title_of(CalibrationKind calibration) {
     case CalibrationKind::kNone:
       return "not calibrated: the cost model as it is";
     case CalibrationKind::kShipped:
-      return "calibrated as ptdp-plan does: by the published runs of other jobs on that cluster "
-             "and "
-             "stack";
+      return "calibrated as ptdp-plan does: by the published runs of other jobs";
     case CalibrationKind::kLeaveOneOut:
-      return "calibrated by the other rows of the cluster, stack and kind of model (leave-one-out)";
+      return "calibrated by the other rows (leave-one-out)";
     case CalibrationKind::kLeaveOneGroupOut:
-      return "calibrated by the rows of the cluster, stack and kind of model not of the group";
+      return "calibrated by the rows that are not of the group";
     case CalibrationKind::kScale:
-      return "calibrated by all rows of the cluster, stack and kind of model: in-sample, no test "
-             "of the model";
+      return "calibrated by all rows: in-sample, no test of the model";
   }
   return "";
 }

@@ -66,7 +66,7 @@ std::string to_text(const Explanation& explanation, const Scenario& scenario,
   const RelativeInterval interval =
       calibration.at(run_point(scenario.job.model, best.config)).interval;
   if (calibration.is_calibrated()) {
-    text += fmt::format("It is the better one with a probability of {:.0f} %.\n",
+    text += fmt::format("What matches is the better one with a probability of {:.0f} %.\n",
                         100.0 * probability_of_order(Seconds(1.0 + lost), Seconds(1.0),
                                                      calibration.layout_variance));
   } else if (std::abs(lost) <= interval.high - 1.0) {

@@ -218,7 +218,7 @@ CostBreakdown cost_of(const Plan& plan, Objective objective) {
 std::string odds_of(const PlanningResult& result, const Plan& plan, double loss) {
   const Plan& best = result.plans.front();
   if (result.calibration.is_calibrated()) {
-    return fmt::format(", better with {:.0f} %", 100.0 * probability_better(plan, best, result));
+    return fmt::format(", {:.0f} % likely better", 100.0 * probability_better(plan, best, result));
   }
   const Estimate<Seconds>& time = best.predicted.iteration_time;
   return 1.0 + loss <= time.high / time.value ? ", a tie within the interval" : "";

@@ -149,24 +149,49 @@ TEST(PublishedRuns, LieInTheIntervalsOfTheirPredictions) {
   EXPECT_GE(report.total.inside_interval, 0.84);
 }
 
-// The intervals must also hold if neither the factor nor the interval's constants know the group.
-// Each group counts once.
+// The intervals must also hold if neither the levels nor their constants know the group, whatever
+// runs are then left nearest. Each group counts once.
 TEST(PublishedGroups, LieInTheIntervalsOfPredictionsThatKnowNothingOfThem) {
-  const std::vector<HeldOutCoverage> coverages = held_out_coverage(published(""));
-  double inside = 0.0;
-  for (const HeldOutCoverage& coverage : coverages) {
-    inside += coverage.inside_interval / static_cast<double>(coverages.size());
+  const std::vector<HeldOutRun> held_out = hold_groups_out(published(""));
+  const HeldOutCoverage all = coverage_of(held_out);
+  EXPECT_GE(all.inside, 0.85);
+  EXPECT_LE(all.inside, 0.95);
+  EXPECT_NEAR(all.bias, 0.0, 0.04);
+  EXPECT_LE(coverage_of(with_nearest(held_out, NearestRuns::kScope)).median_half_width, 0.10);
+  for (const NearestRuns nearest :
+       {NearestRuns::kScope, NearestRuns::kStack, NearestRuns::kProgram}) {
+    EXPECT_GE(coverage_of(with_nearest(held_out, nearest)).inside, 0.80);
   }
-  EXPECT_GE(inside, 0.85);
 }
 
 // After a change of the cost model or of the rows: copy what `ptdp-calibrate --intervals` prints.
-TEST(IntervalConstants, AreThoseFittedToThePublishedRuns) {
-  const IntervalModel fitted = fit_intervals(published(""));
-  EXPECT_NEAR(kIntervalModel.near, fitted.near, 1e-9);
-  EXPECT_NEAR(kIntervalModel.per_distance, fitted.per_distance, 1e-9);
-  EXPECT_NEAR(kIntervalModel.uncalibrated.low, fitted.uncalibrated.low, 1e-9);
-  EXPECT_NEAR(kIntervalModel.uncalibrated.high, fitted.uncalibrated.high, 1e-9);
+TEST(UncalibratedInterval, IsTheOneFittedToThePublishedRuns) {
+  const RelativeInterval fitted = fit_uncalibrated_interval(published(""));
+  EXPECT_NEAR(kUncalibratedInterval.low, fitted.low, 1e-9);
+  EXPECT_NEAR(kUncalibratedInterval.high, fitted.high, 1e-9);
+}
+
+// Pairs of layouts: the share measured in the stated order is what was stated, within 10 points in
+// each bin, and within 5 over all.
+TEST(PublishedPairs, AreInTheirOrderAsOftenAsStated) {
+  const ValidationReport report =
+      make_validation_report({.costed = published("")}, CalibrationKind::kLeaveOneOut);
+  std::vector<CostedRun> rows;
+  std::vector<double> layout_variances;
+  for (const ValidatedRun& row : report.rows) {
+    rows.push_back(row.costed);
+    layout_variances.push_back(row.calibration.layout_variance);
+  }
+  double stated = 0.0;
+  double observed = 0.0;
+  double pairs = 0.0;
+  for (const OrderBin& bin : order_bins(rows, layout_variances)) {
+    EXPECT_NEAR(bin.observed, bin.stated, 0.10) << bin.low;
+    stated += bin.stated * bin.pairs;
+    observed += bin.observed * bin.pairs;
+    pairs += bin.pairs;
+  }
+  EXPECT_NEAR(observed / pairs, stated / pairs, 0.05);
 }
 
 TEST(TrillionParameterRun, IsPredictedWithinFivePercent) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <span>
 #include <vector>
 
 namespace ptdp {
@@ -111,6 +112,15 @@ TEST(CalibrationFit, WidensAwayFromItsRunsAndSaysSo) {
               ElementsAre("3 GPUs, where runs of this cluster and stack have at least 8"));
 }
 
+// A second run, however far, must not make a prediction beside the first less sure.
+TEST(CalibrationFit, IsAsNearAsTheNearestOfFewRuns) {
+  const std::vector<CalibrationRun> runs = {run_of(1.2, "a", 8), run_of(1.2, "b", 1024)};
+  const auto width = [&](std::size_t count) {
+    return fit_calibration(kModel, kPrior, {runs.data(), count}, "a").at({.gpus = 8}).interval.high;
+  };
+  EXPECT_LE(width(2), width(1));
+}
+
 TEST(CalibrationFit, ComparesWithAQuarterOfAMillionRunsInNoTime) {
   const CalibrationFit fit{.factor = 1.1,
                            .variance = 0.01,
@@ -170,7 +180,7 @@ TEST(Summarize, FindsTheWorstOnEitherSide) {
 }
 
 TEST(Summarize, OfNothingIsZero) {
-  const ErrorSummary summary = to_text({});
+  const ErrorSummary summary = to_text(std::span<const double>());
   EXPECT_EQ(summary.count, 0);
   EXPECT_EQ(summary.mean_absolute, 0.0);
   EXPECT_EQ(summary.max_absolute, 0.0);

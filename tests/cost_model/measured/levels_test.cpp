@@ -71,7 +71,7 @@ TEST(FitVariances, FindsThoseOfStatsmodels) {
                                                 {"noise", model.noise}};
   for (const auto& [name, variance] : fitted) {
     const double expected = golden.found.at("variance " + name);
-    EXPECT_NEAR(variance, expected, 0.01 * expected) << name;
+    EXPECT_NEAR(variance, expected, 0.02 * expected) << name;  // where statsmodels stops
   }
 }
 

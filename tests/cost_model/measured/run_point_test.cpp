@@ -55,6 +55,7 @@ TEST(RunPointJson, ReadsBackAsItWas) {
       .parameters = 7, .gpus = 64, .tp = 8, .pp = 2, .recompute = Recompute::kSelective};
   EXPECT_EQ(dump(point), R"({
   "parameters": 7,
+  "seq_length": 1,
   "gpus": 64,
   "tp": 8,
   "pp": 2,

@@ -68,6 +68,17 @@ TEST(CalibrationFile, RefusesToHoldNoRuns) {
               HasSubstr("file.json: runs: expected 1 to 10000, got 0"));
 }
 
+TEST(CalibrationFile, RefusesTimesOfAnotherUnit) {
+  EXPECT_THAT(
+      refusal_of_file("/runs/1/measured_s", 2400.0),
+      HasSubstr("file.json: run \"run\": expected a measured time within a factor of 100 of "
+                "the predicted 2 s, got 2400 s"));
+}
+
+TEST(CalibrationFile, SaysThatAnEarlierOneIsToBeRefitted) {
+  EXPECT_THAT(refusal_of_file("/factor", 1.2), HasSubstr("file.json: factor: files of an earlier"));
+}
+
 TEST(CalibrationFile, RefusesAnotherVersionsPredictions) {
   EXPECT_THAT(refusal_of_file("/tool_version", "0.0.1"), HasSubstr("refit it with ptdp-calibrate"));
   EXPECT_THAT(refusal_of_file("/schema", "ptdp.calibration/2"), HasSubstr("schema"));

@@ -134,7 +134,7 @@ TEST(ValidationReport, SummarizesEachGroupAndAllRows) {
 }
 
 TEST(ValidationReport, CountsTheRowsInsideTheirIntervals) {
-  const RelativeInterval& interval = kIntervalModel.uncalibrated;
+  const RelativeInterval& interval = kUncalibratedInterval;
   int inside = 0;
   for (const double ratio : {1.0 / 1.1, 2.0 / 1.6, 1.0, 5.0 / 6.0}) {
     inside += interval.low <= ratio && ratio <= interval.high ? 1 : 0;

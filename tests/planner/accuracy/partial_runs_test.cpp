@@ -207,8 +207,8 @@ TEST(PartialRuns, HaveTheRangeOfTheirCompletions) {
   EXPECT_EQ(range.fastest, times.front());
   EXPECT_EQ(range.slowest, times.back());
   EXPECT_EQ(range.best.costed.predicted, times.front());
-  EXPECT_DOUBLE_EQ(range.low.value(), times.front().value() * kIntervalModel.uncalibrated.low);
-  EXPECT_DOUBLE_EQ(range.high.value(), times.back().value() * kIntervalModel.uncalibrated.high);
+  EXPECT_DOUBLE_EQ(range.low.value(), times.front().value() * kUncalibratedInterval.low);
+  EXPECT_DOUBLE_EQ(range.high.value(), times.back().value() * kUncalibratedInterval.high);
   EXPECT_TRUE(range.fits);
 }
 
@@ -345,7 +345,7 @@ std::vector<ValidatedPartialRun> made_up_rows() {
                                            made_up_row("p3", "", 10.0, 9.0, 11.0)};
   rows[0].unknown = {"dp", "mbs"};
   rows[1].fits = false;
-  rows[1].best.calibration.support.num_runs = 3;
+  rows[1].best.calibration.support.all_runs = 3;
   return rows;
 }
 
@@ -400,7 +400,7 @@ TEST(PartialSection, SetsRowsAsTheyAreBesideCalibratedOnes) {
     row.best.costed.predicted = Seconds(10.0);
     row.low = Seconds(9.5);
     row.high = Seconds(10.5);
-    row.best.calibration.support.num_runs = 3;
+    row.best.calibration.support.all_runs = 3;
   }
   const std::string text = partial_section(made_up_rows(), calibrated);
   EXPECT_THAT(text,
@@ -433,7 +433,7 @@ TEST(PartialJson, HoldsEachFigureUnderItsName) {
   EXPECT_NEAR(best["interval_s"][0], 10.8, 1e-9);
   EXPECT_NEAR(best["interval_s"][1], 13.2, 1e-9);
   EXPECT_NEAR(best["error_pct"], 20.0, 1e-9);
-  EXPECT_EQ(best["calibration_runs"], 3);
+  EXPECT_EQ(best["calibration_all_runs"], 3);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 namespace ptdp {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -86,9 +87,9 @@ TEST(ErrorPage, ListsTheRowsThatContradictThemselvesByGroup) {
                                                "| a | slower |\n| b | slow, slowest |\n\n"));
 }
 
-// Group a is off by -20 %, three times; b by +25 and +100 %, of one stack each. With the others'
-// factor of 1.25 a is right; b has too few others, and so no factor. Of the half-widths without
-// calibration see interval.h: (1.40 - 0.91) / 2.
+// Group a is off by -20 %, four times; b by +25 and +100 %, of one stack each. The others' factor
+// of about 1.25 makes a right within a few tenths; held out, each group is predicted by the other's
+// stack. The half-width without calibration is interval.h's: (1.45 - 0.94) / 2.
 TEST(ErrorPage, TabulatesErrorsIntervalsAndFactors) {
   CostedRuns runs;
   for (int i = 0; i < 4; ++i) {
@@ -98,18 +99,17 @@ TEST(ErrorPage, TabulatesErrorsIntervalsAndFactors) {
   runs.costed.push_back(run_of("two", "b", 0.5));
   runs.skipped = {{"x", "g", "no profile"}, {"y", "h", "no profile"}, {"z", "g", "another"}};
   const std::string page = to_markdown(runs, {});
+  EXPECT_THAT(page, ContainsRegex(R"(\| a \| 4 \| 20.0 \| 20.0 \| 20.0 \| 20.0 \| -20.0 \| 0\.)"));
+  EXPECT_THAT(page, HasSubstr("| b | 2 | 62.5 | 62.5 | 92.5 | 100.0 | +62.5 | "));
+  EXPECT_THAT(page, HasSubstr("| **all** | 6 | 34.2 | 20.0 | 62.5 | 100.0 | +7.5 | "));
+  EXPECT_THAT(
+      page,
+      ContainsRegex(R"(\| a \| 4 \| 100 \| 25.5 \| 100 \| .* its kind of program \| unseen \|)"));
   EXPECT_THAT(page,
-              HasSubstr("| a | 4 | 20.0 | 20.0 | 20.0 | 20.0 | -20.0 | 0.0 | 0.0 | 0.0 | 0.0 | "
-                        "+0.0 |\n"
-                        "| b | 2 | 62.5 | 62.5 | 92.5 | 100.0 | +62.5 | 62.5 | 62.5 | 92.5 | "
-                        "100.0 | +62.5 |\n"
-                        "| **all** | 6 | 34.2 | 20.0 | 62.5 | 100.0 | +7.5 | 20.8 | 0.0 | 62.5 | "
-                        "100.0 | +20.8 |\n"));
-  EXPECT_THAT(page, HasSubstr("\n| a | 4 | 100 | 24.0 | 100 | "));
-  EXPECT_THAT(page, HasSubstr("\n| b | 2 | 0 | 24.0 | 0 | 24.0 | 0 | "));
-  EXPECT_THAT(page, HasSubstr("\n| selene-a100 | one | dense | 4 | 1.250 | 20.0 | 0.0 | 0.0 |\n"
-                              "| selene-a100 | two | dense | 2 | too few rows | 62.5 | 62.5 | 62.5 "
-                              "|\n"));
+              ContainsRegex(R"(\| b \| 2 \| 0 \| 25.5 \| .* its kind of program \| unseen \|)"));
+  EXPECT_THAT(page,
+              ContainsRegex(R"(\| selene-a100 \| one \| dense \| 4 \| 1.2[0-9]+ \| 20.0 \|)"));
+  EXPECT_THAT(page, HasSubstr("\n| its kind of program | 2 | 6 | "));
   EXPECT_THAT(page, HasSubstr("\n## Not modelled\n\n3 of 9 rows.\n\n"
                               "| reason | rows | groups |\n|---|---|---|\n"
                               "| another | 1 | g |\n| no profile | 2 | g, h |\n"));

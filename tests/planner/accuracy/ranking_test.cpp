@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace ptdp {
 namespace {
 
@@ -105,22 +107,13 @@ TEST(RankingByGroup, PoolsPairsAndKeepsTheWorstRegret) {
   EXPECT_EQ(groups[0].without_contradicted.sets, 0);
 }
 
-/// Returns two layouts of one job: predicted and measured seconds.
-std::vector<CostedRun> pair_of(double predicted, double measured, double other_predicted,
-                               double other_measured) {
-  std::vector<CostedRun> rows = {run_of("one", "a", measured), run_of("one", "a", other_measured)};
-  rows[0].predicted = Seconds(predicted);
-  rows[1].predicted = Seconds(other_predicted);
-  return rows;
-}
-
 // By hand: with a variance of 0.005 each, a difference of 0.1 is one deviation of the difference;
 // 84.1 % of a normal distribution lie below it.
 TEST(OrderBins, StateTheProbabilityOfTheOrder) {
   const double slower = std::exp(0.1);
   for (const bool is_ordered : {true, false}) {
     const std::vector<OrderBin> bins = order_bins(
-        pair_of(slower, is_ordered ? 2.0 : 1.0, 1.0, is_ordered ? 1.0 : 2.0), {0.005, 0.005});
+        rows_of({{is_ordered ? 2.0 : 1.0, slower}, {is_ordered ? 1.0 : 2.0, 1.0}}), {0.005, 0.005});
     ASSERT_EQ(bins.size(), 10U);
     EXPECT_EQ(bins[6].pairs, 1);  // 80 to 85 %
     EXPECT_NEAR(bins[6].stated, 0.8413, 1e-4);
@@ -129,16 +122,16 @@ TEST(OrderBins, StateTheProbabilityOfTheOrder) {
 }
 
 TEST(OrderBins, LeaveOutTiesAndRowsOfOtherJobs) {
-  const auto pairs = [](std::vector<CostedRun> rows) {
+  const auto pairs = [](const std::vector<CostedRun>& rows) {
     int sum = 0;
     for (const OrderBin& bin : order_bins(rows, {0.005, 0.005})) {
       sum += bin.pairs;
     }
     return sum;
   };
-  EXPECT_EQ(pairs(pair_of(1.0, 1.0, 1.1, 1.019)), 0);
-  EXPECT_EQ(pairs(pair_of(1.0, 1.0, 1.0, 2.0)), 0);
-  std::vector<CostedRun> others = pair_of(1.0, 1.0, 1.1, 2.0);
+  EXPECT_EQ(pairs(rows_of({{1.0, 1.0}, {1.019, 1.1}})), 0);
+  EXPECT_EQ(pairs(rows_of({{1.0, 1.0}, {2.0, 1.0}})), 0);
+  std::vector<CostedRun> others = rows_of({{1.0, 1.0}, {2.0, 1.1}});
   EXPECT_EQ(pairs(others), 1);
   others[1].run.global_batch_size = 2;
   EXPECT_EQ(pairs(others), 0);

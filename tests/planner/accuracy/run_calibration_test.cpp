@@ -83,9 +83,25 @@ TEST(CalibrateByOwn, IsWorthSomethingWithOneRun) {
   EXPECT_GT(other.factor, before.factor);
 }
 
+// A switch of the stack's changes no place. Without scatter-gather it is the stack of 2020, too,
+// whose 8 runs on Selene join the 63 and count no second time.
+TEST(CalibrateByPublished, KnowsAStackWithASwitchTheOtherWay) {
+  const MeasuredRuns published = read_published_runs();
+  const CalibrationFit usual = calibrate_by_published(published, selene_2021("1T"), 3072);
+  Scenario switched = selene_2021("1T");
+  switched.stack.scatter_gather = !switched.stack.scatter_gather;
+  const CalibrationFit found = calibrate_by_published(published, switched, 3072);
+  EXPECT_EQ(usual.support.num_runs, 63);
+  EXPECT_EQ(found.support.num_runs, 71);
+  EXPECT_EQ(found.support.all_runs, usual.support.all_runs);
+  Scenario unfused = selene_2021("1T");
+  unfused.stack.fused_element_wise = false;
+  EXPECT_EQ(calibrate_by_published(published, unfused, 3072).support, usual.support);
+}
+
 // No published program says anything of this project's runtime.
 TEST(CalibrateByPublished, LeavesTheOwnRuntimeAlone) {
-  const Scenario own = shipped_scenario("gpt-tiny", "dgx-h200", "ptdp-cuda");
+  const Scenario own = shipped_scenario("gpt-tiny", "hgx-h200", "ptdp-cuda");
   EXPECT_FALSE(calibrate_by_published({}, own, 8).is_calibrated());
 }
 
@@ -102,6 +118,18 @@ TEST(ShippedLevels, FollowFromThePublishedRuns) {
     EXPECT_NEAR(found.model.variances[level], shipped.model.variances[level], 1e-5) << level;
   }
   EXPECT_NEAR(found.model.usual_scatter, shipped.model.usual_scatter, 1e-6);
+}
+
+TEST(LevelsFile, RefusesWhatNothingWrites) {
+  const auto refusal = [](const std::string& from, const std::string& to) {
+    std::string text = to_json(shipped_levels());
+    text.replace(text.find(from), from.size(), to);
+    return message_of([&] { return parse_levels(text, "levels.json"); });
+  };
+  EXPECT_THAT(refusal("\"noise\": 0.", "\"noise\": -0."), testing::HasSubstr("model.noise"));
+  EXPECT_THAT(refusal("\"megatron\"", "\"megatrons\""), testing::HasSubstr("megatrons"));
+  EXPECT_THAT(refusal("\"deepspeed-zero\"", "\"pytorch\""),
+              testing::HasSubstr("levels.json: scopes: expected each once, in the order"));
 }
 
 TEST(LevelsFile, ReadsWhatItWrote) {

@@ -68,9 +68,22 @@ TEST(PlanTraining, IsLessSureOfModelsUnlikeThoseOfItsRuns) {
   EXPECT_GT(half_width(tiny), half_width(plan_training(selene_2021("76B"), {.gpus = 1024})));
 }
 
-TEST(PlanTraining, IsNotCalibratedWhereNothingIsPublished) {
+// Nothing is published of that stack there: what its kind of program needs elsewhere stands in, and
+// is worth less.
+TEST(PlanTraining, RestsOnItsKindOfProgramWhereNothingIsPublished) {
   const PlanningResult result =
-      plan_training(shipped_scenario("18B", "dgx-h100", "megatron-core-2024"), {.gpus = 64});
+      plan_training(shipped_scenario("18B", "meta-a100", "megatron-lm-2023"), {.gpus = 64});
+  EXPECT_EQ(result.calibration.support.stack_runs, 0);
+  EXPECT_GT(result.calibration.support.program_runs, 1000);
+  EXPECT_GT(result.calibration.factor, 1.0);
+  EXPECT_GT(half_width(result), 0.2);
+  EXPECT_THAT(result.plans.front().predicted.outside_runs,
+              testing::ElementsAre("no measured run of this stack"));
+}
+
+TEST(PlanTraining, IsNotCalibratedForThisProjectsRuntime) {
+  const PlanningResult result =
+      plan_training(shipped_scenario("gpt-tiny", "hgx-h200", "ptdp-cuda"), {.gpus = 8});
   EXPECT_FALSE(result.calibration.is_calibrated());
   EXPECT_EQ(result.calibration.factor, 1.0);
 }
