@@ -87,6 +87,7 @@ TEST(HybridSharding, OfOptimizersAloneIsSearchedWhereItIsPinned) {
   const auto found = [&](const IntegerRanges& replicas) {
     return search(scenario, {.gpus = 64,
                              .space = {.tp = IntegerRanges(1),
+                                       .pp = IntegerRanges::parse("1,2", 1, 2, ""),
                                        .cp = IntegerRanges(1),
                                        .zero_stage = IntegerRanges(1),
                                        .dp_replicate = replicas},
