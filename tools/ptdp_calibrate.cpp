@@ -102,6 +102,9 @@ std::vector<CostedRun> runs_to_fit(const CommandLine& line) {
 }
 
 int run_intervals(const CommandLine& line) {
+  if (line.has("output")) {
+    throw Error("--output: not used by --intervals");
+  }
   line.allow_only({"intervals", "runs"});
   const std::vector<CostedRun> runs = runs_to_fit(line);
   const auto is_of_first = [&](const CostedRun& run) {

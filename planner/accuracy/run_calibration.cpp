@@ -225,7 +225,7 @@ RowLevels::RowLevels(const LevelModel& model, const std::vector<CostedRun>& rows
   }
 }
 
-CalibrationFit RowLevels::fit(const CostedRun& run, const std::string& job) {
+const CalibrationFit& RowLevels::fit(const CostedRun& run, const std::string& job) {
   const LevelPath path = path_of(run, profiles_);
   const auto [scope, is_new_scope] = by_path_.try_emplace(path);
   if (is_new_scope) {
@@ -247,7 +247,7 @@ CalibrationFit RowLevels::fit_other_job(const CostedRun& run) {
 }
 
 Calibration RowLevels::calibration(const CostedRun& run) {
-  return fit(run).at(run_point(run.run.model, run.run.config));
+  return fit(run, job_name_of(run.run)).at(run_point(run.run.model, run.run.config));
 }
 
 PublishedLevels::PublishedLevels() : published_(read_published_runs()) {}

@@ -88,7 +88,7 @@ class RowLevels {
     LevelPrior prior;
     std::map<std::string, CalibrationFit> fits;  ///< By the names of jobs.
   };
-  CalibrationFit fit(const CostedRun& run, const std::string& job);
+  const CalibrationFit& fit(const CostedRun& run, const std::string& job);
 
   LevelModel model_;
   std::vector<LevelScope> scopes_;

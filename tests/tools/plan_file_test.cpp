@@ -100,6 +100,11 @@ TEST(PlanFile, WithAnyKeyMissingIsRefusedNamingIt) {
   }
   for (const char* part : {"config", "schedule", "predicted", "memory"}) {
     for (const auto& item : plan[part].items()) {
+      if (item.key() == "outside_runs" ||
+          (item.key().starts_with("calibration_") && item.key().ends_with("_runs") &&
+           item.key() != "calibration_runs")) {
+        continue;  // absent where there is nothing, or no more than the key before says
+      }
       ordered_json less = plan;
       less[part].erase(item.key());
       EXPECT_TRUE(is_refused(run_show_with(less.dump()), {"plan.json", part, item.key()}))

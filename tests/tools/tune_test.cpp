@@ -257,12 +257,12 @@ TEST(CalibrateRuns, FitsAFactorOfThree) {
       {run_of(directory.path(), "tp", kTensor), run_of(directory.path(), "pp", kPipeline),
        run_of(directory.path(), "dp", kData), "-o", factors.string()})));
   const json factor = json::parse(content_of(factors / "host+ptdp-cpu.json"));
-  EXPECT_EQ(factor["num_runs"], 3);
+  EXPECT_EQ(factor["runs"].size(), 3U);
   EXPECT_EQ(factor["runs"][0]["id"], "tp.json");
   std::vector<std::string> arguments = plan_arguments(directory.path(), "host");
   arguments[5] = factors.string();  // --calibration
   const ProgramRun plan = run_plan(arguments);
-  EXPECT_THAT(plan.output, HasSubstr("calibrated on 3 runs"));
+  EXPECT_THAT(plan.output, HasSubstr("rests on 3 runs of this cluster and stack"));
 }
 
 TEST(CalibrateRuns, RefusesRunsThatSayNothing) {
