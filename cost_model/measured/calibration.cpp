@@ -87,17 +87,20 @@ std::vector<CalibrationPoint> points_of(std::span<const CalibrationRun> runs) {
 void note_outside(const char* what, std::int64_t CalibrationPoint::*size,
                   const CalibrationPoint& point, const std::vector<CalibrationPoint>& points,
                   std::vector<std::string>& lines) {
-  const auto [least, most] = std::minmax_element(
-      points.begin(), points.end(),
-      [size](const CalibrationPoint& a, const CalibrationPoint& b) { return a.*size < b.*size; });
-  const bool is_above = point.*size > 2 * ((*most).*size);
-  if (is_above || 2 * (point.*size) < (*least).*size) {
+  std::int64_t least = points.front().*size;
+  std::int64_t most = least;
+  for (std::size_t i = 0; i < points.size(); i += points.size() / kMostCompared + 1) {
+    least = std::min(least, points[i].*size);
+    most = std::max(most, points[i].*size);
+  }
+  const bool is_above = point.*size > 2 * most;
+  if (is_above || 2 * (point.*size) < least) {
     std::string line = std::to_string(point.*size);
     line += ' ';
     line += what;
     line += is_above ? ", where runs of this cluster and stack have at most "
                      : ", where runs of this cluster and stack have at least ";
-    line += std::to_string(is_above ? (*most).*size : (*least).*size);
+    line += std::to_string(is_above ? most : least);
     lines.push_back(std::move(line));
   }
 }

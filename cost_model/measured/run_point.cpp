@@ -47,8 +47,10 @@ std::string job_name(const TransformerConfig& model, std::int64_t global_batch_s
 double distance(const CalibrationPoint& a, const CalibrationPoint& b) {
   double sum = a.recompute == b.recompute ? 0.0 : 1.0;
   for (const Field& size : kSizes) {
-    sum += std::abs(
-        std::log2(static_cast<double>(a.*size.value) / static_cast<double>(b.*size.value)));
+    if (a.*size.value != b.*size.value) {  // most runs of a scope share most sizes
+      sum += std::abs(
+          std::log2(static_cast<double>(a.*size.value) / static_cast<double>(b.*size.value)));
+    }
   }
   return sum;
 }
