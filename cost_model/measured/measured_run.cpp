@@ -34,16 +34,14 @@ TransformerConfig resolved_or_skipped(const TransformerConfig& model, const std:
 /// Returns the shipped profile of a row's model with experts, or its first layers if the row has
 /// fewer. Throws SkipRow if there is none, or the row disagrees with it.
 TransformerConfig read_expert_model(const RunFields& row, const std::string& place) {
-  std::string name = row.text("model");
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  if (!contains(list_profiles(ProfileKind::kModel), name)) {
+  const std::optional<ModelProfile> profile = find_model_in_any_case(row.text("model"));
+  if (!profile) {
     throw SkipRow{"a model with experts that no profile describes"};
   }
-  TransformerConfig model = find_model(name).config;
+  TransformerConfig model = profile->config;
   const auto agree = [&](std::string_view column, int expected) {
     if (row.is_given(column) && row.count(column, 0) != expected) {
-      throw SkipRow{std::string(column) + " is not that of the profile " + name};
+      throw SkipRow{std::string(column) + " is not that of the profile " + profile->name};
     }
   };
   if (const int layers = row.count("layers", 1); layers < model.num_layers) {
@@ -404,6 +402,13 @@ MeasuredRun read_run(const RunFields& row, const std::string& place) {
 }
 
 }  // namespace
+
+std::optional<ModelProfile> find_model_in_any_case(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return contains(list_profiles(ProfileKind::kModel), name) ? std::optional(find_model(name))
+                                                            : std::nullopt;
+}
 
 MeasuredRuns read_measured_runs(const CsvTable& table) {
   check_columns(table);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/stack_spec.h"
 #include "cost_model/inputs/transformer_config.h"
@@ -59,6 +60,9 @@ struct MeasuredRuns {
   std::vector<MeasuredRun> runs;
   std::vector<SkippedRun> skipped;
 };
+
+/// Returns the shipped model that a row names, in any case of letters; nullopt if there is none.
+[[nodiscard]] std::optional<ModelProfile> find_model_in_any_case(std::string name);
 
 /// Reads runs from a table with the columns of profiles/published.
 ///

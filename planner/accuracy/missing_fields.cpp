@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "cost_model/contains.h"
-#include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/transformer_config.h"
+#include "cost_model/measured/measured_run.h"
 #include "cost_model/text/integer_ranges.h"
 
 namespace ptdp {
@@ -180,12 +180,11 @@ Texts values_of_recompute(const PartialRow& row) {
 
 /// Returns whether the profile that a row of experts names has latent attention.
 bool has_latent_attention(const PartialRow& row) {
-  std::string name = row.text("model");
-  std::ranges::transform(name, name.begin(), [](unsigned char letter) {
-    return static_cast<char>(std::tolower(letter));
-  });
-  return row.count("n_experts") > 0 && contains(list_profiles(ProfileKind::kModel), name) &&
-         has_latent_attention(find_model(name).config);
+  if (row.count("n_experts") == 0) {
+    return false;
+  }
+  const std::optional<ModelProfile> profile = find_model_in_any_case(row.text("model"));
+  return profile && has_latent_attention(profile->config);
 }
 
 /// Returns each module of the stack's selective recomputation that the row's model has.
