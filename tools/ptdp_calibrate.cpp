@@ -89,8 +89,10 @@ std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// Returns the runs of --runs, or else the published ones. Throws Error if none can be costed.
-std::vector<CostedRun> runs_to_fit(const CommandLine& line) {
+/// Returns the runs of --runs, or else the published ones, for a flag that prints what it finds.
+/// Throws Error if none can be costed or there is another flag.
+std::vector<CostedRun> runs_to_fit(const CommandLine& line, const std::string& flag) {
+  line.allow_only({flag, "runs"}, "--" + flag);
   const std::vector<std::string> files = line.texts("runs");
   CostedRuns runs =
       cost_runs(files.empty() ? read_published_runs() : read_runs({files.begin(), files.end()}));
@@ -102,11 +104,7 @@ std::vector<CostedRun> runs_to_fit(const CommandLine& line) {
 }
 
 int run_intervals(const CommandLine& line) {
-  if (line.has("output")) {
-    throw Error("--output: not used by --intervals");
-  }
-  line.allow_only({"intervals", "runs"});
-  const std::vector<CostedRun> runs = runs_to_fit(line);
+  const std::vector<CostedRun> runs = runs_to_fit(line, "intervals");
   const auto is_of_first = [&](const CostedRun& run) {
     return run.run.group == runs.front().run.group;
   };
@@ -118,8 +116,7 @@ int run_intervals(const CommandLine& line) {
 }
 
 int run_levels(const CommandLine& line) {
-  line.allow_only({"levels", "runs"});
-  const std::vector<CostedRun> runs = runs_to_fit(line);
+  const std::vector<CostedRun> runs = runs_to_fit(line, "levels");
   if (const std::size_t scopes = by_scope(runs).size(); scopes < kFewestScopes) {
     throw Error(fmt::format("--levels: expected runs of at least {} clusters and stacks, got {}",
                             kFewestScopes, scopes));

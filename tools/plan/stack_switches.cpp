@@ -33,11 +33,6 @@ std::optional<bool> choice_of(const Switch& entry, const CommandLine& line) {
               : std::nullopt;
 }
 
-Seconds time_of(const Plan& plan, const Scenario& scenario) {
-  return predict({scenario, plan.config}, Calibration{}).iteration_time.value *
-         plan.predicted.calibration_factor;
-}
-
 }  // namespace
 
 void add_stack_switches(boost::program_options::options_description& flags) {
@@ -69,8 +64,9 @@ std::vector<std::string> costs_of_switches(const CommandLine& line, const Plan& 
     }
     Scenario other = plan.scenario;
     other.stack.*entry.field = !*chosen;
-    const Seconds taken = time_of(plan, plan.scenario);
-    const Seconds otherwise = time_of(plan, other);
+    const Seconds taken = plan.predicted.iteration_time.value;
+    const Seconds otherwise =
+        predict({other, plan.config}, calibration_of(plan)).iteration_time.value;
     lines.push_back(fmt::format("--{} {}: {:.4g} s in place of {:.4g} s with {}, {:+.1f} %",
                                 entry.flag, spelled(*chosen), taken.value(), otherwise.value(),
                                 spelled(!*chosen), 100.0 * (taken / otherwise - 1.0)));

@@ -245,7 +245,7 @@ TEST(Fp8Activations, AreInputsOfOneByte) {
   EXPECT_DOUBLE_EQ(kept(plain_fp8({.keeps_inputs = false})), 34.0);
 }
 
-// The same in 4 bits: inputs of h, h, h and 4h take 9/16 of a byte.
+// In 4 bits, inputs of h, h, h and 4h take 9/16 of a byte for each element: a number and its scale.
 TEST(Fp8Activations, AreInputsOfHalfAByteAndTheirScales) {
   const Scenario scenario = plain_fp8({.scaling = Fp8Scaling::kNvfp4});
   EXPECT_DOUBLE_EQ(per_feature(kept_by_layer(scenario, {}, LayerKind{})),
