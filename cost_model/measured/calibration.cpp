@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 #include "cost_model/measured/quantile.h"
@@ -26,11 +27,16 @@ constexpr double kFewestDegrees = 1.0;
 /// distribution.
 constexpr double kManyDegrees = 1000.0;
 
+/// Returns every how many of the runs count.
+std::size_t stride_of(const std::vector<CalibrationPoint>& points) {
+  return points.size() / kMostCompared + 1;
+}
+
 /// Returns the distance from `point` to the third nearest of `points`, or to the nearest of fewer.
 /// The point with index `left_out` does not count.
 double reach(const CalibrationPoint& point, const std::vector<CalibrationPoint>& points,
              std::size_t left_out) {
-  const std::size_t stride = points.size() / kMostCompared + 1;
+  const std::size_t stride = stride_of(points);
   std::vector<double> distances;
   distances.reserve(points.size() / stride + 1);
   for (std::size_t i = 0; i < points.size(); i += stride) {
@@ -89,7 +95,7 @@ void note_outside(const char* what, std::int64_t CalibrationPoint::*size,
                   std::vector<std::string>& lines) {
   std::int64_t least = points.front().*size;
   std::int64_t most = least;
-  for (std::size_t i = 0; i < points.size(); i += points.size() / kMostCompared + 1) {
+  for (std::size_t i = 0; i < points.size(); i += stride_of(points)) {
     least = std::min(least, points[i].*size);
     most = std::max(most, points[i].*size);
   }
@@ -158,7 +164,7 @@ Calibration CalibrationFit::at(const CalibrationPoint& point) const {
     return {};
   }
   Calibration calibration = calibration_at(*this, reach(point, points, points.size()));
-  std::vector<std::string>& lines = calibration.extrapolations;
+  std::vector<std::string>& lines = calibration.outside_runs;
   if (points.empty()) {
     lines.emplace_back(support.stack_runs > 0
                            ? "no measured run of this stack on this cluster with this kind of model"
@@ -176,12 +182,14 @@ double probability_of_order(Seconds first, Seconds second, double layout_varianc
   return 0.5 * std::erfc(-deviations / std::sqrt(2.0));
 }
 
+LevelRun level_run(const CalibrationRun& run) {
+  return {.log_ratio = std::log(run.measured / run.predicted), .job = run.job};
+}
+
 std::vector<LevelRun> level_runs(std::span<const CalibrationRun> runs) {
   std::vector<LevelRun> levels;
   levels.reserve(runs.size());
-  for (const CalibrationRun& run : runs) {
-    levels.push_back({.log_ratio = std::log(run.measured / run.predicted), .job = run.job});
-  }
+  std::transform(runs.begin(), runs.end(), std::back_inserter(levels), level_run);
   return levels;
 }
 

@@ -50,7 +50,7 @@ struct Calibration {
   /// Variance of ln(measured/predicted) among layouts of the job.
   double layout_variance = 0.0;
   /// What of the prediction lies outside of all runs behind it, one line each.
-  std::vector<std::string> extrapolations = {};
+  std::vector<std::string> outside_runs = {};
 
   /// Returns whether the factor rests on runs.
   [[nodiscard]] bool is_calibrated() const { return support.all_runs > 0; }
@@ -98,6 +98,8 @@ struct CalibrationFit {
                                                      const LevelPrior& prior,
                                                      std::span<const CalibrationRun> runs);
 
+/// Returns a run as the levels see it.
+[[nodiscard]] LevelRun level_run(const CalibrationRun& run);
 /// Returns runs as the levels see them.
 [[nodiscard]] std::vector<LevelRun> level_runs(std::span<const CalibrationRun> runs);
 

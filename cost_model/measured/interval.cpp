@@ -32,13 +32,8 @@ RelativeInterval fit_uncalibrated_interval(std::span<const Residual> residuals) 
 }
 
 RelativeInterval interval_of(double variance, double degrees) {
-  // Runs of one scope have the same degrees of freedom, one after another.
-  thread_local double known_degrees = 0.0;
-  thread_local double quantile = 0.0;
-  if (degrees != known_degrees) {
-    quantile = boost::math::quantile(boost::math::students_t_distribution<double>(degrees), 0.95);
-    known_degrees = degrees;
-  }
+  const double quantile =
+      boost::math::quantile(boost::math::students_t_distribution<double>(degrees), 0.95);
   const double width = quantile * std::sqrt(variance);
   return {.low = std::exp(-width), .high = std::exp(width)};
 }

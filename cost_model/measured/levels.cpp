@@ -11,7 +11,8 @@ namespace {
 using Place = std::vector<std::string>;
 
 Place place_of(const LevelPath& path) {
-  return {path.program, path.stack, path.has_experts ? "experts" : "dense", path.cluster};
+  return {std::string(name_of(path.program, NamedValues<ProgramKind>(kProgramKindNames))),
+          path.stack, path.has_experts ? "experts" : "dense", path.cluster};
 }
 
 /// What the scopes below each place say of its mean, by the number of levels that are named.

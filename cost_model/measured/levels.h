@@ -15,11 +15,13 @@
 #include <tuple>
 #include <vector>
 
+#include "cost_model/inputs/stack_spec.h"
+
 namespace ptdp {
 
 /// Names of a scope, from the widest level to the narrowest.
 struct LevelPath {
-  std::string program;  ///< Kind of program, as stack profiles name it.
+  ProgramKind program = ProgramKind::kOther;
   std::string stack;
   bool has_experts = false;
   std::string cluster;

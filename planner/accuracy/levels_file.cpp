@@ -20,13 +20,6 @@ constexpr Range kLogarithm = {-10.0, 10.0};
 constexpr Range kPrecision = {1e-6, 1e9};
 constexpr std::int64_t kMostRuns = 1'000'000'000;
 
-/// Returns the kind of program of a path, which a stack's profile named.
-ProgramKind program_of(const std::string& name) {
-  const auto found = std::find_if(kProgramKindNames.begin(), kProgramKindNames.end(),
-                                  [&](const auto& kind) { return kind.name == name; });
-  return found != kProgramKindNames.end() ? found->value : ProgramKind::kOther;
-}
-
 template <class Fields>
 void describe(Fields& fields, Described<Fields, Levels>& levels) {
   fields.schema(kLevelsSchema);
@@ -51,14 +44,7 @@ void describe(Fields& fields, Described<Fields, LevelModel>& model) {
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, LevelScope>& scope) {
-  ProgramKind program = ProgramKind::kOther;
-  if constexpr (!Fields::kIsReading) {
-    program = program_of(scope.path.program);
-  }
-  fields.choice("program", program, NamedValues<ProgramKind>(kProgramKindNames));
-  if constexpr (Fields::kIsReading) {
-    scope.path.program = name_of(program, NamedValues<ProgramKind>(kProgramKindNames));
-  }
+  fields.choice("program", scope.path.program, NamedValues<ProgramKind>(kProgramKindNames));
   fields.name("stack", scope.path.stack);
   fields.flag("has_experts", scope.path.has_experts);
   fields.name("cluster", scope.path.cluster);
@@ -89,7 +75,8 @@ Levels parse_levels(std::string_view text, const std::string& place) {
       levels.scopes.begin(), levels.scopes.end(),
       [](const LevelScope& a, const LevelScope& b) { return !(a.path < b.path); });
   if (unordered != levels.scopes.end()) {
-    throw Error(place + ": scopes: expected each once, in the order of their names");
+    throw Error(place +
+                ": scopes: expected each once, in the order that ptdp-calibrate --levels writes");
   }
   return levels;
 }

@@ -18,35 +18,10 @@ std::string job_name_of(const MeasuredRun& run) {
 LevelPath path_of(const CostedRun& run, ProfileCache& profiles) {
   const ProgramKind program =
       run.scenario ? run.scenario->stack.program : profiles.program_of(run.run);
-  return {.program = std::string(name_of(program, NamedValues<ProgramKind>(kProgramKindNames))),
+  return {.program = program,
           .stack = run.run.stack,
           .has_experts = has_experts(run.run.model),
           .cluster = run.run.cluster};
-}
-
-/// Calibrates each run by the other rows.
-std::vector<Calibration> leave_one_out(const LevelModel& model,
-                                       const std::vector<CostedRun>& runs) {
-  ProfileCache profiles;
-  std::map<LevelPath, std::vector<std::size_t>> indices;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    indices[path_of(runs[i], profiles)].push_back(i);
-  }
-  const std::vector<LevelScope> scopes = scopes_of(model, runs_by_path(runs));
-  std::vector<Calibration> calibrations(runs.size());
-  for (const auto& [path, of_path] : indices) {
-    std::vector<CalibrationRun> selected;
-    selected.reserve(of_path.size());
-    for (const std::size_t i : of_path) {
-      selected.push_back(calibration_run(runs[i]));
-    }
-    std::vector<Calibration> found =
-        leave_one_out(model, level_prior(model, scopes, path), selected);
-    for (std::size_t i = 0; i < of_path.size(); ++i) {
-      calibrations[of_path[i]] = std::move(found[i]);
-    }
-  }
-  return calibrations;
 }
 
 /// Calibrates each run by the rows of other groups.
@@ -66,6 +41,8 @@ std::vector<Calibration> leave_one_group_out(const LevelModel& model,
   return calibrations;
 }
 
+/// Costs the published runs of the scenario's kind of model on its cluster and stack, whatever
+/// these are called.
 std::vector<CostedRun> published_runs_on(const MeasuredRuns& published, const Scenario& scenario,
                                          ProfileCache& profiles) {
   std::map<std::pair<std::string, std::string>, bool> is_alike;
@@ -126,24 +103,11 @@ std::optional<LevelPrior> shipped_prior(const Scenario& scenario, const std::vec
     }
   }
   const LevelPath path{
-      .program =
-          std::string(name_of(scenario.stack.program, NamedValues<ProgramKind>(kProgramKindNames))),
+      .program = scenario.stack.program,
       .stack = published_name(scenario.stack, stacks, find_stack),
       .has_experts = has_experts(scenario.job.model),
       .cluster = is_own_cluster ? "" : published_name(scenario.cluster, clusters, find_cluster)};
   return level_prior(levels.model, others, path);
-}
-
-CalibrationFit fit_leaving_out_job(const std::vector<CalibrationRun>& runs,
-                                   const std::optional<LevelPrior>& prior, const std::string& job) {
-  if (!prior) {
-    return {};
-  }
-  std::vector<CalibrationRun> others;
-  others.reserve(runs.size());
-  std::copy_if(runs.begin(), runs.end(), std::back_inserter(others),
-               [&](const CalibrationRun& run) { return run.job != job; });
-  return fit_calibration(shipped_levels().model, *prior, others, job);
 }
 
 std::vector<CalibrationRun> calibration_runs(const std::vector<CostedRun>& runs) {
@@ -151,6 +115,36 @@ std::vector<CalibrationRun> calibration_runs(const std::vector<CostedRun>& runs)
   all.reserve(runs.size());
   std::transform(runs.begin(), runs.end(), std::back_inserter(all), calibration_run);
   return all;
+}
+
+/// Returns the fits of a scenario's jobs by the published runs of other jobs on its cluster and
+/// stack, and by the shipped levels.
+JobFits published_fits(const MeasuredRuns& published, const Scenario& scenario,
+                       ProfileCache& profiles) {
+  const std::vector<CostedRun> alike = published_runs_on(published, scenario, profiles);
+  return {shipped_prior(scenario, alike, false), calibration_runs(alike),
+          JobFits::Runs::kOfOtherJobs};
+}
+
+/// Returns the fits of a scenario's jobs by a user's own runs and by the shipped levels, which know
+/// nothing of this project's runtime.
+JobFits own_fits(const std::vector<CalibrationRun>& runs, const Scenario& scenario) {
+  return {shipped_prior(scenario, {}, true).value_or(LevelPrior()), runs};
+}
+
+std::string job_name_of(const Scenario& scenario, std::int64_t gpus) {
+  return job_name(scenario.job.model, scenario.job.global_batch_size, gpus);
+}
+
+/// Returns the calibration of each run, in order, by `levels`.
+template <class LevelsOfRuns>
+std::vector<Calibration> calibrate_each(const std::vector<CostedRun>& runs, LevelsOfRuns levels) {
+  std::vector<Calibration> calibrations;
+  calibrations.reserve(runs.size());
+  for (const CostedRun& run : runs) {
+    calibrations.push_back(levels.calibration(run));
+  }
+  return calibrations;
 }
 
 }  // namespace
@@ -190,8 +184,7 @@ RunsByScope runs_by_path(const std::vector<CostedRun>& runs) {
   ProfileCache profiles;
   RunsByScope levels;
   for (const CostedRun& run : runs) {
-    const CalibrationRun calibration = calibration_run(run);
-    levels[path_of(run, profiles)].push_back(level_runs({&calibration, 1}).front());
+    levels[path_of(run, profiles)].push_back(level_run(calibration_run(run)));
   }
   return levels;
 }
@@ -207,136 +200,134 @@ std::vector<LevelScope> scopes_of(const LevelModel& model, const RunsByScope& ru
   return scopes;
 }
 
-RowLevels::RowLevels(const LevelModel& model, const std::vector<CostedRun>& rows,
-                     const std::optional<std::string>& left_out)
-    : model_(model) {
-  RunsByScope levels;
-  for (const CostedRun& run : rows) {
-    if (run.run.group != left_out) {
-      by_path_[path_of(run, profiles_)].rows.push_back(calibration_run(run));
-    }
-  }
-  for (const auto& [path, scope] : by_path_) {
-    levels.emplace(path, level_runs(scope.rows));
-  }
-  scopes_ = scopes_of(model_, levels);
-  for (auto& [path, scope] : by_path_) {
-    scope.prior = level_prior(model_, scopes_, path);
-  }
-}
+JobFits::JobFits(const std::optional<LevelPrior>& prior, std::vector<CalibrationRun> runs,
+                 Runs which, const LevelModel& model)
+    : model_(model), prior_(prior), runs_(std::move(runs)), which_(which) {}
 
-const CalibrationFit& RowLevels::fit(const CostedRun& run, const std::string& job) {
-  const LevelPath path = path_of(run, profiles_);
-  const auto [scope, is_new_scope] = by_path_.try_emplace(path);
-  if (is_new_scope) {
-    scope->second.prior = level_prior(model_, scopes_, path);
+const CalibrationFit& JobFits::fit(const std::string& job) {
+  const auto [found, is_new] = fits_.try_emplace(job);
+  if (!is_new || !prior_) {
+    return found->second;
   }
-  const auto [found, is_new_job] = scope->second.fits.try_emplace(job);
-  if (is_new_job) {
-    found->second = fit_calibration(model_, scope->second.prior, scope->second.rows, job);
+  if (which_ == Runs::kAll) {
+    found->second = fit_calibration(model_, *prior_, runs_, job);
+    return found->second;
   }
+  std::vector<CalibrationRun> others;
+  others.reserve(runs_.size());
+  std::copy_if(runs_.begin(), runs_.end(), std::back_inserter(others),
+               [&](const CalibrationRun& run) { return run.job != job; });
+  found->second = fit_calibration(model_, *prior_, others, job);
   return found->second;
 }
 
-CalibrationFit RowLevels::fit(const CostedRun& run) {
-  return fit(run, job_name_of(run.run));
+std::vector<Calibration> JobFits::leave_one_out() const {
+  return ptdp::leave_one_out(model_, prior_.value_or(LevelPrior()), runs_);
 }
 
-CalibrationFit RowLevels::fit_other_job(const CostedRun& run) {
-  return fit(run, "");
+RowLevels::RowLevels(const LevelModel& model, const std::vector<CostedRun>& rows,
+                     const std::optional<std::string>& left_out)
+    : model_(model), num_rows_(rows.size()) {
+  std::map<LevelPath, std::vector<CalibrationRun>> runs;
+  RunsByScope levels;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].run.group != left_out) {
+      const LevelPath path = path_of(rows[i], profiles_);
+      const CalibrationRun& run = runs[path].emplace_back(calibration_run(rows[i]));
+      levels[path].push_back(level_run(run));
+      places_[path].push_back(i);
+    }
+  }
+  scopes_ = scopes_of(model_, levels);
+  for (auto& [path, of_path] : runs) {
+    by_path_.try_emplace(path, level_prior(model_, scopes_, path), std::move(of_path),
+                         JobFits::Runs::kAll, model_);
+  }
+}
+
+JobFits& RowLevels::fits_of(const CostedRun& run) {
+  const LevelPath path = path_of(run, profiles_);
+  const auto found = by_path_.find(path);
+  return found != by_path_.end()
+             ? found->second
+             : by_path_
+                   .try_emplace(path, level_prior(model_, scopes_, path),
+                                std::vector<CalibrationRun>(), JobFits::Runs::kAll, model_)
+                   .first->second;
+}
+
+const CalibrationFit& RowLevels::fit(const CostedRun& run) {
+  return fits_of(run).fit(job_name_of(run.run));
+}
+
+const CalibrationFit& RowLevels::fit_other_job(const CostedRun& run) {
+  return fits_of(run).fit("");
 }
 
 Calibration RowLevels::calibration(const CostedRun& run) {
-  return fit(run, job_name_of(run.run)).at(run_point(run.run.model, run.run.config));
+  return fit(run).at(run_point(run.run.model, run.run.config));
+}
+
+std::vector<Calibration> RowLevels::leave_one_out() {
+  std::vector<Calibration> calibrations(num_rows_);
+  for (const auto& [path, places] : places_) {
+    std::vector<Calibration> found = by_path_.at(path).leave_one_out();
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      calibrations[places[i]] = std::move(found[i]);
+    }
+  }
+  return calibrations;
 }
 
 PublishedLevels::PublishedLevels() : published_(read_published_runs()) {}
 
 Calibration PublishedLevels::calibration(const CostedRun& run) {
-  const auto [scope, is_new_scope] = scopes_.try_emplace(scope_of(run));
-  Scope& known = scope->second;
-  if (is_new_scope) {
-    const Scenario scenario = scenario_of(run);
-    const std::vector<CostedRun> alike = published_runs_on(published_, scenario, profiles_);
-    known.runs = calibration_runs(alike);
-    known.prior = shipped_prior(scenario, alike, false);
+  const CalibrationScope scope = scope_of(run);
+  auto found = scopes_.find(scope);
+  if (found == scopes_.end()) {
+    found = scopes_.emplace(scope, published_fits(published_, scenario_of(run), profiles_)).first;
   }
-  const auto [fit, is_new_job] = known.fits.try_emplace(job_name_of(run.run));
-  if (is_new_job) {
-    fit->second = fit_leaving_out_job(known.runs, known.prior, fit->first);
-  }
-  return fit->second.at(run_point(run.run.model, run.run.config));
+  return found->second.fit(job_name_of(run.run)).at(run_point(run.run.model, run.run.config));
 }
 
 std::vector<Calibration> calibrations_of(const std::vector<CostedRun>& runs, CalibrationKind kind) {
   const LevelModel& model = shipped_levels().model;
-  std::vector<Calibration> calibrations;
   switch (kind) {
     case CalibrationKind::kNone:
       break;
-    case CalibrationKind::kShipped: {
-      PublishedLevels published;
-      calibrations.reserve(runs.size());
-      for (const CostedRun& run : runs) {
-        calibrations.push_back(published.calibration(run));
-      }
-      return calibrations;
-    }
+    case CalibrationKind::kShipped:
+      return calibrate_each(runs, PublishedLevels());
     case CalibrationKind::kLeaveOneOut:
-      return leave_one_out(model, runs);
+      return RowLevels(model, runs, std::nullopt).leave_one_out();
     case CalibrationKind::kLeaveOneGroupOut:
       return leave_one_group_out(model, runs);
-    case CalibrationKind::kScale: {
-      RowLevels all(model, runs, std::nullopt);
-      calibrations.reserve(runs.size());
-      for (const CostedRun& run : runs) {
-        calibrations.push_back(all.calibration(run));
-      }
-      return calibrations;
-    }
+    case CalibrationKind::kScale:
+      return calibrate_each(runs, RowLevels(model, runs, std::nullopt));
   }
   return std::vector<Calibration>(runs.size());
 }
 
-std::vector<CostedRun> published_runs_on(const MeasuredRuns& published, const Scenario& scenario) {
-  ProfileCache profiles;
-  return published_runs_on(published, scenario, profiles);
-}
-
-CalibrationFit fit_leaving_out_job(const std::vector<CostedRun>& runs, const Scenario& scenario,
-                                   std::int64_t gpus) {
-  return fit_leaving_out_job(calibration_runs(runs), shipped_prior(scenario, runs, false),
-                             job_name(scenario.job.model, scenario.job.global_batch_size, gpus));
-}
-
 CalibrationFit calibrate_by_published(const MeasuredRuns& published, const Scenario& scenario,
                                       std::int64_t gpus) {
-  return fit_leaving_out_job(published_runs_on(published, scenario), scenario, gpus);
+  ProfileCache profiles;
+  return published_fits(published, scenario, profiles).fit(job_name_of(scenario, gpus));
 }
 
 CalibrationFit calibrate_by_own(const std::vector<CalibrationRun>& runs, const Scenario& scenario,
                                 std::int64_t gpus) {
-  return fit_calibration(shipped_levels().model,
-                         shipped_prior(scenario, {}, true).value_or(LevelPrior()), runs,
-                         job_name(scenario.job.model, scenario.job.global_batch_size, gpus));
+  return own_fits(runs, scenario).fit(job_name_of(scenario, gpus));
 }
 
 std::vector<Calibration> own_calibrations(const std::vector<CalibrationRun>& runs,
                                           const Scenario& scenario, CalibrationKind kind) {
-  const LevelModel& model = shipped_levels().model;
-  const LevelPrior prior = shipped_prior(scenario, {}, true).value_or(LevelPrior());
+  JobFits fits = own_fits(runs, scenario);
   if (kind == CalibrationKind::kLeaveOneOut) {
-    return leave_one_out(model, prior, runs);
+    return fits.leave_one_out();
   }
-  std::map<std::string, CalibrationFit> fits;
   std::vector<Calibration> calibrations;
   calibrations.reserve(runs.size());
   for (const CalibrationRun& run : runs) {
-    const auto [found, is_new] = fits.try_emplace(run.job);
-    if (is_new) {
-      found->second = fit_calibration(model, prior, runs, run.job);
-    }
-    calibrations.push_back(found->second.at(run.point));
+    calibrations.push_back(fits.fit(run.job).at(run.point));
   }
   return calibrations;
 }

@@ -15,6 +15,7 @@
 #include "cost_model/measured/measured_run.h"
 #include "cost_model/text/named_values.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/accuracy/levels_file.h"
 #include "planner/accuracy/profile_cache.h"
 
 namespace ptdp {
@@ -67,6 +68,32 @@ struct CalibrationScope {
 /// Returns what runs say of the mean of each scope.
 [[nodiscard]] std::vector<LevelScope> scopes_of(const LevelModel& model, const RunsByScope& runs);
 
+/// Calibrates jobs by the runs of one scope and by what other scopes say of it, each job once.
+class JobFits {
+ public:
+  /// Which runs of the scope speak for a job.
+  enum class Runs {
+    kAll,
+    kOfOtherJobs  ///< Those of other jobs: a prediction then stands beside a measurement of its
+                  ///< own.
+  };
+  /// Takes the runs; without `prior` nothing is calibrated.
+  JobFits(const std::optional<LevelPrior>& prior, std::vector<CalibrationRun> runs,
+          Runs which = Runs::kAll, const LevelModel& model = shipped_levels().model);
+
+  /// Returns what is known of a job.
+  [[nodiscard]] const CalibrationFit& fit(const std::string& job);
+  /// Returns the calibration of each of the runs, in order, by all others.
+  [[nodiscard]] std::vector<Calibration> leave_one_out() const;
+
+ private:
+  LevelModel model_;
+  std::optional<LevelPrior> prior_;
+  std::vector<CalibrationRun> runs_;
+  Runs which_;
+  std::map<std::string, CalibrationFit> fits_;  ///< By the names of jobs.
+};
+
 /// Calibrates by given rows alone, whatever is published.
 class RowLevels {
  public:
@@ -75,24 +102,23 @@ class RowLevels {
             const std::optional<std::string>& left_out);
 
   /// Returns what the rows say of the predictions for the job of a run.
-  [[nodiscard]] CalibrationFit fit(const CostedRun& run);
+  [[nodiscard]] const CalibrationFit& fit(const CostedRun& run);
   /// Returns what the rows say of a job of no row in the scope of a run.
-  [[nodiscard]] CalibrationFit fit_other_job(const CostedRun& run);
+  [[nodiscard]] const CalibrationFit& fit_other_job(const CostedRun& run);
   /// Returns the calibration of a run by the rows.
   [[nodiscard]] Calibration calibration(const CostedRun& run);
+  /// Returns the calibration of each row, in order, by all others.
+  [[nodiscard]] std::vector<Calibration> leave_one_out();
 
  private:
-  /// Rows of a scope, with what the others say of it.
-  struct Scope {
-    std::vector<CalibrationRun> rows;
-    LevelPrior prior;
-    std::map<std::string, CalibrationFit> fits;  ///< By the names of jobs.
-  };
-  const CalibrationFit& fit(const CostedRun& run, const std::string& job);
+  /// Returns the fits of the scope of a run, which may have no row.
+  JobFits& fits_of(const CostedRun& run);
 
   LevelModel model_;
   std::vector<LevelScope> scopes_;
-  std::map<LevelPath, Scope> by_path_;
+  std::map<LevelPath, JobFits> by_path_;
+  std::map<LevelPath, std::vector<std::size_t>> places_;  ///< Places of a scope's rows.
+  std::size_t num_rows_ = 0;
   ProfileCache profiles_;
 };
 
@@ -106,15 +132,8 @@ class PublishedLevels {
   [[nodiscard]] Calibration calibration(const CostedRun& run);
 
  private:
-  /// Published runs on a cluster and stack, with what other scopes say of it.
-  struct Scope {
-    std::vector<CalibrationRun> runs;
-    std::optional<LevelPrior> prior;             ///< nullopt: no level knows the stack.
-    std::map<std::string, CalibrationFit> fits;  ///< By the names of jobs.
-  };
-
   MeasuredRuns published_;
-  std::map<CalibrationScope, Scope> scopes_;
+  std::map<CalibrationScope, JobFits> scopes_;
   ProfileCache profiles_;
 };
 
@@ -122,19 +141,9 @@ class PublishedLevels {
 [[nodiscard]] std::vector<Calibration> calibrations_of(const std::vector<CostedRun>& runs,
                                                        CalibrationKind kind);
 
-/// Costs the published runs of the scenario's kind of model on its cluster and stack, whatever
-/// these are called.
-[[nodiscard]] std::vector<CostedRun> published_runs_on(const MeasuredRuns& published,
-                                                       const Scenario& scenario);
-
-/// Fits the runs but those of the scenario's job on `gpus` GPUs, with what all published scopes say
-/// of this one. A prediction that stands beside a measurement is thus not fitted to it.
-[[nodiscard]] CalibrationFit fit_leaving_out_job(const std::vector<CostedRun>& runs,
-                                                 const Scenario& scenario, std::int64_t gpus);
-
 /// Fits the calibration of ptdp-plan: published runs on the scenario's cluster and stack, without
-/// those of its job, and the shipped levels. This project's own runtime is in neither: its
-/// predictions are not calibrated.
+/// those of its job on `gpus` GPUs, and the shipped levels. This project's own runtime is in
+/// neither: its predictions are not calibrated.
 [[nodiscard]] CalibrationFit calibrate_by_published(const MeasuredRuns& published,
                                                     const Scenario& scenario, std::int64_t gpus);
 

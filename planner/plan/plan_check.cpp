@@ -111,7 +111,7 @@ Calibration calibration_of(const Plan& plan) {
   return {.support = predicted.support,
           .factor = predicted.support.all_runs > 0 ? predicted.calibration_factor : 1.0,
           .interval = {.low = time.low / time.value, .high = time.high / time.value},
-          .extrapolations = predicted.outside_runs};
+          .outside_runs = predicted.outside_runs};
 }
 
 Plan checked(Plan plan, const std::string& place) {

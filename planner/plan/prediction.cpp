@@ -136,7 +136,7 @@ Prediction predict(const PlannedJob& job, const Calibration& calibration) {
   prediction.tokens_per_second = over_time([&](Seconds t) { return tokens / t.value(); });
   prediction.traffic = iteration_traffic(job, time);
   prediction.extrapolations = find_extrapolations(job);
-  prediction.outside_runs = calibration.extrapolations;
+  prediction.outside_runs = calibration.outside_runs;
   return prediction;
 }
 

@@ -43,8 +43,7 @@ TEST(FitCalibration, WithoutRunsIsWhatOtherScopesExpect) {
   EXPECT_NEAR(calibration.factor, 1.1, 1e-12);
   EXPECT_NEAR(std::log(calibration.interval.high), 1.645 * std::hypot(0.1, 0.05), 1e-3);
   EXPECT_NEAR(calibration.interval.low * calibration.interval.high, 1.0, 1e-12);
-  EXPECT_THAT(calibration.extrapolations,
-              ElementsAre(HasSubstr("no measured run of this stack on")));
+  EXPECT_THAT(calibration.outside_runs, ElementsAre(HasSubstr("no measured run of this stack on")));
 }
 
 // By hand: one run of another job says 1.3 with a variance of 0.05²; the others say 1.1 with 0.1².
@@ -99,16 +98,16 @@ TEST(CalibrationFit, TellsTheDistanceWithinWhichThreeOfItsRunsLie) {
       fit_calibration(kModel, {}, runs_on_gpus(), "job").at({.gpus = 32});
   EXPECT_DOUBLE_EQ(calibration.support.distance, 2.0);
   EXPECT_NEAR(calibration.factor, 1.25, 1e-12);
-  EXPECT_THAT(calibration.extrapolations, ElementsAre());
+  EXPECT_THAT(calibration.outside_runs, ElementsAre());
 }
 
 TEST(CalibrationFit, WidensAwayFromItsRunsAndSaysSo) {
   const CalibrationFit fit = fit_calibration(kModel, {}, runs_on_gpus(), "job");
   EXPECT_LT(fit.at({.gpus = 32}).interval.high, fit.at({.gpus = 1024}).interval.high);
-  EXPECT_THAT(fit.at({.gpus = 129}).extrapolations,
+  EXPECT_THAT(fit.at({.gpus = 129}).outside_runs,
               ElementsAre("129 GPUs, where runs of this cluster and stack have at most 64"));
-  EXPECT_THAT(fit.at({.gpus = 128}).extrapolations, ElementsAre());
-  EXPECT_THAT(fit.at({.gpus = 3}).extrapolations,
+  EXPECT_THAT(fit.at({.gpus = 128}).outside_runs, ElementsAre());
+  EXPECT_THAT(fit.at({.gpus = 3}).outside_runs,
               ElementsAre("3 GPUs, where runs of this cluster and stack have at least 8"));
 }
 

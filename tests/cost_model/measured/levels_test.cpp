@@ -23,12 +23,17 @@ double number_of(const std::string& text) {
   return std::stod(text);
 }
 
+/// Returns the kind of program that stands for "p0" to "p3": there are four.
+ProgramKind program_of(const std::string& name) {
+  return static_cast<ProgramKind>(std::stoi(name.substr(1)));
+}
+
 Golden read_golden() {
   Golden golden;
   const CsvTable runs = CsvTable::from_file(kGolden / "levels_runs.csv");
   for (std::size_t row = 0; row < runs.num_rows(); ++row) {
     golden
-        .runs[{.program = runs.text(row, "program"),
+        .runs[{.program = program_of(runs.text(row, "program")),
                .stack = runs.text(row, "stack"),
                .has_experts = runs.text(row, "experts") == "1",
                .cluster = runs.text(row, "cluster")}]
@@ -44,7 +49,7 @@ Golden read_golden() {
 }
 
 std::string name_of(const LevelPath& path) {
-  std::string name = path.program;
+  std::string name = "p" + std::to_string(static_cast<int>(path.program));
   for (const std::string& part :
        {path.stack, std::string(path.has_experts ? "1" : "0"), path.cluster}) {
     name += '/' + part;
