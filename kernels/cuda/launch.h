@@ -23,6 +23,8 @@ struct Grid {
   int threads = kThreads;         ///< Threads of a block.
   std::int64_t shared_bytes = 0;  ///< Dynamic shared memory of a block [B].
 };
+/// Most shared memory that a kernel with dynamic memory declares itself [B].
+inline constexpr std::int64_t kMostDeclaredShared = 8 << 10;
 
 /// Returns blocks of kThreads threads for `count` elements of work, at most kMostBlocks, whose
 /// threads walk over the elements.
@@ -35,8 +37,8 @@ struct Grid {
 template <class... Parameters, class... Arguments>
 void launch(cudaStream_t stream, const Grid& grid, void (*kernel)(Parameters...),
             Arguments... arguments) {
-  // Blocks get up to 48 KiB without asking.
-  constexpr std::int64_t always_there = 48 << 10;
+  // Blocks get 48 KiB without asking, of which some is for what the kernel declares.
+  constexpr std::int64_t always_there = (48 << 10) - kMostDeclaredShared;
   if (grid.shared_bytes > always_there) {
     PTDP_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                          cudaFuncAttributeMaxDynamicSharedMemorySize,

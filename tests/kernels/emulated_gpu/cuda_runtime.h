@@ -48,6 +48,13 @@ struct Launch {
 /// next time in descending order. Ends the program if threads of a block meet different barriers.
 void run_grid(const Launch& launch, const std::function<void()>& kernel);
 
+/// Lets blocks of a kernel have `bytes` of dynamic shared memory, as cudaFuncSetAttribute() does.
+/// Returns false for more than a block can have.
+bool grant_shared_memory(const void* kernel, int bytes);
+/// Returns whether blocks of a kernel may have so much dynamic shared memory: what was granted, or
+/// 48 KiB less what kernels of this project declare at most.
+bool has_shared_memory(const void* kernel, std::size_t bytes);
+
 void wait_for_block();
 /// Returns what the thread of the warp's lane `from` passed as `value`. All threads of a warp must
 /// call it.
@@ -111,7 +118,9 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                                           config->dynamicSmemBytes};
   if (launch.threads.x == 0 || launch.threads.x > 1024 || launch.threads.x % 32 != 0 ||
       launch.blocks.x == 0 || launch.blocks.y == 0 || launch.blocks.y > 65535 ||
-      launch.blocks.z == 0 || launch.blocks.z > 65535 || launch.shared_bytes > (227U << 10U)) {
+      launch.blocks.z == 0 || launch.blocks.z > 65535 ||
+      !ptdp::emulated_gpu::has_shared_memory(reinterpret_cast<const void*>(kernel),
+                                             launch.shared_bytes)) {
     return cudaErrorInvalidValue;
   }
   return ptdp::emulated_gpu::queue(

@@ -1,12 +1,15 @@
 // Runs the threads of a grid as fibers.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/context/fiber.hpp>
 #include <boost/context/stack_context.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #ifdef __SANITIZE_ADDRESS__
@@ -27,6 +30,22 @@ constexpr unsigned kWarpSize = 32;
 constexpr std::size_t kStackBytes = 64 << 10U;
 // What dynamic shared memory holds before a block runs: not a number, in f32, bf16 and fp16.
 constexpr int kPoison = 0xFF;
+
+// Shared memory of a block [B]: in all, and what it has without asking.
+constexpr std::size_t kMostShared = 227U << 10U;
+constexpr std::size_t kSharedUnasked = 48U << 10U;
+// A kernel's own is not known here. The emulated GPU takes it for as much as launch.h lets it be.
+constexpr std::size_t kDeclaredShared = 8U << 10U;
+
+/// The dynamic shared memory that kernels were granted.
+struct Grants {
+  std::mutex mutex;
+  std::map<const void*, std::size_t> bytes;
+};
+Grants& grants() {
+  static Grants all;
+  return all;
+}
 
 /// Stacks of fibers; those of fibers that ended are used again.
 class KeptStacks {
@@ -222,6 +241,27 @@ void wait_for_block() {
 
 std::uint64_t exchange_in_warp(std::uint64_t value, unsigned from) {
   return running->exchange(value, from);
+}
+
+bool grant_shared_memory(const void* kernel, int bytes) {
+  const auto size = static_cast<std::size_t>(std::max(bytes, 0));
+  if (size + kDeclaredShared > kMostShared) {
+    return false;
+  }
+  Grants& all = grants();
+  const std::lock_guard lock(all.mutex);
+  all.bytes[kernel] = size;
+  return true;
+}
+
+bool has_shared_memory(const void* kernel, std::size_t bytes) {
+  if (bytes + kDeclaredShared <= kSharedUnasked) {
+    return true;
+  }
+  Grants& all = grants();
+  const std::lock_guard lock(all.mutex);
+  const auto granted = all.bytes.find(kernel);
+  return granted != all.bytes.end() && bytes <= granted->second;
 }
 
 unsigned lane_of_thread() {

@@ -733,6 +733,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   return cudaSuccess;
 }
 
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
-  return cudaSuccess;
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
+  return ptdp::emulated_gpu::grant_shared_memory(kernel, value) ? cudaSuccess
+                                                                : cudaErrorInvalidValue;
 }

@@ -22,6 +22,7 @@ HERE = pathlib.Path(__file__).parent
 SKIPPED = 77
 # What a launch has unless it says otherwise (launch.h), and the most that it may have.
 USUAL_THREADS, MOST_THREADS = 256, 1024
+MOST_DECLARED_SHARED = 8 << 10  # kMostDeclaredShared there
 
 # A kernel as compiled for an architecture: accesses are None where there is no PTX of it.
 Kernel = collections.namedtuple(
@@ -98,6 +99,10 @@ def resource_failures(kernel, rules, gpu):
     most_local = rules.number("local_bytes", "bytes", kernel.name, 0)
     if kernel.local > most_local:
         yield f"{kernel.local} bytes of local memory a thread, expected at most {most_local}"
+    if (rules.row("dynamic_shared_bytes", kernel.name) and
+            kernel.shared > MOST_DECLARED_SHARED):
+        yield (f"declares {kernel.shared} bytes of shared memory beside dynamic memory, expected "
+               f"at most {MOST_DECLARED_SHARED}")
     blocks, threads, shared = residency(kernel, rules, gpu)
     uses = (f"{kernel.registers} registers, {shared} bytes of shared memory, {threads} threads a "
             "block")

@@ -202,6 +202,13 @@ class Judgement(unittest.TestCase):
         self.assertIn("cannot be launched on NVIDIA A100", failures(
             kernel_of(architecture=80), dynamic_shared_bytes=dynamic)[0])
 
+    def test_fails_a_kernel_that_declares_more_beside_dynamic_memory_than_launches_expect(self):
+        dynamic = [{"kernel": "k<.*", "bytes": 4096}]
+        self.assertEqual(failures(kernel_of(shared=8192), dynamic_shared_bytes=dynamic), [])
+        self.assertEqual(failures(kernel_of(shared=8193)), [])
+        self.assertIn("declares 8193 bytes", failures(
+            kernel_of(shared=8193), dynamic_shared_bytes=dynamic)[0])
+
     def test_fails_what_no_launch_of_a_full_block_can_have(self):
         self.assertIn("cannot be launched with 1024 threads", failures(
             kernel_of(registers=65, threads=None))[0])
