@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <cmath>
 #include <iterator>
 #include <mutex>
 #include <numeric>
@@ -83,8 +84,38 @@ class Trainer {
     scale_ = 1.0 / static_cast<double>(batch.tokens.size());
   }
 
-  /// Runs a training step of some microbatches and returns its operations.
-  std::vector<TimedOperation> pass() {
+  /// Runs `lead_in` training steps of some microbatches and one more, and returns the operations of
+  /// the last.
+  std::vector<TimedOperation> pass(int lead_in) {
+    for (int step = 0; step < lead_in; ++step) {
+      static_cast<void>(queue_step());
+    }
+    const QueuedStep queued = queue_step();
+
+    backend_.synchronize();  // only here: else a device would have nothing to do meanwhile
+    std::vector<TimedOperation> operations = backend_.take();
+    operations.resize(queued.num_operations);  // the optimizer is timed as a whole
+    const OperationSizes sizes = {1.0, static_cast<double>(stage_.parameters().all_weights().size),
+                                  1.0};
+    operations.push_back({.operation = DeviceOperation::kAddSquares,
+                          .sizes = sizes,
+                          .seconds = backend_.seconds_between(queued.begin, queued.middle)});
+    operations.push_back({.operation = DeviceOperation::kAdamW,
+                          .sizes = sizes,
+                          .seconds = backend_.seconds_between(queued.middle, queued.end)});
+    return operations;
+  }
+
+ private:
+  /// A step: its operations before the optimizer's, and where the optimizer's norm begins and ends.
+  struct QueuedStep {
+    std::size_t num_operations = 0;
+    Event begin;
+    Event middle;
+    Event end;
+  };
+
+  QueuedStep queue_step() {
     backend_.start();
     for (int index = 0; index < num_microbatches_; ++index) {
       const Microbatch microbatch{.index = index,
@@ -98,29 +129,16 @@ class Trainer {
                             [&] { static_cast<void>(stage_.backward(microbatch, {})); });
     }
     ++step_;
-    const std::size_t num_operations = backend_.num_timed();
+    QueuedStep queued{.num_operations = backend_.num_timed()};
     backend_.fill(squares_, 0.0);
-    const Event begin = backend_.record();
+    queued.begin = backend_.record();
     optimizer_.add_squares(squares_);
-    const Event middle = backend_.record();
+    queued.middle = backend_.record();
     optimizer_.step({.learning_rate = 1e-4, .step = step_});
-    const Event end = backend_.record();
-
-    backend_.synchronize();  // only here: else a device would have nothing to do meanwhile
-    std::vector<TimedOperation> operations = backend_.take();
-    operations.resize(num_operations);  // the optimizer is timed as a whole
-    const OperationSizes sizes = {1.0, static_cast<double>(stage_.parameters().all_weights().size),
-                                  1.0};
-    operations.push_back({.operation = DeviceOperation::kAddSquares,
-                          .sizes = sizes,
-                          .seconds = backend_.seconds_between(begin, middle)});
-    operations.push_back({.operation = DeviceOperation::kAdamW,
-                          .sizes = sizes,
-                          .seconds = backend_.seconds_between(middle, end)});
-    return operations;
+    queued.end = backend_.record();
+    return queued;
   }
 
- private:
   TimedBackend backend_;
   TransformerStage stage_;
   Optimizer optimizer_;
@@ -133,9 +151,20 @@ class Trainer {
   std::int64_t step_ = 0;
 };
 
+/// Returns the number of steps that take `seconds` or a little more. Runs one to find out.
+int lead_in_steps(Trainer& trainer, double seconds) {
+  if (seconds <= 0.0) {
+    return 0;
+  }
+  const Clock::time_point begin = Clock::now();
+  static_cast<void>(trainer.pass(/*lead_in=*/0));
+  constexpr double most_steps = 1000.0;
+  return static_cast<int>(std::min(std::ceil(seconds / seconds_since(begin)), most_steps));
+}
+
 /// A timed training step of one rank.
 struct Pass {
-  double seconds = 0.0;
+  double seconds = 0.0;  ///< Time of the step, as the mean over it and those that led in.
   std::vector<TimedOperation> operations;
 };
 
@@ -248,7 +277,8 @@ LayerTimes time_layers(const ProfiledModel& profiled, const LayerMeasurement& ru
   const auto run_rank = [&](Communicator& world, Backend& backend) {
     SoloCommunicator alone(/*rank=*/0, /*size=*/1);
     Trainer trainer(backend, alone, profiled, run);
-    static_cast<void>(trainer.pass());
+    static_cast<void>(trainer.pass(/*lead_in=*/0));  // Libraries load and choose in it.
+    const int lead_in = lead_in_steps(trainer, run.lead_in);
     std::vector<Pass> here;
     double own_processor = 0.0;
     StopFlag stop;  // the first rank decides for all ranks, which wait for each other here
@@ -264,9 +294,9 @@ LayerTimes time_layers(const ProfiledModel& profiled, const LayerMeasurement& ru
       const Clock::time_point start = Clock::now();
       const double processor_start = processor_seconds();
       Pass& timed = here.emplace_back();
-      timed.operations = trainer.pass();
-      own_processor += processor_seconds() - processor_start;
-      timed.seconds = seconds_since(start);
+      timed.operations = trainer.pass(lead_in);
+      own_processor += (processor_seconds() - processor_start) / (1 + lead_in);
+      timed.seconds = seconds_since(start) / (1 + lead_in);
     }
     const std::lock_guard lock(mutex);
     std::move(here.begin(), here.end(), std::back_inserter(passes));

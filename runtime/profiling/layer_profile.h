@@ -41,6 +41,9 @@ struct LayerMeasurement {
   DataType type = DataType::kFloat32;
   /// Time [s] after which no pass begins, except for the least_passes first.
   double seconds = 1.0;
+  /// Time [s] of steps right before each measured one. A GPU at rest runs above the clock that its
+  /// power limit leaves it in training, until the limit takes hold.
+  double lead_in = 0.0;
   int least_passes = 3;  ///< Smallest number of passes.
   int most_passes = 50;  ///< Largest number of passes.
   /// Makes the backend of each rank, unless `backend` is given.

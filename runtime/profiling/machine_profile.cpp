@@ -229,6 +229,7 @@ class Profiler {
     const std::unique_ptr<Backend> kept = device_.queues_work ? device_.make_backend() : nullptr;
     const LayerMeasurement run{.type = data_type_of(precision),
                                .seconds = each,
+                               .lead_in = device_.lead_in,
                                .least_passes = kLeastPasses,
                                .most_passes = kMostPasses,
                                .make_backend = device_.make_backend,

@@ -25,6 +25,7 @@ struct ProfiledDevice {
   std::function<std::unique_ptr<Backend>()> make_backend;
 
   double warm_up = 0.0;  ///< Time of products before anything is measured [s].
+  double lead_in = 0.0;  ///< Time of steps right before each measured one [s].
   /// Sizes of copies [B], growing. The last one gives the memory's bandwidth.
   std::vector<std::int64_t> copies;
   std::vector<Precision> precisions;      ///< Precisions in which the device can form products.

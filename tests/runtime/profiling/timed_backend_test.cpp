@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/profiling/layer_profile.h"
 #include "runtime/profiling/profiled_models.h"
@@ -142,6 +146,62 @@ TEST(TimeLayers, FindsEveryOperationThatALayerHas) {
 
   run.is_cancelled = [] { return true; };
   EXPECT_TRUE(time_layers(profiled, run).passes.empty());
+}
+
+/// A host's backend that notes steps of the optimizer, and waits, which follow the last of them.
+class NotedSteps final : public ForwardingBackend<NotedSteps> {
+ public:
+  explicit NotedSteps(std::vector<int>& steps_before_waits) : steps_(steps_before_waits) {}
+  void use_lane(int lane) override { host_.use_lane(lane); }
+  [[nodiscard]] Event record() override { return host_.record(); }
+  void wait(const Event& event) override { host_.wait(event); }
+  void synchronize() override { steps_.push_back(std::exchange(num_steps_, 0)); }
+  [[nodiscard]] double seconds_between(const Event& first, const Event& second) override {
+    return host_.seconds_between(first, second);
+  }
+  [[nodiscard]] bool replaces_attention_inputs() const override { return false; }
+  [[nodiscard]] bool has_epilogue(const EpilogueCall&) override { return false; }
+  void matmul_with_epilogue(const EpilogueCall&) override {}
+
+ protected:
+  [[nodiscard]] void* allocate_memory(std::int64_t bytes) override { return host_.allocate(bytes); }
+  void release_memory(void* memory, std::int64_t bytes) noexcept override {
+    host_.release(memory, bytes);
+  }
+
+ private:
+  friend class ForwardingBackend<NotedSteps>;
+  template <auto kOperation, class... Arguments>
+  void run(const Arguments&... arguments) {
+    (host_.*kOperation)(arguments...);
+    if constexpr (std::is_same_v<Operation<kOperation>, Operation<&Backend::adamw>>) {
+      ++num_steps_;
+    }
+  }
+
+  CpuBackend host_;
+  int num_steps_ = 0;
+  std::vector<int>& steps_;
+};
+
+// What leads in to a timed step runs without a wait in between, and is not counted with it.
+TEST(TimeLayers, LeadsInToEachTimedStepByStepsOfAGivenTime) {
+  const ProfiledModel profiled =
+      profiled_model({16, 2, 8, 24, 8, 1, 128, 1, 0.0, ModelParts::kToday});
+  std::vector<int> steps;
+  NotedSteps backend(steps);
+  LayerMeasurement run{.seconds = 0.0, .least_passes = 2, .backend = &backend};
+  const LayerTimes alone = time_layers(profiled, run);
+  EXPECT_EQ(steps, (std::vector<int>{1, 1, 1})) << "the first is not timed";
+  steps.clear();
+  run.lead_in = 0.02;
+  const LayerTimes led = time_layers(profiled, run);
+  ASSERT_EQ(steps.size(), 4U) << "the second tells how long a step is";
+  EXPECT_GE(steps[2], 2);
+  EXPECT_EQ(steps, (std::vector<int>{1, 1, steps[2], steps[2]}));
+  ASSERT_EQ(led.passes.size(), 2U);
+  EXPECT_LT(led.passes[0], 0.02) << "of one step";
+  EXPECT_EQ(led.operations.size(), alone.operations.size());
 }
 
 // The heads of queries (2) and of keys (1) are of 8 elements, on 8 tokens; the norms of hidden
