@@ -63,7 +63,9 @@ class Profiler {
     if (is_cancelled()) {
       return std::nullopt;
     }
-    profile_.spread = spreads_.empty() ? 0.0 : quiet_median(spreads_);
+    if (!spreads_.empty()) {
+      profile_.spread = quiet_median(spreads_);
+    }
     profile_.processor_share = elapsed_ > 0.0 ? processor_ / elapsed_ : 1.0;
     profile_.conditions = conditions_of(samples_);
     profile_.cluster.source = describe_measurement(options_, profile_);
@@ -333,7 +335,9 @@ class Profiler {
 
   /// Notes how steady a run was.
   void note(const LayerTimes& times) {
-    spreads_.push_back(spread(times.passes));
+    if (const std::optional<double> apart = spread(times.passes)) {
+      spreads_.push_back(*apart);
+    }
     if (!device_.computes_in_threads) {
       return;
     }

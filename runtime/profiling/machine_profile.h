@@ -35,8 +35,9 @@ struct MachineProfile {
   std::vector<std::pair<Precision, FlopsPerSecond>> products;  ///< Rates of large square products.
   LaunchTimes launches;
   std::vector<HostCopyRates> host_copies;
-  /// Median over the models' runs of the spread of a run's repeated times, as a fraction.
-  double spread = 0.0;
+  /// Median over the models' runs of the spread of a run's repeated times, as a fraction; nullopt
+  /// when none was repeated often enough to have one.
+  std::optional<double> spread = std::nullopt;
   /// Fraction of its time in which a rank alone on the machine had a core. Less than 1 when other
   /// processes took it.
   double processor_share = 1.0;

@@ -62,8 +62,10 @@ std::string host_copies_text(const MachineProfile& profile) {
 }
 
 std::string steadiness_text(const ProfileOptions& options, const MachineProfile& profile) {
-  std::string text = fmt::format(" Repeated times lay {:.1f} % apart (quartiles, in the median)",
-                                 100.0 * profile.spread);
+  std::string text =
+      profile.spread ? fmt::format(" Repeated times lay {:.1f} % apart (quartiles, in the median)",
+                                   100.0 * *profile.spread)
+                     : " Steps were repeated too few times to say how far apart they lay";
   if (options.device.computes_in_threads) {
     text += fmt::format("; a rank had {:.1f} % of its core", 100.0 * profile.processor_share);
   }
@@ -121,9 +123,9 @@ std::string MachineProfile::warning() const {
     return fmt::format("other processes took {:.0f} % of the core; expected a quiet machine",
                        100.0 * (1.0 - processor_share));
   }
-  if (spread > kUnsteady) {
+  if (spread && *spread > kUnsteady) {
     return fmt::format("repeated times lay {:.0f} % apart; expected a steady machine",
-                       100.0 * spread);
+                       100.0 * *spread);
   }
   const double drop = rounds.size() < 2 ? 0.0 : clock_drop(rounds.front(), rounds.back());
   if (drop > kClockDrop) {

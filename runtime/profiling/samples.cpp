@@ -23,10 +23,10 @@ std::vector<std::size_t> middle_half(const std::vector<double>& seconds) {
           order.end() - static_cast<std::ptrdiff_t>(cut)};
 }
 
-double spread(std::vector<double> seconds) {
+std::optional<double> spread(std::vector<double> seconds) {
   const std::size_t size = seconds.size();
   if (size < 4) {
-    return 0.0;
+    return std::nullopt;
   }
   std::sort(seconds.begin(), seconds.end());
   return (seconds[size - 1 - size / 4] - seconds[size / 4]) / seconds[size / 2];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace ptdp {
@@ -15,7 +16,7 @@ namespace ptdp {
 [[nodiscard]] std::vector<std::size_t> middle_half(const std::vector<double>& seconds);
 
 /// Returns the distance from the fastest quarter's end to the slowest quarter's beginning, as a
-/// fraction of the median. It is 0.02 on a quiet machine, and 0 for fewer than four samples.
-[[nodiscard]] double spread(std::vector<double> seconds);
+/// fraction of the median: 0.02 on a quiet machine. Returns nullopt for fewer than four samples.
+[[nodiscard]] std::optional<double> spread(std::vector<double> seconds);
 
 }  // namespace ptdp

@@ -234,6 +234,10 @@ TEST(MachineProfile, SaysHowAGpuWasMeasured) {
             "memory: 1 of the models. Not reached in that time: 2 of the models. One GPU was "
             "measured: its node, NVLink, network and "
             "collectives are those of nodes.");
+  profile.spread.reset();
+  EXPECT_NE(describe_measurement(options, profile)
+                .find(" Steps were repeated too few times to say how far apart they lay. While"),
+            std::string::npos);
 }
 
 // Powers of two below the cores, and all of them; ranks of collectives up to what is asked for.

@@ -19,13 +19,13 @@ TEST(MiddleHalf, LeavesOutTheFastestAndTheSlowestQuarter) {
 }
 
 TEST(Spread, IsTheDistanceOfQuartilesOverTheMedian) {
-  EXPECT_EQ(spread({1.0, 2.0, 3.0}), 0.0);
-  EXPECT_DOUBLE_EQ(spread({1.0, 2.0, 4.0, 6.0, 50.0}), 1.0);
+  EXPECT_EQ(spread({1.0, 2.0, 3.0}), std::nullopt);
+  EXPECT_DOUBLE_EQ(spread({1.0, 2.0, 4.0, 6.0, 50.0}).value(), 1.0);
 }
 
 // Without the fastest and the slowest, 2 and 4 are left; the upper one is the median.
 TEST(Spread, IsKnownOfFourSamples) {
-  EXPECT_DOUBLE_EQ(spread({50.0, 2.0, 1.0, 4.0}), 0.5);
+  EXPECT_DOUBLE_EQ(spread({50.0, 2.0, 1.0, 4.0}).value(), 0.5);
 }
 
 }  // namespace
