@@ -11,6 +11,8 @@
 #include "planner/accuracy/costed_runs.h"
 #include "planner/explain/nothing_fits.h"
 #include "planner/formatting.h"
+#include "planner/plan/run_terms.h"
+#include "planner/plan/term_intervals.h"
 
 namespace ptdp {
 namespace {
@@ -138,7 +140,8 @@ std::string predictions(const Plan& plan, const RunBudget& budget) {
     return fmt::format("{:.4g} PFLOP/s", rate.value() * gpus / kPeta);
   };
   const auto plain = [](double rate) { return fmt::format("{:.5g}", rate); };
-  return fmt::format("\nPredicted (90 % interval; {})\n", predicted.basis(plan.scenario)) +
+  return fmt::format("\nPredicted (90 % interval; {})\n",
+                     predicted.basis({plan.scenario, plan.config})) +
          row("time per iteration", with_interval(predicted.iteration_time, duration)) +
          row("per GPU", with_interval(predicted.per_gpu, tera)) +
          row("all GPUs", with_interval(predicted.per_gpu, peta)) +
@@ -162,6 +165,28 @@ std::string time_breakdown(const Plan& plan) {
   for (const CostTerm& term : terms) {
     if (cost.*term.time / total >= kShownShare) {
       text += share_row(term.name, cost.*term.time, total);
+    }
+  }
+  return text;
+}
+
+/// Returns the terms of a run with their intervals, where steps of such a job were measured.
+std::string term_intervals(const Plan& plan) {
+  const StepErrors* const errors = step_errors({plan.scenario, plan.config});
+  if (errors == nullptr) {
+    return "";
+  }
+  const RunTerms terms = predicted_run_terms(plan, 0);
+  std::string text =
+      fmt::format("\nTerms of a run (90 % interval of what is measured; {})\n", errors->basis);
+  for (int number = 0; number < kNumRunTerms; ++number) {
+    const auto term = static_cast<RunTerm>(number);
+    if (const TermError* const error = errors->of(term)) {
+      const RelativeInterval interval = error->interval();
+      text += row(
+          std::string(kRunTermNames[static_cast<std::size_t>(number)]),
+          fmt::format("{} ({} to {})", duration(terms[term]), duration(terms[term] * interval.low),
+                      duration(terms[term] * interval.high)));
     }
   }
   return text;
@@ -333,7 +358,7 @@ std::vector<std::string> extrapolations_of(const Prediction& predicted) {
 
 std::string to_text(const Plan& plan, const RunBudget& budget) {
   return headline(plan) + configuration(plan) + predictions(plan, budget) + time_breakdown(plan) +
-         memory_breakdown(plan) + traffic(plan) +
+         term_intervals(plan) + memory_breakdown(plan) + traffic(plan) +
          lines("Extrapolated, beyond what was measured", extrapolations_of(plan.predicted));
 }
 

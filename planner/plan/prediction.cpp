@@ -8,6 +8,7 @@
 #include "cost_model/layer/element_wise.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/network/collectives.h"
+#include "planner/plan/term_intervals.h"
 
 namespace ptdp {
 namespace {
@@ -91,13 +92,16 @@ std::vector<std::string> find_extrapolations(const PlannedJob& job) {
 
 }  // namespace
 
-std::string Prediction::basis(const Scenario& scenario) const {
+std::string Prediction::basis(const PlannedJob& job) const {
   if (support.all_runs > 0) {
     return "rests on " + to_text(support);
   }
-  return has_measured_operations(scenario)
-             ? "not calibrated: operations and messages measured on that machine"
-             : "not calibrated: data sheets and published measurements of parts";
+  const StepErrors* const errors = step_errors(job);
+  return fmt::format(
+      "not calibrated: {}{}{}",
+      has_measured_operations(job.scenario()) ? "operations and messages measured on that machine"
+                                              : "data sheets and published measurements of parts",
+      errors == nullptr ? "" : "; interval: ", errors == nullptr ? "" : errors->basis);
 }
 
 Prediction predict(const PlannedJob& job, const Calibration& calibration) {
@@ -108,9 +112,11 @@ Prediction predict(const PlannedJob& job, const Calibration& calibration) {
     prediction.breakdown.*term.time = prediction.breakdown.*term.time * calibration.factor;
   }
   const Seconds time = prediction.breakdown.total();
-  prediction.iteration_time = {.value = time,
-                               .low = time * calibration.interval.low,
-                               .high = time * calibration.interval.high};
+  const StepErrors* const errors = calibration.support.all_runs > 0 ? nullptr : step_errors(job);
+  const RelativeInterval interval =
+      errors == nullptr ? calibration.interval : errors->step.interval();
+  prediction.iteration_time = {
+      .value = time, .low = time * interval.low, .high = time * interval.high};
   prediction.calibration_factor = calibration.factor;
   prediction.support = calibration.support;
   prediction.support.distance = 0.0;

@@ -38,12 +38,13 @@ struct Prediction {
   /// What lies outside of all runs behind the factor, one line each.
   std::vector<std::string> outside_runs;
 
-  /// Returns "rests on " and the runs behind the factor, or "not calibrated: " and what the
-  /// scenario's profiles are made of.
-  [[nodiscard]] std::string basis(const Scenario& scenario) const;
+  /// Returns "rests on " and the runs behind the factor, or "not calibrated: ", what the job's
+  /// profiles are made of, and the steps that its interval is made of, if there are any.
+  [[nodiscard]] std::string basis(const PlannedJob& job) const;
 };
 
-/// Predicts an iteration: the cost model's time multiplied with the calibration's factor. The
+/// Predicts an iteration: the cost model's time multiplied with the calibration's factor. Without
+/// runs behind that, the interval is that of step_errors(), where there are such steps. The
 /// configuration must pass find_shape_violation().
 [[nodiscard]] Prediction predict(const PlannedJob& job, const Calibration& calibration);
 

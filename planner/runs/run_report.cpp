@@ -77,6 +77,10 @@ template <class Fields>
 void describe(Fields& fields, Described<Fields, TermComparison>& term) {
   fields.name("term", term.name);
   describe_measured(fields, term.time, "s");
+  if (fields.optional("low_s", term.high.value() > 0.0)) {
+    fields.quantity("low_s", term.low, 1.0, kReportedTime);
+    fields.quantity("high_s", term.high, 1.0, kReportedTime);
+  }
 }
 
 template <class Fields>

@@ -55,6 +55,8 @@ struct RunExecution {
 struct TermComparison {
   std::string name;
   Measured<Seconds> time;
+  Seconds low;   ///< Lower end of the 90 % interval of measured times; 0 if there is none.
+  Seconds high;  ///< Upper end of that interval (term_intervals.h).
 };
 /// The median time of an action of a virtual stage.
 struct ActionComparison {

@@ -109,6 +109,11 @@ std::string terms_text(const RunReport& report) {
     if (term.time.predicted.value() > 0.0 || term.time.measured.value() > 0.0) {
       text += measured_row(term.name, term.time);
     }
+    if (term.high.value() > 0.0 &&
+        (term.time.measured < term.low || term.time.measured > term.high)) {
+      text += fmt::format("    outside of its 90 % interval, {} to {}\n", duration(term.low),
+                          duration(term.high));
+    }
   }
   return text;
 }

@@ -145,7 +145,7 @@ RehearsalBasis complete_basis(RehearsalBasis basis, const Plan& given, const Pre
   const bool is_planned = is_planned_gpu(run.device, given);
   basis.stack = stack.name;
   basis.predicted = "Predicted for " + cluster.name + " with " + stack.name + "; " +
-                    run.plan.predicted.basis(run.plan.scenario);
+                    run.plan.predicted.basis({run.plan.scenario, run.plan.config});
   const std::string here =
       run.device.is_gpu() ? run.device.gpus.front().name : std::string("one core of this host");
   basis.rates =

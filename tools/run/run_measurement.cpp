@@ -14,6 +14,7 @@
 #include "cost_model/schedule/validator/validator.h"
 #include "planner/plan/plan_simulation.h"
 #include "planner/plan/run_terms.h"
+#include "planner/plan/term_intervals.h"
 #include "runtime/faults/straggler.h"
 #include "runtime/transport/nccl/nccl_blocks.h"
 #include "tools/run/call_comparison.h"
@@ -42,11 +43,20 @@ const RankRecord& rank_at(const PreparedRun& run, const RunRecord& record, int p
 std::vector<TermComparison> compare_terms(const PreparedRun& run, const MeasuredTerms& measured) {
   const RunTerms predicted =
       run.is_predicted ? predicted_run_terms(run.executed, measured.stage) : RunTerms();
+  const StepErrors* const errors =
+      run.is_predicted ? step_errors({run.executed.scenario, run.executed.config}) : nullptr;
   std::vector<TermComparison> terms;
   terms.reserve(kNumRunTerms);
-  for (int term = 0; term < kNumRunTerms; ++term) {
-    terms.push_back({.name = std::string(kRunTermNames[static_cast<std::size_t>(term)]),
-                     .time = {predicted[RunTerm(term)], measured.terms[RunTerm(term)]}});
+  for (int number = 0; number < kNumRunTerms; ++number) {
+    const auto term = static_cast<RunTerm>(number);
+    TermComparison& compared = terms.emplace_back(
+        TermComparison{.name = std::string(kRunTermNames[static_cast<std::size_t>(number)]),
+                       .time = {predicted[term], measured.terms[term]}});
+    if (const TermError* const error = errors == nullptr ? nullptr : errors->of(term)) {
+      const RelativeInterval interval = error->interval();
+      compared.low = predicted[term] * interval.low;
+      compared.high = predicted[term] * interval.high;
+    }
   }
   return terms;
 }

@@ -320,7 +320,8 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   run.is_predicted = run.basis.empty();
   if (run.is_predicted) {
     run.basis = "Predicted for " + plan.scenario.cluster.name + " with " +
-                plan.scenario.stack.name + "; " + run.plan.predicted.basis(run.plan.scenario);
+                plan.scenario.stack.name + "; " +
+                run.plan.predicted.basis({run.plan.scenario, run.plan.config});
     if (plan.tool_version != PTDP_VERSION) {
       run.basis += fmt::format("; ptdp-plan {} made the plan, {} predicts it", plan.tool_version,
                                PTDP_VERSION);

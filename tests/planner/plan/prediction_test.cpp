@@ -22,9 +22,9 @@ TEST(Predict, ScalesEveryTermByTheCalibration) {
   EXPECT_NEAR(scaled.iteration_time.value / plain.iteration_time.value, 1.25, 1e-12);
   EXPECT_NEAR(scaled.breakdown.total() / scaled.iteration_time.value, 1.0, 1e-12);
   EXPECT_NEAR(scaled.iteration_time.high / scaled.iteration_time.value, 1.1, 1e-12);
-  EXPECT_EQ(scaled.basis(scenario),
+  EXPECT_EQ(scaled.basis({scenario, trillion_config()}),
             "rests on 9 runs of this cluster and stack, 20 of its kind of program");
-  EXPECT_EQ(plain.basis(scenario),
+  EXPECT_EQ(plain.basis({scenario, trillion_config()}),
             "not calibrated: data sheets and published measurements of parts");
 }
 
@@ -36,7 +36,7 @@ TEST(Predict, SaysThatItsProfileWasMeasured) {
        host.stack.precision,
        {{{8.0, 8.0, 1.0}, Seconds(1e-6)}, {{16.0, 8.0, 1.0}, Seconds(2e-6)}},
        "a test"}};
-  EXPECT_EQ(Prediction().basis(host),
+  EXPECT_EQ(Prediction().basis({host, trillion_config()}),
             "not calibrated: operations and messages measured on that machine");
 }
 

@@ -38,6 +38,8 @@ def run_step(check, name, shape):
                         report["measured"]["iteration_time_s"]],
             "terms": {term["term"]: [term["predicted_s"], term["measured_s"]]
                       for term in report["terms"]},
+            "intervals": {term["term"]: [term["low_s"], term["high_s"]]
+                          for term in report["terms"] if "low_s" in term},
             "peak_bytes": [memory["predicted_bytes"], memory["measured_bytes"]]}
 
 
@@ -58,6 +60,18 @@ def judge_time(check, what, result):
                    abs(error_of(result["seconds"])) <= WORST)
 
 
+def judge_term(check, what, pair, interval):
+    """Against the 90 % interval of its prediction, where there is one."""
+    error = f"{100 * error_of(pair):+.1f} % of " if pair[1] > 0 else ""
+    value = f"{error}{1e3 * pair[1]:.4g} ms"
+    if interval is None or check.machine.rehearses:
+        check.tell(what, value)
+    else:
+        low, high = interval
+        check.goal(what, f"{1e3 * low:.4g} to {1e3 * high:.4g} ms", value,
+                   low <= pair[1] <= high)
+
+
 def step(check):
     shape = shape_of(check)
     found = check.remember("step", lambda: run_step(check, "step", shape), RUN_SECONDS)
@@ -66,8 +80,7 @@ def step(check):
     judge_time(check, what, found)
     for name, pair in found["terms"].items():
         if max(pair) >= LEAST_SHARE * found["seconds"][1]:
-            error = f"{100 * error_of(pair):+.1f} % of " if pair[1] > 0 else ""
-            check.tell(f"{what}: {name}", f"{error}{1e3 * pair[1]:.4g} ms")
+            judge_term(check, f"{what}: {name}", pair, found["intervals"].get(name))
 
 
 def dropout(check):

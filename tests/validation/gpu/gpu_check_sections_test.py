@@ -237,6 +237,16 @@ class Judging(Directory):
             self.assertEqual((check.goals[0]["met"], check.goals[0]["value"]),
                              (met, "+10.0 % of 1000 ms"))
 
+    def test_a_term_is_judged_where_its_prediction_has_an_interval(self):
+        check = self.check()
+        check.machine.rehearses = False
+        for interval in ([0.9, 1.2], [1.1, 1.3], None):
+            check_step.judge_term(check, "step: matmul", [1.1, 1.0], interval)
+        self.assertEqual([(goal["goal"], goal["value"], goal["met"]) for goal in check.goals],
+                         [("900 to 1200 ms", "+10.0 % of 1000 ms", True),
+                          ("1100 to 1300 ms", "+10.0 % of 1000 ms", False),
+                          ("-", "+10.0 % of 1000 ms", None)])
+
     def test_memory_in_use_is_held_against_the_plan(self):
         check = self.check()
         check_memory.judge_use(check, {"before": 500, "most": 2600, "peak": 2000, "reserve": 150,
