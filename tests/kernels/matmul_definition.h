@@ -53,20 +53,31 @@ struct NaiveProduct {
 void expect_each_element(const Values& found, const NaiveProduct& expected, const Matmul& product,
                          DataType type, DataType to);
 
+/// A product of types, its inputs and its result by the definition.
+struct KnownProduct {
+  Matmul product;
+  DataType type;
+  DataType to;
+  ProductInputs inputs;
+  NaiveProduct expected;
+};
+[[nodiscard]] inline KnownProduct known_product(const Matmul& product, DataType type, DataType to) {
+  const ProductInputs inputs(product, type, to);
+  return {product, type, to, inputs, naive_product(product, inputs)};
+}
+
 /// Expects `multiply`, given a, b and c in the memory of a backend, to find the product.
 template <class Multiply>
-void expect_product(Backend& backend, const Multiply& multiply, const Matmul& product,
-                    DataType type, DataType to) {
+void expect_product(Backend& backend, const Multiply& multiply, const KnownProduct& known) {
+  const auto& [product, type, to, inputs, expected] = known;
   SCOPED_TRACE(testing::Message() << product.m << 'x' << product.n << 'x' << product.k << ' '
                                   << product.transposes_a << product.transposes_b
                                   << product.accumulates << ' ' << name_of(type) << " to "
                                   << name_of(to));
-  const ProductInputs inputs(product, type, to);
   BuffersOf memory(backend);
   const Buffer c =
       product.accumulates ? memory.put(to, inputs.c) : memory.poison(to, product.m * product.n);
   multiply(memory.put(type, inputs.a), memory.put(type, inputs.b), c);
-  const NaiveProduct expected = naive_product(product, inputs);
   const Values found = memory.get(c);
   expect_near_in_norm(found, expected.c, to, "product");
   if (bounds_each_element()) {
