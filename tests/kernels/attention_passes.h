@@ -114,13 +114,17 @@ inline std::vector<Attention> special_attention_shapes() {
   return shapes;
 }
 
-/// Returns all shapes of attention, each with and without dropout.
+/// Returns all shapes of attention, with dropout too; of the special ones every second, and the
+/// last.
 inline std::vector<Attention> attention_shapes() {
   std::vector<Attention> shapes = plain_attention_shapes();
+  const std::size_t num_plain = shapes.size();
   const std::vector<Attention> special = special_attention_shapes();
   shapes.insert(shapes.end(), special.begin(), special.end());
-  for (std::size_t i = 0, plain = shapes.size(); i < plain; ++i) {
-    shapes.push_back(with_dropout(shapes[i]));
+  for (std::size_t i = 0, without = shapes.size(); i < without; ++i) {
+    if (i < num_plain || (without - 1 - i) % 2 == 0) {
+      shapes.push_back(with_dropout(shapes[i]));
+    }
   }
   return shapes;
 }

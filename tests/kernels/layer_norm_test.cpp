@@ -1,6 +1,8 @@
 // Layer norm against its definition in f64 and finite differences.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/kernels/finite_differences.h"
 #include "tests/kernels/tested_backend.h"
 
@@ -149,18 +151,16 @@ class LayerNorm : public OnBackend {
 using LayerNormBackward = LayerNorm;
 
 TEST_F(LayerNorm, EqualsTheDefinitionInEveryType) {
-  for (const DataType type : computed_types()) {
-    for (const NormShape& shape : kNormShapes) {
-      SCOPED_TRACE(testing::Message() << name_of(type) << " " << shape.rows << "x" << shape.h);
-      const NormInputs in(type, shape, 1);
-      const Norm found = forward(type, in);
-      const Norm expected = naive_norm(in.x, in.gamma, in.beta);
-      const DataType accumulator = accumulator_of(type);
-      expect_near(found[0], expected[0], type, {.units = 32.0}, "y");
-      expect_near(found[1], expected[1], accumulator, {.units = 16.0}, "mean");
-      expect_near(found[2], expected[2], accumulator, {.units = 16.0, .scale = 0.0}, "rstd");
-    }
-  }
+  for_each_type_and_case(kNormShapes, [&](DataType type, const NormShape& shape) {
+    SCOPED_TRACE(testing::Message() << name_of(type) << " " << shape.rows << "x" << shape.h);
+    const NormInputs in(type, shape, 1);
+    const Norm found = forward(type, in);
+    const Norm expected = naive_norm(in.x, in.gamma, in.beta);
+    const DataType accumulator = accumulator_of(type);
+    expect_near(found[0], expected[0], type, {.units = 32.0}, "y");
+    expect_near(found[1], expected[1], accumulator, {.units = 16.0}, "mean");
+    expect_near(found[2], expected[2], accumulator, {.units = 16.0, .scale = 0.0}, "rstd");
+  });
 }
 
 TEST_F(LayerNorm, IsAccurateFarFromZero) {
@@ -175,19 +175,17 @@ TEST_F(LayerNorm, IsAccurateFarFromZero) {
 }
 
 TEST_F(LayerNorm, GivesTheSameBitsAgainAndAtAnyAlignmentForwardAndBackward) {
-  for (const DataType type : computed_types()) {
-    for (const NormShape& shape :
-         {NormShape{5, 776}, NormShape{300, 72}, NormShape{2, 8256}, NormShape{3, 77}}) {
-      SCOPED_TRACE(testing::Message() << name_of(type) << " " << shape.rows << "x" << shape.h);
-      const NormInputs in(type, shape, 4);
-      const Norm norm = forward(type, in);
-      const NormGradients gradients = backward(type, in);
-      for (const std::int64_t offset : {0, 1, 4}) {
-        EXPECT_EQ(forward(type, in, offset), norm) << "offset " << offset;
-        EXPECT_EQ(backward(type, in, offset), gradients) << "offset " << offset;
-      }
+  constexpr std::array<NormShape, 4> shapes = {{{5, 776}, {300, 72}, {2, 8256}, {3, 77}}};
+  for_each_type_and_case(shapes, [&](DataType type, const NormShape& shape) {
+    SCOPED_TRACE(testing::Message() << name_of(type) << " " << shape.rows << "x" << shape.h);
+    const NormInputs in(type, shape, 4);
+    const Norm norm = forward(type, in);
+    const NormGradients gradients = backward(type, in);
+    for (const std::int64_t offset : {0, 1, 4}) {
+      EXPECT_EQ(forward(type, in, offset), norm) << "offset " << offset;
+      EXPECT_EQ(backward(type, in, offset), gradients) << "offset " << offset;
     }
-  }
+  });
 }
 
 TEST_F(LayerNormBackward, EqualsFiniteDifferences) {
@@ -210,40 +208,36 @@ TEST_F(LayerNormBackward, EqualsFiniteDifferences) {
 }
 
 TEST_F(LayerNormBackward, AddsTheGradientsOfAnyStatisticsInEveryType) {
-  for (const DataType type : computed_types()) {
+  for_each_type_and_case(kNormShapes, [&](DataType type, const NormShape& shape) {
     const DataType accumulator = accumulator_of(type);
-    for (const NormShape& shape : kNormShapes) {
-      SCOPED_TRACE(testing::Message() << name_of(type) << " " << shape.rows << "x" << shape.h);
-      NormInputs in(type, shape, 2);
-      const NormGradients found = backward(type, in);
-      const NormGradients expected = naive_gradients(in);
-      expect_near_in_norm(found[0], expected[0], type, "dx");
-      expect_near_in_norm(found[1], expected[1], accumulator, "dgamma");
-      expect_near_in_norm(found[2], expected[2], accumulator, "dbeta");
-    }
-  }
+    SCOPED_TRACE(testing::Message() << name_of(type) << " " << shape.rows << "x" << shape.h);
+    NormInputs in(type, shape, 2);
+    const NormGradients found = backward(type, in);
+    const NormGradients expected = naive_gradients(in);
+    expect_near_in_norm(found[0], expected[0], type, "dx");
+    expect_near_in_norm(found[1], expected[1], accumulator, "dgamma");
+    expect_near_in_norm(found[2], expected[2], accumulator, "dbeta");
+  });
 }
 
 TEST_F(LayerNormBackward, AddsTheGradientsOfTheRowsStatisticsInEveryType) {
-  for (const DataType type : computed_types()) {
+  for_each_type_and_case(kNormShapes, [&](DataType type, const NormShape& shape) {
     const DataType accumulator = accumulator_of(type);
-    for (const NormShape& shape : kNormShapes) {
-      if (shape.h == 1 && !bounds_each_element()) {
-        continue;  // 1/√ε = 316 multiplies what should cancel
-      }
-      SCOPED_TRACE(testing::Message() << name_of(type) << " " << shape.rows << "x" << shape.h);
-      NormInputs in(type, shape, 2);
-      const Norm norm = naive_norm(in.x, in.gamma, in.beta);
-      in.mean = rounded(norm[1], accumulator);
-      in.rstd = rounded(norm[2], accumulator);
-      const NormGradients found = backward(type, in);
-      const NormGradients expected = naive_gradients(in);
-      expect_near(found[0], expected[0], type, {.units = 32.0, .scale = shape.h == 1 ? 1e3 : 1.0},
-                  "dx");
-      expect_near(found[1], expected[1], accumulator, {.units = 400.0}, "dgamma");
-      expect_near(found[2], expected[2], accumulator, {.units = 400.0}, "dbeta");
+    if (shape.h == 1 && !bounds_each_element()) {
+      return;  // 1/√ε = 316 multiplies what should cancel
     }
-  }
+    SCOPED_TRACE(testing::Message() << name_of(type) << " " << shape.rows << "x" << shape.h);
+    NormInputs in(type, shape, 2);
+    const Norm norm = naive_norm(in.x, in.gamma, in.beta);
+    in.mean = rounded(norm[1], accumulator);
+    in.rstd = rounded(norm[2], accumulator);
+    const NormGradients found = backward(type, in);
+    const NormGradients expected = naive_gradients(in);
+    expect_near(found[0], expected[0], type, {.units = 32.0, .scale = shape.h == 1 ? 1e3 : 1.0},
+                "dx");
+    expect_near(found[1], expected[1], accumulator, {.units = 400.0}, "dgamma");
+    expect_near(found[2], expected[2], accumulator, {.units = 400.0}, "dbeta");
+  });
 }
 
 TEST_F(LayerNormBackward, GivesARowTheSameBitsWithoutTheOthers) {

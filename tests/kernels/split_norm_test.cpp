@@ -234,40 +234,37 @@ TEST_F(SplitNorms, EqualNormsOfWholeRows) {
 }
 
 TEST_F(SplitNorms, HaveTheGradientsOfNormsOfWholeRowsApartAndInPlace) {
-  for (const DataType type : computed_types()) {
+  for_each_type_and_case(split_kinds(), [&](DataType type, const SplitKind& kind) {
     const DataType accumulator = accumulator_of(type);
-    for (const SplitKind& kind : split_kinds()) {
-      SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
-      const KindInputs in(type, kind.whole());
-      Normed normed = naive_kind(kind.whole(), in.x, in.gamma, {});
-      normed.rstd = rounded(normed.rstd, accumulator);
-      const NormedGradients expected =
-          naive_kind_gradients(kind.whole(), in, normed, Values(in.x.size(), 0.0));
-      const NormedGradients found = backward(type, kind, in, normed.rstd, Target::kApart);
-      expect_near(found.dx, expected.dx, type, {.units = 64.0}, "dx");
-      expect_near(found.dgamma, expected.dgamma, accumulator, {.units = 400.0}, "dgamma");
-      EXPECT_EQ(backward(type, kind, in, normed.rstd, Target::kX), found);
-      EXPECT_EQ(backward(type, kind, in, normed.rstd, Target::kDy), found);
-    }
-  }
+    SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
+    const KindInputs in(type, kind.whole());
+    Normed normed = naive_kind(kind.whole(), in.x, in.gamma, {});
+    normed.rstd = rounded(normed.rstd, accumulator);
+    const NormedGradients expected =
+        naive_kind_gradients(kind.whole(), in, normed, Values(in.x.size(), 0.0));
+    const NormedGradients found = backward(type, kind, in, normed.rstd, Target::kApart);
+    expect_near(found.dx, expected.dx, type, {.units = 64.0}, "dx");
+    expect_near(found.dgamma, expected.dgamma, accumulator, {.units = 400.0}, "dgamma");
+    EXPECT_EQ(backward(type, kind, in, normed.rstd, Target::kX), found);
+    EXPECT_EQ(backward(type, kind, in, normed.rstd, Target::kDy), found);
+  });
 }
 
 TEST_F(SplitNorms, GiveTheSameBitsAgainAndAtAnyAlignment) {
-  for (const DataType type : computed_types()) {
-    for (const SplitKind& kind :
-         {SplitKind{.rows = 5, .ranks = 2, .width = 776},
-          SplitKind{.rows = 300, .ranks = 3, .width = 72, .gap = 16, .gamma_offset = 1.0}}) {
-      SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
-      const KindInputs in(type, kind.whole());
-      const Normed normed = forward(type, kind, in);
-      const NormedGradients gradients = backward(type, kind, in, normed.rstd, Target::kApart);
-      for (const std::int64_t offset : {0, 1, 4}) {
-        EXPECT_EQ(forward(type, kind, in, offset), normed) << "offset " << offset;
-        EXPECT_EQ(backward(type, kind, in, normed.rstd, Target::kApart, offset), gradients)
-            << "offset " << offset;
-      }
+  const std::vector<SplitKind> kinds = {
+      {.rows = 5, .ranks = 2, .width = 776},
+      {.rows = 300, .ranks = 3, .width = 72, .gap = 16, .gamma_offset = 1.0}};
+  for_each_type_and_case(kinds, [&](DataType type, const SplitKind& kind) {
+    SCOPED_TRACE(testing::Message() << name_of(type) << " " << kind);
+    const KindInputs in(type, kind.whole());
+    const Normed normed = forward(type, kind, in);
+    const NormedGradients gradients = backward(type, kind, in, normed.rstd, Target::kApart);
+    for (const std::int64_t offset : {0, 1, 4}) {
+      EXPECT_EQ(forward(type, kind, in, offset), normed) << "offset " << offset;
+      EXPECT_EQ(backward(type, kind, in, normed.rstd, Target::kApart, offset), gradients)
+          << "offset " << offset;
     }
-  }
+  });
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/kernels/attention_passes.h"
 
@@ -98,20 +100,19 @@ TEST_F(GpuAttention, GivesTheSameBitsInAGraph) {
 // Own kernels read and write 16 bytes at once where vectors allow it. Rows end in a part of a tile.
 TEST_F(GpuAttention, GivesTheSameBitsWhereverItsVectorsBegin) {
   const std::unique_ptr<Backend> own = make_cuda_backend({.uses_cudnn = false});
-  for (const DataType type : computed_types()) {
-    for (const std::int64_t head_size : {8, 72, 200}) {
-      const Attention shape = usual({.seq_length = 70,
-                                     .batch = 2,
-                                     .heads = 2,
-                                     .key_heads = 1,
-                                     .total_heads = 2,
-                                     .head_size = head_size});
-      const AttentionInputs inputs(shape, type);
-      EXPECT_EQ(both_passes(*own, shape, type, inputs, /*offset=*/1),
-                both_passes(*own, shape, type, inputs))
-          << name_of(type) << " d=" << head_size;
-    }
-  }
+  constexpr std::array<std::int64_t, 3> head_sizes = {8, 72, 200};
+  for_each_type_and_case(head_sizes, [&](DataType type, std::int64_t head_size) {
+    const Attention shape = usual({.seq_length = 70,
+                                   .batch = 2,
+                                   .heads = 2,
+                                   .key_heads = 1,
+                                   .total_heads = 2,
+                                   .head_size = head_size});
+    const AttentionInputs inputs(shape, type);
+    EXPECT_EQ(both_passes(*own, shape, type, inputs, /*offset=*/1),
+              both_passes(*own, shape, type, inputs))
+        << name_of(type) << " d=" << head_size;
+  });
 }
 
 TEST_F(GpuAttention, RefusesHeadsThatItHasNoKernelsFor) {
