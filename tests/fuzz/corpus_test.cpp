@@ -34,7 +34,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kVariants = 24;  // variants of each seed
+// Variants of each seed, and of all seeds of a corpus, of which each has kLeastVariants at least.
+constexpr std::size_t kMostVariants = 24;
+constexpr std::size_t kVariantsOfCorpus = 240;
+constexpr std::size_t kLeastVariants = 6;
 constexpr std::size_t kLargestSeed = 100'000;
 
 struct Corpus {
@@ -96,15 +99,18 @@ TEST_P(Corpora, AreReadOrRefused) {
   const Corpus& corpus = GetParam();
   const std::vector<fs::path> seeds = seeds_of(corpus);
   ASSERT_FALSE(seeds.empty());
+  const std::size_t variants =
+      std::clamp(kVariantsOfCorpus / seeds.size(), kLeastVariants, kMostVariants);
+  std::size_t number = 0;  // of a variant, so that those of each seed are others
   for (const fs::path& seed : seeds) {
     const std::vector<std::uint8_t> whole = content_of(seed);
     std::cerr << seed.filename().string() << '\n';
     EXPECT_EQ(corpus.target(whole.data(), whole.size()), 0);
-    for (std::size_t i = 0; i < kVariants && !whole.empty(); ++i) {
-      const std::size_t place = drawn(i, whole.size());
+    for (std::size_t i = 0; i < variants && !whole.empty(); ++i, ++number) {
+      const std::size_t place = drawn(2 * number, whole.size());
       EXPECT_EQ(corpus.target(whole.data(), place), 0);
       std::vector<std::uint8_t> changed = whole;
-      changed[place] = static_cast<std::uint8_t>(drawn(i + kVariants, 256));
+      changed[place] = static_cast<std::uint8_t>(drawn(2 * number + 1, 256));
       EXPECT_EQ(corpus.target(changed.data(), changed.size()), 0);
     }
   }
