@@ -113,10 +113,10 @@ Prediction predict(const PlannedJob& job, const Calibration& calibration) {
   }
   const Seconds time = prediction.breakdown.total();
   const StepErrors* const errors = calibration.support.all_runs > 0 ? nullptr : step_errors(job);
-  const RelativeInterval interval =
+  const RelativeInterval factors =
       errors == nullptr ? calibration.interval : errors->step.interval();
   prediction.iteration_time = {
-      .value = time, .low = time * interval.low, .high = time * interval.high};
+      .value = time, .low = time * factors.low, .high = time * factors.high};
   prediction.calibration_factor = calibration.factor;
   prediction.support = calibration.support;
   prediction.support.distance = 0.0;
