@@ -66,6 +66,11 @@ std::string recomputed(const ParallelConfig& config) {
              : "";
 }
 
+std::string offloaded(const ParallelConfig& config) {
+  return config.offload_num_layers > 0 ? ": first " + plural(config.offload_num_layers, "layer")
+                                       : "";
+}
+
 /// Returns what follows the value of a field on its row: details that have no row of their own.
 std::string remark(std::string_view key, const Plan& plan) {
   const ParallelConfig& config = plan.config;
@@ -77,9 +82,8 @@ std::string remark(std::string_view key, const Plan& plan) {
          : key == "schedule"   ? stack_remark(plan.scenario.stack, config)
          : key == "recompute"  ? recomputed(config)
          : key == "zero_stage" ? zero_remark(config)
-         : key == "offload" && config.offload_num_layers > 0
-             ? ": first " + plural(config.offload_num_layers, "layer")
-             : "";
+         : key == "offload"    ? offloaded(config)
+                               : "";
 }
 
 std::string configuration(const Plan& plan) {

@@ -176,7 +176,7 @@ TEST(SearchLimit, SharesWhatIsLeft) {
 // A cluster whose products take half of the modeled time has half of the floor; twice, no more.
 TEST(ComputeFloor, CountsAFactorThatMakesProductsFaster) {
   const std::vector<Replicas> replicas;
-  Scenario scenario = small_spaces().front().scenario;
+  Scenario scenario = selene_2021("7.5B", 24);
   const auto floor = [&](double factor) {
     scenario.cluster.time_factors.matmul = factor;
     return ComputeFloor(scenario, 8, replicas).gpu_seconds();
