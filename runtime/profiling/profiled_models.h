@@ -19,15 +19,15 @@ enum class ModelParts : std::uint8_t {
 
 /// Shape of a model, or of the part of one that tensor parallelism leaves a rank.
 struct ModelShape {
-  int hidden;
-  int heads;
-  int head_size;
-  int ffn;
-  int seq_length;
-  int micro_batch_size;
-  int vocab;
-  int layers;
-  double dropout;
+  int hidden = 0;
+  int heads = 0;
+  int head_size = 0;
+  int ffn = 0;
+  int seq_length = 0;
+  int micro_batch_size = 0;
+  int vocab = 0;
+  int layers = 0;
+  double dropout = 0.0;
   ModelParts parts = ModelParts::kGpt;
 };
 /// Returns a model of this shape.

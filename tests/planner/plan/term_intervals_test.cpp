@@ -158,6 +158,7 @@ TEST(StepErrors, AreThoseOfOneCardBesideItsProfile) {
   std::vector<Step> steps = steps_beside("hgx-h200-measured");
   std::erase_if(steps, [](const Step& step) { return step.card != "a"; });
   std::vector<double> errors;
+  errors.reserve(steps.size());
   for (const Step& step : steps) {
     errors.push_back(step.error);
   }

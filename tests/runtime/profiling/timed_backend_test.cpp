@@ -59,9 +59,8 @@ class IdleEpilogues final : public ForwardingBackend<IdleEpilogues> {
   }
   [[nodiscard]] bool replaces_attention_inputs() const override { return false; }
   [[nodiscard]] bool has_epilogue(const EpilogueCall&) override { return true; }
-  void matmul_with_epilogue(const EpilogueCall& call) override { ran.push_back(call.epilogue); }
-
-  std::vector<Epilogue> ran;
+  void matmul_with_epilogue(const EpilogueCall& call) override { ran_.push_back(call.epilogue); }
+  [[nodiscard]] const std::vector<Epilogue>& ran() const { return ran_; }
 
  protected:
   [[nodiscard]] void* allocate_memory(std::int64_t bytes) override { return host_.allocate(bytes); }
@@ -75,6 +74,7 @@ class IdleEpilogues final : public ForwardingBackend<IdleEpilogues> {
   void run(const Arguments&...) {}
 
   CpuBackend host_;
+  std::vector<Epilogue> ran_;
 };
 
 // A bias and its gradient cost a product next to nothing. GELU does, and the cost model adds that.
@@ -91,7 +91,7 @@ TEST(TimedBackend, NamesProductsWithEpiloguesUnlessTheyPassOverMore) {
       {.product = {.m = 2, .n = 4, .k = 3}, .epilogue = Epilogue::kActivationGradient});
   backend.matmul_with_epilogue({.product = weights, .epilogue = Epilogue::kBiasGradient});
   const std::vector<TimedOperation> timed = backend.take();
-  EXPECT_EQ(inner.ran,
+  EXPECT_EQ(inner.ran(),
             (std::vector<Epilogue>{Epilogue::kBias, Epilogue::kActivation,
                                    Epilogue::kActivationGradient, Epilogue::kBiasGradient}));
   ASSERT_EQ(timed.size(), 2U);
