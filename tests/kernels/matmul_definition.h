@@ -56,8 +56,8 @@ void expect_each_element(const Values& found, const NaiveProduct& expected, cons
 /// A product of types, its inputs and its result by the definition.
 struct KnownProduct {
   Matmul product;
-  DataType type;
-  DataType to;
+  DataType type = DataType::kFloat32;
+  DataType to = DataType::kFloat32;
   ProductInputs inputs;
   NaiveProduct expected;
 };
