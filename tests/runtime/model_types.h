@@ -17,7 +17,8 @@ namespace ptdp::testing {
 
 /// Returns a model with the sizes of `shape` but eight heads of six channels, and with the parts
 /// that tell the type from GPT-2: norms, positions, gates, key heads, biases, caps, windows.
-[[nodiscard]] inline TransformerConfig as_type(const std::string& type, TransformerConfig shape) {
+[[nodiscard]] inline TransformerConfig as_type(const std::string& type,
+                                               const TransformerConfig& shape) {
   TransformerConfig model = {.num_layers = shape.num_layers,
                              .hidden_size = shape.hidden_size,
                              .num_attention_heads = 8,
