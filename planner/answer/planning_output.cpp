@@ -185,12 +185,9 @@ std::string term_intervals(const Plan& plan) {
       fmt::format("\nTerms of a run (90 % interval of what is measured; {})\n", errors->basis);
   for (int number = 0; number < kNumRunTerms; ++number) {
     const auto term = static_cast<RunTerm>(number);
-    if (const TermError* const error = errors->of(term)) {
-      const RelativeInterval interval = error->interval();
-      text += row(
-          std::string(kRunTermNames[static_cast<std::size_t>(number)]),
-          fmt::format("{} ({} to {})", duration(terms[term]), duration(terms[term] * interval.low),
-                      duration(terms[term] * interval.high)));
+    if (const std::optional<Estimate<Seconds>> time = errors->estimate(term, terms[term])) {
+      text += row(std::string(kRunTermNames[static_cast<std::size_t>(number)]),
+                  with_interval(*time, duration));
     }
   }
   return text;

@@ -31,6 +31,16 @@ const TermError* StepErrors::of(RunTerm term) const {
   }
 }
 
+std::optional<Estimate<Seconds>> StepErrors::estimate(RunTerm term, Seconds predicted) const {
+  const TermError* const error = of(term);
+  if (error == nullptr) {
+    return std::nullopt;
+  }
+  const RelativeInterval interval = error->interval();
+  return Estimate<Seconds>{
+      .value = predicted, .low = predicted * interval.low, .high = predicted * interval.high};
+}
+
 const StepErrors* step_errors(const PlannedJob& job) {
   const GpuSpec& gpu = job.cluster().gpu;
   if (job.stack().name != kRuntimeOnGpus || job.config().world_size() > 1) {

@@ -31,6 +31,9 @@ struct StepErrors {
 
   /// Returns the errors of a term; nullptr for one that a single GPU lacks.
   [[nodiscard]] const TermError* of(RunTerm term) const;
+  /// Returns a term's predicted time with the 90 % interval of measured ones; nullopt for a term
+  /// that a single GPU lacks.
+  [[nodiscard]] std::optional<Estimate<Seconds>> estimate(RunTerm term, Seconds predicted) const;
 };
 
 /// Steps of H200s (tests/golden/h200_steps.csv) beside predictions from the data sheet and from

@@ -52,10 +52,10 @@ std::vector<TermComparison> compare_terms(const PreparedRun& run, const Measured
     TermComparison& compared = terms.emplace_back(
         TermComparison{.name = std::string(kRunTermNames[static_cast<std::size_t>(number)]),
                        .time = {predicted[term], measured.terms[term]}});
-    if (const TermError* const error = errors == nullptr ? nullptr : errors->of(term)) {
-      const RelativeInterval interval = error->interval();
-      compared.low = predicted[term] * interval.low;
-      compared.high = predicted[term] * interval.high;
+    if (const auto time =
+            errors == nullptr ? std::nullopt : errors->estimate(term, predicted[term])) {
+      compared.low = time->low;
+      compared.high = time->high;
     }
   }
   return terms;
