@@ -12,6 +12,8 @@
 #include <mutex>
 #include <vector>
 
+#include "kernels/cuda/launch.h"
+
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif
@@ -34,8 +36,8 @@ constexpr int kPoison = 0xFF;
 // Shared memory of a block [B]: in all, and what it has without asking.
 constexpr std::size_t kMostShared = 227U << 10U;
 constexpr std::size_t kSharedUnasked = 48U << 10U;
-// A kernel's own is not known here. The emulated GPU takes it for as much as launch.h lets it be.
-constexpr std::size_t kDeclaredShared = 8U << 10U;
+// A kernel's own is not known here. The emulated GPU takes it for the most that launches expect.
+constexpr auto kDeclaredShared = static_cast<std::size_t>(cuda::kMostDeclaredShared);
 
 /// The dynamic shared memory that kernels were granted.
 struct Grants {
