@@ -21,12 +21,6 @@ constexpr std::ptrdiff_t kNearRuns = 3;
 /// rows: beyond this number, only every k-th run counts.
 constexpr std::size_t kMostCompared = 1000;
 
-/// Degrees of freedom below which an interval would say nothing.
-constexpr double kFewestDegrees = 1.0;
-/// Degrees of freedom where other scopes alone say what to expect: as good as a normal
-/// distribution.
-constexpr double kManyDegrees = 1000.0;
-
 /// Returns every how many of the runs count.
 std::size_t stride_of(const std::vector<CalibrationPoint>& points) {
   return points.size() / kMostCompared + 1;
@@ -55,19 +49,15 @@ double reach(const CalibrationPoint& point, const std::vector<CalibrationPoint>&
 /// Returns what is known of a job once `sums` hold the runs of its scope.
 CalibrationFit fit_of(const LevelModel& model, const LevelPrior& prior, const ScopeSums& sums,
                       const std::string& job) {
-  const int runs = sums.num_runs();
-  CalibrationFit fit{.support = {.num_runs = runs,
-                                 .stack_runs = runs + prior.stack_runs,
-                                 .program_runs = runs + prior.program_runs,
-                                 .all_runs = runs + prior.all_runs}};
+  CalibrationFit fit{.support = support_of(prior, sums.num_runs())};
   if (!fit.is_calibrated()) {
     return fit;
   }
-  const Belief expected = sums.job_mean(prior.mean, job);
-  fit.factor = std::exp(expected.mean);
-  fit.layout_variance = model.noise * sums.scatter_squared();
-  fit.variance = 1.0 / expected.precision + fit.layout_variance;
-  fit.degrees = runs > 0 ? std::max(kFewestDegrees, runs - 1.0 + model.scatter_runs) : kManyDegrees;
+  const NextRun next = next_run(model, prior, sums, job);
+  fit.factor = std::exp(next.job.mean);
+  fit.layout_variance = next.noise;
+  fit.variance = next.variance();
+  fit.degrees = next.degrees;
   return fit;
 }
 
@@ -112,6 +102,13 @@ void note_outside(const char* what, std::int64_t CalibrationPoint::*size,
 }
 
 }  // namespace
+
+Support support_of(const LevelPrior& prior, int runs) {
+  return {.num_runs = runs,
+          .stack_runs = runs + prior.stack_runs,
+          .program_runs = runs + prior.program_runs,
+          .all_runs = runs + prior.all_runs};
+}
 
 std::string to_text(const Support& support) {
   if (support.num_runs > 0) {
@@ -183,7 +180,7 @@ double probability_of_order(Seconds first, Seconds second, double layout_varianc
 }
 
 LevelRun level_run(const CalibrationRun& run) {
-  return {.log_ratio = std::log(run.measured / run.predicted), .job = run.job};
+  return {.value = std::log(run.measured / run.predicted), .job = run.job};
 }
 
 std::vector<LevelRun> level_runs(std::span<const CalibrationRun> runs) {

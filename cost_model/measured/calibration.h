@@ -33,6 +33,8 @@ struct Support {
 
   friend bool operator==(const Support&, const Support&) = default;
 };
+/// Returns the runs behind what a scope's `runs` and other scopes say.
+[[nodiscard]] Support support_of(const LevelPrior& prior, int runs);
 /// Returns what a prediction rests on: "64 runs of this cluster and stack, 1745 of its kind of
 /// program". There must be runs.
 [[nodiscard]] std::string to_text(const Support& support);

@@ -79,7 +79,8 @@ double maximize(const std::function<double(double)>& value, double low, double h
 }
 
 /// Maximizes `value` over the logarithms of `parameters`, one after another until it grows no more.
-void climb(const std::vector<double*>& parameters, const std::function<double()>& value) {
+void climb(const std::vector<double*>& parameters, const std::function<double()>& value,
+           double most) {
   constexpr int kMostRounds = 200;
   constexpr double kLeastGain = 1e-6;
   double best = value();
@@ -89,7 +90,7 @@ void climb(const std::vector<double*>& parameters, const std::function<double()>
         *parameter = std::exp(logarithm);
         return value();
       };
-      at(maximize(at, std::log(kLeastVariance), std::log(kMostVariance)));
+      at(maximize(at, std::log(kLeastVariance), std::log(most)));
     }
     const double reached = value();
     if (reached - best < kLeastGain) {
@@ -101,31 +102,37 @@ void climb(const std::vector<double*>& parameters, const std::function<double()>
 
 }  // namespace
 
-void fit_scatter(const RunsByScope& scopes, LevelModel& model) {
+void fit_scatter(const RunsByScope& scopes, LevelModel& model, double most) {
   const std::vector<SampleVariance> samples = sample_variances(scopes);
   double scatter_squared = model.scatter * model.scatter;
-  climb({&scatter_squared, &model.scatter_runs},
-        [&] { return log_density(samples, scatter_squared, model.scatter_runs); });
+  climb(
+      {&scatter_squared, &model.scatter_runs},
+      [&] { return log_density(samples, scatter_squared, model.scatter_runs); }, most);
   model.scatter = std::sqrt(scatter_squared);
 }
 
-void fit_variances(std::span<const ScopeStatistics> scopes, LevelModel& model) {
+void fit_variances(std::span<const ScopeStatistics> scopes, LevelModel& model, double most) {
   std::vector<double*> parameters = {&model.job, &model.noise};
-  for (double& variance : model.variances) {
-    parameters.push_back(&variance);
+  const bool has_programs =
+      std::any_of(scopes.begin(), scopes.end(), [&](const ScopeStatistics& scope) {
+        return scope.path.program != scopes.front().path.program;
+      });
+  for (std::size_t level = has_programs ? 0 : 1; level < model.variances.size(); ++level) {
+    parameters.push_back(&model.variances[level]);
   }
-  climb(parameters, [&] { return restricted_log_likelihood(model, scopes); });
+  climb(
+      parameters, [&] { return restricted_log_likelihood(model, scopes); }, most);
 }
 
-LevelModel fit_levels(const RunsByScope& all, const LevelModel& start) {
+LevelModel fit_levels(const RunsByScope& all, const LevelModel& start, double most) {
   if (all.size() < kFewestScopes) {
     return start;
   }
   const RunsByScope scopes = thinned(all);
   LevelModel model = start;
-  fit_scatter(scopes, model);
+  fit_scatter(scopes, model, most);
   const std::vector<ScopeStatistics> statistics = statistics_of(model, scopes);
-  fit_variances(statistics, model);
+  fit_variances(statistics, model, most);
   double sum = 0.0;
   for (const ScopeStatistics& scope : statistics) {
     sum += scope.scatter_squared / static_cast<double>(statistics.size());

@@ -7,12 +7,25 @@
 
 namespace ptdp {
 
+/// The range of fitted variances. The least one stands for 0: an effect of 0.1 %.
+inline constexpr double kLeastVariance = 1e-6;
+inline constexpr double kMostVariance = 10.0;
+/// The largest fitted variance of memory [GiB²].
+inline constexpr double kMostMemoryVariance = 1e3;
+
 /// Where the search for the constants starts, if nothing better is known.
 inline constexpr LevelModel kLevelStart = {.variances = {0.01, 0.01, 0.01, 0.01},
                                            .job = 0.5,
                                            .noise = 0.5,
                                            .scatter = 0.1,
                                            .scatter_runs = 1.0};
+
+/// Where the search starts for memory [GiB].
+inline constexpr LevelModel kMemoryLevelStart = {.variances = {4.0, 4.0, 4.0, 4.0},
+                                                 .job = 0.5,
+                                                 .noise = 0.5,
+                                                 .scatter = 2.0,
+                                                 .scatter_runs = 1.0};
 
 /// The fewest scopes that constants are fitted to.
 inline constexpr std::size_t kFewestScopes = 8;
@@ -22,19 +35,19 @@ inline constexpr std::size_t kMostRunsOfScope = 100;
 
 /// Fits the constants to runs: fit_scatter(), then fit_variances(). Of a scope with more than
 /// kMostRunsOfScope runs, every k-th counts. The search starts from `start`, which is also returned
-/// for fewer than kFewestScopes scopes: these do not tell how scopes vary.
+/// for fewer than kFewestScopes scopes: these do not tell how scopes vary. No variance exceeds
+/// `most`.
 [[nodiscard]] LevelModel fit_levels(const RunsByScope& scopes,
-                                    const LevelModel& start = kLevelStart);
+                                    const LevelModel& start = kLevelStart,
+                                    double most = kMostVariance);
 
 /// Sets w0 and v to maximize the likelihood of the scopes' sample variances: their ratio to w0²
 /// follows Fisher's distribution with n − 1 and v degrees of freedom.
-void fit_scatter(const RunsByScope& scopes, LevelModel& model);
+void fit_scatter(const RunsByScope& scopes, LevelModel& model, double most = kMostVariance);
 
-/// Sets the variances of all levels, jobs and noise to maximize restricted_log_likelihood().
-void fit_variances(std::span<const ScopeStatistics> scopes, LevelModel& model);
-
-/// The range of fitted variances. The least one stands for 0: an effect of 0.1 %.
-inline constexpr double kLeastVariance = 1e-6;
-inline constexpr double kMostVariance = 10.0;
+/// Sets the variances of all levels, jobs and noise to maximize restricted_log_likelihood(). Where
+/// all scopes are of one program, the runs say nothing of how programs vary: that variance stays.
+void fit_variances(std::span<const ScopeStatistics> scopes, LevelModel& model,
+                   double most = kMostVariance);
 
 }  // namespace ptdp

@@ -7,6 +7,12 @@
 namespace ptdp {
 namespace {
 
+/// Degrees of freedom below which an interval would say nothing.
+constexpr double kFewestDegrees = 1.0;
+/// Degrees of freedom where other scopes alone say what to expect: as good as a normal
+/// distribution.
+constexpr double kManyDegrees = 1000.0;
+
 /// Names of a path's levels, the widest first; shorter ones stand for all scopes below them.
 using Place = std::vector<std::string>;
 
@@ -83,11 +89,11 @@ void ScopeSums::count(const LevelRun& run, int times) {
   };
   add_job(-1.0);
   job.num_runs += times;
-  job.sum += times * run.log_ratio;
+  job.sum += times * run.value;
   add_job(1.0);
   num_runs_ += times;
-  sum_ += times * run.log_ratio;
-  squares_ += times * run.log_ratio * run.log_ratio;
+  sum_ += times * run.value;
+  squares_ += times * run.value * run.value;
 }
 
 double ScopeSums::scatter_squared() const {
@@ -149,25 +155,34 @@ LevelPrior level_prior(const LevelModel& model, std::span<const LevelScope> scop
   return prior;
 }
 
+NextRun next_run(const LevelModel& model, const LevelPrior& prior, const ScopeSums& sums,
+                 const std::string& job) {
+  const int runs = sums.num_runs();
+  return {.job = sums.job_mean(prior.mean, job),
+          .noise = model.noise * sums.scatter_squared(),
+          .degrees =
+              runs > 0 ? std::max(kFewestDegrees, runs - 1.0 + model.scatter_runs) : kManyDegrees};
+}
+
 std::vector<ScopeStatistics> statistics_of(const LevelModel& model, const RunsByScope& scopes) {
   std::vector<ScopeStatistics> statistics;
   statistics.reserve(scopes.size());
   for (const auto& [path, runs] : scopes) {
-    std::map<std::string, std::vector<double>> ratios_of_job;
+    std::map<std::string, std::vector<double>> values_of_job;
     for (const LevelRun& run : runs) {
-      ratios_of_job[run.job].push_back(run.log_ratio);
+      values_of_job[run.job].push_back(run.value);
     }
     ScopeStatistics& scope = statistics.emplace_back();
     scope.path = path;
     scope.scatter_squared = ScopeSums(model, runs).scatter_squared();
-    scope.jobs.reserve(ratios_of_job.size());
-    for (const auto& [name, ratios] : ratios_of_job) {
-      const auto n = static_cast<double>(ratios.size());
+    scope.jobs.reserve(values_of_job.size());
+    for (const auto& [name, values] : values_of_job) {
+      const auto n = static_cast<double>(values.size());
       JobStatistics& job = scope.jobs.emplace_back();
-      job.num_runs = static_cast<int>(ratios.size());
-      job.mean = std::accumulate(ratios.begin(), ratios.end(), 0.0) / n;
-      for (const double ratio : ratios) {
-        job.squares += (ratio - job.mean) * (ratio - job.mean);
+      job.num_runs = static_cast<int>(values.size());
+      job.mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+      for (const double value : values) {
+        job.squares += (value - job.mean) * (value - job.mean);
       }
     }
   }

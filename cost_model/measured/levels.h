@@ -1,7 +1,7 @@
 // What runs show beyond the cost model, level by level: kind of program, stack, dense or experts,
-// cluster, job.
+// cluster, job. For time y is ln(measured/predicted), for memory it is measured − formulas [GiB].
 //
-//   y = ln(measured/predicted) = mean + program + stack + experts + cluster + job + noise
+//   y = mean + program + stack + experts + cluster + job + noise
 //
 // Each term but the mean is normal around 0 and nested in the one before it. A scope is a cluster
 // with its stack and kind of model; its runs scatter by w² = (SS + v·w0²)/(n − 1 + v), with SS
@@ -64,8 +64,8 @@ struct Belief {
 
 /// What a run says of its scope.
 struct LevelRun {
-  double log_ratio = 0.0;  ///< ln(measured/predicted).
-  std::string job;         ///< Name that the runs of one job share.
+  double value = 0.0;  ///< The run's y: ln(measured/predicted), or memory beyond formulas [GiB].
+  std::string job;     ///< Name that the runs of one job share.
 
   friend bool operator==(const LevelRun&, const LevelRun&) = default;
 };
@@ -91,7 +91,7 @@ class ScopeSums {
  private:
   struct Job {
     int num_runs = 0;
-    double sum = 0.0;  ///< Sum of the runs' logarithms.
+    double sum = 0.0;  ///< Sum of the runs' values.
   };
   void count(const LevelRun& run, int times);
   /// Returns the weight of a job's mean in that of the scope, in units of 1/w².
@@ -100,7 +100,7 @@ class ScopeSums {
   LevelModel model_;
   std::map<std::string, Job> jobs_;
   int num_runs_ = 0;
-  double sum_ = 0.0;             ///< Sum of all runs' logarithms.
+  double sum_ = 0.0;             ///< Sum of all runs' values.
   double squares_ = 0.0;         ///< Sum of their squares.
   double weights_ = 0.0;         ///< Sum of the jobs' weights.
   double weighted_means_ = 0.0;  ///< Sum of the jobs' means times their weights.
@@ -131,13 +131,27 @@ struct LevelPrior {
 [[nodiscard]] LevelPrior level_prior(const LevelModel& model, std::span<const LevelScope> scopes,
                                      const LevelPath& path);
 
+/// What is expected of the next run of a job.
+struct NextRun {
+  Belief job;            ///< Belief about the mean of the job.
+  double noise = 0.0;    ///< Variance of a run around that mean.
+  double degrees = 0.0;  ///< Degrees of freedom behind these variances.
+
+  /// Returns the variance of the run's value.
+  [[nodiscard]] double variance() const { return 1.0 / job.precision + noise; }
+};
+/// Computes what the runs of a scope, and other scopes (`prior`), say of the next run of a job.
+/// There must be a run in any of them.
+[[nodiscard]] NextRun next_run(const LevelModel& model, const LevelPrior& prior,
+                               const ScopeSums& sums, const std::string& job);
+
 /// The runs of several scopes.
 using RunsByScope = std::map<LevelPath, std::vector<LevelRun>>;
 
 /// What a fit needs to know of the runs of one job in one scope.
 struct JobStatistics {
   int num_runs = 0;
-  double mean = 0.0;     ///< Mean of the runs' logarithms.
+  double mean = 0.0;     ///< Mean of the runs' values.
   double squares = 0.0;  ///< Sum of their squared deviations from that mean.
 };
 

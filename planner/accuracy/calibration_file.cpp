@@ -3,17 +3,21 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "cost_model/error.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/object_reader.h"
 #include "cost_model/text/object_writer.h"
+#include "planner/accuracy/memory_levels.h"
 #include "planner/accuracy/run_calibration.h"
 
 namespace ptdp {
 namespace {
 
+constexpr Range kMemory = {0.0, 1e9, "GiB"};
 constexpr Range kRunTime = {1e-9, 1e9, "seconds"};
 
 template <class Fields>
@@ -46,6 +50,15 @@ void describe(Fields& fields, Described<Fields, NamedCalibrationRun>& run) {
   fields.quantity("predicted_s", run.run.predicted, 1.0, kRunTime);
   fields.object("point", run.run.point);
   fields.text("job", run.run.job);
+  if (fields.optional("memory_GiB", run.memory.has_value())) {
+    MemoryRun memory = run.memory.value_or(MemoryRun());
+    fields.quantity("memory_GiB", memory.measured, kGibi, kMemory);
+    fields.quantity("formulas_GiB", memory.formulas, kGibi, kMemory);
+    if constexpr (Fields::kIsReading) {
+      memory.job = run.run.job;
+      run.memory = std::move(memory);
+    }
+  }
 }
 
 void check_ratio(const NamedCalibrationRun& run, const std::string& place) {
@@ -63,6 +76,17 @@ std::vector<CalibrationRun> StackCalibration::unnamed_runs() const {
   all.reserve(runs.size());
   for (const NamedCalibrationRun& run : runs) {
     all.push_back(run.run);
+  }
+  return all;
+}
+
+std::vector<MemoryRun> StackCalibration::memory_runs() const {
+  std::vector<MemoryRun> all;
+  all.reserve(runs.size());
+  for (const NamedCalibrationRun& run : runs) {
+    if (run.memory) {
+      all.push_back(*run.memory);
+    }
   }
   return all;
 }
@@ -132,19 +156,18 @@ std::vector<std::filesystem::path> CalibrationSource::files(const Scenario& scen
   return files;
 }
 
-std::optional<CalibrationFit> CalibrationSource::find_file(const Scenario& scenario,
-                                                           std::int64_t gpus) const {
+std::optional<StackCalibration> CalibrationSource::find_file(const Scenario& scenario) const {
   const CalibrationScope scope = scope_of(scenario);
   for (const std::filesystem::path& file : files(scenario)) {
     std::error_code error;
     if (names_directory(path_) && !std::filesystem::exists(file, error)) {
       continue;
     }
-    const StackCalibration calibration = parse_calibration(read_file(file), file.string());
+    StackCalibration calibration = parse_calibration(read_file(file), file.string());
     if (calibration.cluster == scope.cluster && calibration.stack == scope.stack &&
         calibration.has_experts.value_or(has_experts(scenario.job.model)) ==
             has_experts(scenario.job.model)) {
-      return calibrate_by_own(calibration.unnamed_runs(), scenario, gpus);
+      return calibration;
     }
   }
   return std::nullopt;
@@ -153,8 +176,8 @@ std::optional<CalibrationFit> CalibrationSource::find_file(const Scenario& scena
 CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpus,
                                       const MeasuredRuns& published) const {
   if (kind_ == Kind::kFiles) {
-    if (const std::optional<CalibrationFit> found = find_file(scenario, gpus)) {
-      return *found;
+    if (const std::optional<StackCalibration> found = find_file(scenario)) {
+      return calibrate_by_own(found->unnamed_runs(), scenario, gpus);
     }
     throw Error(path_.string() + (names_directory(path_) ? ": a directory without a" : ": no") +
                 " calibration of " + text_of(scope_of(scenario)) +
@@ -175,7 +198,36 @@ CalibrationFit CalibrationSource::fit_if_known(const Scenario& scenario, std::in
     case Kind::kShipped:
       return calibrate_by_published(published, scenario, gpus);
     case Kind::kFiles:
-      return find_file(scenario, gpus).value_or(CalibrationFit());
+      if (const std::optional<StackCalibration> found = find_file(scenario)) {
+        return calibrate_by_own(found->unnamed_runs(), scenario, gpus);
+      }
+  }
+  return {};
+}
+
+MemoryBelief CalibrationSource::memory(const Scenario& scenario, std::int64_t gpus) const {
+  return memory(scenario, gpus, kind_ == Kind::kShipped ? read_published_runs() : MeasuredRuns());
+}
+
+Scenario CalibrationSource::with_own_reserve(const Scenario& scenario, std::int64_t gpus) const {
+  if (kind_ != Kind::kFiles) {
+    return scenario;
+  }
+  const MemoryBelief own = memory(scenario, gpus);
+  return own.support.num_runs > 0 ? with_reserve(scenario, own) : scenario;
+}
+
+MemoryBelief CalibrationSource::memory(const Scenario& scenario, std::int64_t gpus,
+                                       const MeasuredRuns& published) const {
+  switch (kind_) {
+    case Kind::kNone:
+      break;
+    case Kind::kShipped:
+      return published_memory(published, scenario, gpus);
+    case Kind::kFiles:
+      if (const std::optional<StackCalibration> found = find_file(scenario)) {
+        return own_memory(found->memory_runs(), scenario, gpus);
+      }
   }
   return {};
 }

@@ -10,6 +10,7 @@
 
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/measured/calibration.h"
+#include "cost_model/measured/memory_belief.h"
 #include "cost_model/text/described.h"
 #include "planner/accuracy/run_calibration.h"
 
@@ -19,6 +20,7 @@ namespace ptdp {
 struct NamedCalibrationRun {
   std::string id;
   CalibrationRun run;
+  std::optional<MemoryRun> memory = {};  ///< Its memory; nullopt where none was measured.
 };
 
 template <class Fields>
@@ -41,6 +43,8 @@ struct StackCalibration {
 
   /// Returns the runs without their ids.
   [[nodiscard]] std::vector<CalibrationRun> unnamed_runs() const;
+  /// Returns the runs whose memory was measured.
+  [[nodiscard]] std::vector<MemoryRun> memory_runs() const;
 };
 
 inline constexpr const char* kCalibrationSchema = "ptdp.calibration/1";
@@ -81,6 +85,16 @@ class CalibrationSource {
   /// model.
   [[nodiscard]] CalibrationFit fit(const Scenario& scenario, std::int64_t gpus,
                                    const MeasuredRuns& published) const;
+  /// Computes what the source says of the memory of the scenario's job; nothing where
+  /// fit_if_known() knows nothing, or no given file has measured memory.
+  [[nodiscard]] MemoryBelief memory(const Scenario& scenario, std::int64_t gpus,
+                                    const MeasuredRuns& published) const;
+  /// Computes memory() with the shipped published runs, which are read if they are needed.
+  [[nodiscard]] MemoryBelief memory(const Scenario& scenario, std::int64_t gpus) const;
+  /// Returns the scenario with the reserve that measured memory in a given file asks for
+  /// (with_reserve()). Returns it as it is where there is none: published runs differ too much from
+  /// machine to machine to say what another one needs.
+  [[nodiscard]] Scenario with_own_reserve(const Scenario& scenario, std::int64_t gpus) const;
   /// Fits a calibration with the shipped published runs, which are read if they are needed.
   [[nodiscard]] CalibrationFit fit(const Scenario& scenario, std::int64_t gpus) const;
   /// Fits a calibration as fit() does, but returns an uncalibrated one when no given file suits.
@@ -90,10 +104,9 @@ class CalibrationSource {
  private:
   enum class Kind { kNone, kShipped, kFiles };
   explicit CalibrationSource(Kind kind) : kind_(kind) {}
-  /// Returns the fit of the file for a scenario; nullopt when there is none of its cluster, stack
-  /// and kind of model.
-  [[nodiscard]] std::optional<CalibrationFit> find_file(const Scenario& scenario,
-                                                        std::int64_t gpus) const;
+  /// Returns the calibration in the file for a scenario; nullopt when there is none of its cluster,
+  /// stack and kind of model.
+  [[nodiscard]] std::optional<StackCalibration> find_file(const Scenario& scenario) const;
 
   Kind kind_;
   std::filesystem::path path_;

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "planner/accuracy/memory_levels.h"
 #include "planner/accuracy/profile_cache.h"
 #include "planner/accuracy/run_calibration.h"
 
@@ -46,7 +48,8 @@ StackCalibration calibration_of(const std::vector<CostedRun>& runs,
                                .has_experts = has_experts(scenario.job.model),
                                .source = source};
   for (const std::size_t i : indices) {
-    calibration.runs.push_back({.id = runs[i].run.id, .run = calibration_run(runs[i])});
+    calibration.runs.push_back(
+        {.id = runs[i].run.id, .run = calibration_run(runs[i]), .memory = memory_run(runs[i])});
     check_ratio(calibration.runs.back(), source);
   }
   if (indices.size() > kMostCalibrationRuns) {
@@ -105,6 +108,90 @@ bool is_within(const fs::path& path, const fs::path& directory) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
+/// Returns the errors of memory with what is expected of each run, in their order; a run of which
+/// nothing is known has the formulas alone.
+ErrorSummary memory_errors(const std::vector<MemoryRun>& runs,
+                           const std::vector<MemoryBelief>& beliefs) {
+  std::vector<double> errors;
+  errors.reserve(runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    errors.push_back((runs[i].formulas + beliefs[i].expected) / runs[i].measured - 1.0);
+  }
+  return to_text(errors);
+}
+
+/// Returns what is shipped for the job of each run that has measured memory.
+std::vector<MemoryBelief> shipped_memory(const std::vector<CostedRun>& runs,
+                                         const std::vector<std::size_t>& indices,
+                                         const MeasuredRuns& published) {
+  std::map<std::string, MemoryBelief> by_job;
+  std::vector<MemoryBelief> beliefs;
+  for (const std::size_t i : indices) {
+    const MeasuredRun& run = runs[i].run;
+    if (!run.memory) {
+      continue;
+    }
+    const std::int64_t gpus = run.config.world_size();
+    const auto [found, is_new] =
+        by_job.try_emplace(job_name(run.model, run.global_batch_size, gpus));
+    if (is_new) {
+      found->second = published_memory(published, scenario_of(runs[i]), gpus);
+    }
+    beliefs.push_back(found->second);
+  }
+  return beliefs;
+}
+
+std::optional<MemoryFit> memory_fit(const std::vector<CostedRun>& runs,
+                                    const std::vector<std::size_t>& indices,
+                                    const StackCalibration& calibration, const Scenario& scenario,
+                                    const MeasuredRuns& published) {
+  const std::vector<MemoryRun> own = calibration.memory_runs();
+  if (own.empty()) {
+    return std::nullopt;
+  }
+  return MemoryFit{.num_runs = static_cast<int>(own.size()),
+                   .before = published_memory(published, scenario, kNoJob),
+                   .after = own_memory(own, scenario, kNoJob),
+                   .shipped_errors = memory_errors(own, shipped_memory(runs, indices, published)),
+                   .leave_one_out = memory_errors(own, leave_own_memory_out(own, scenario))};
+}
+
+std::string memory_row(const StackFit& refit) {
+  const MemoryFit& memory = *refit.memory;
+  const auto columns = [](const MemoryBelief& belief, const ErrorSummary& errors) {
+    return belief.is_known()
+               ? fmt::format("  {:>+8.1f} {:>6.1f} {:>6.1f}", belief.expected.value() / kGibi,
+                             belief.half_width().value() / kGibi, 100.0 * errors.mean_absolute)
+               : fmt::format("  {:>8} {:>6} {:>6.1f}", "none", "", 100.0 * errors.mean_absolute);
+  };
+  return fmt::format("{:<48} {:>5}{}{}\n", text_of(scope_of(refit.calibration)), memory.num_runs,
+                     columns(memory.before, memory.shipped_errors),
+                     columns(memory.after, memory.leave_one_out));
+}
+
+/// Returns what lies beyond the formulas of memory, with what that rests on; empty where no run has
+/// measured memory.
+std::string memory_table(const std::vector<StackFit>& refits) {
+  std::string rows;
+  for (const StackFit& refit : refits) {
+    if (refit.memory) {
+      rows += memory_row(refit);
+      rows += "  rests on ";
+      rows += to_text(refit.memory->after.support);
+      rows += '\n';
+    }
+  }
+  return rows.empty() ? ""
+                      : fmt::format(
+                            "\n{:<48} {:>5}  {:^22}  {:^22}\n{:<48} {:>5}  {:>8} {:>6} "
+                            "{:>6}  {:>8} {:>6} {:>6}\n",
+                            "memory beyond the formulas in GiB, with 90 %", "", "shipped",
+                            "with these runs", "intervals, and mean absolute errors in %", "runs",
+                            "beyond", "+-", "error", "beyond", "+-", "error") +
+                            rows + "errors with these runs: leave-one-out\n";
+}
+
 /// Fits the runs at `indices`, which are all of one scope.
 StackFit fit_of(const std::vector<CostedRun>& runs, const std::vector<std::size_t>& indices,
                 const MeasuredRuns& published, const std::vector<Calibration>& shipped,
@@ -126,6 +213,7 @@ StackFit fit_of(const std::vector<CostedRun>& runs, const std::vector<std::size_
       errors_under(runs, indices, own_calibrations(own, scenario, CalibrationKind::kScale));
   fit.leave_one_out =
       errors_under(runs, indices, own_calibrations(own, scenario, CalibrationKind::kLeaveOneOut));
+  fit.memory = memory_fit(runs, indices, fit.calibration, scenario, published);
   return fit;
 }
 
@@ -151,6 +239,7 @@ std::string to_text(const std::vector<StackFit>& refits, const std::vector<Skipp
     text += refit_row(refit);
   }
   text += "\nfactor and +-: for another job of the size of the first run\n";
+  text += memory_table(refits);
   if (!skipped.empty()) {
     text += tally_of_skipped(skipped);
   }

@@ -47,7 +47,7 @@ std::vector<HeldOutRun> hold_groups_out(const std::vector<CostedRun>& runs) {
     std::vector<CostedRun> others;
     std::copy_if(runs.begin(), runs.end(), std::back_inserter(others),
                  [&name = group](const CostedRun& run) { return run.run.group != name; });
-    const LevelModel model = fit_levels(runs_by_path(others), shipped_levels().model);
+    const LevelModel model = fit_levels(runs_by_path(others), shipped_levels().time.model);
     RowLevels levels(model, others, std::nullopt);
     for (const std::size_t i : indices) {
       const Calibration calibration = levels.calibration(runs[i]);

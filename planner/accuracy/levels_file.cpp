@@ -10,24 +10,43 @@
 #include "cost_model/text/files.h"
 #include "cost_model/text/object_reader.h"
 #include "cost_model/text/object_writer.h"
+#include "planner/accuracy/memory_levels.h"
 #include "planner/accuracy/run_calibration.h"
 
 namespace ptdp {
 namespace {
 
-constexpr Range kVariance = {kLeastVariance, 100.0};
-constexpr Range kLogarithm = {-10.0, 10.0};
+constexpr Range kVariance = {kLeastVariance, 1e4};
+constexpr Range kMean = {-1e3, 1e3};
 constexpr Range kPrecision = {1e-6, 1e9};
 constexpr std::int64_t kMostRuns = 1'000'000'000;
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, Levels>& levels) {
   fields.schema(kLevelsSchema);
-  fields.object("model", levels.model);
-  fields.objects("scopes", levels.scopes);
+  fields.object("model", levels.time.model);
+  fields.objects("scopes", levels.time.scopes);
+  fields.object("memory", levels.memory);
+}
+
+/// Throws Error unless each scope is there once, in the order of paths.
+void check_order(const LevelSet& levels, const std::string& place) {
+  const auto unordered = std::adjacent_find(
+      levels.scopes.begin(), levels.scopes.end(),
+      [](const LevelScope& a, const LevelScope& b) { return !(a.path < b.path); });
+  if (unordered != levels.scopes.end()) {
+    throw Error(place +
+                ": scopes: expected each once, in the order that ptdp-calibrate --levels writes");
+  }
 }
 
 }  // namespace
+
+template <class Fields>
+void describe(Fields& fields, Described<Fields, LevelSet>& levels) {
+  fields.object("model", levels.model);
+  fields.objects("scopes", levels.scopes);
+}
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, LevelModel>& model) {
@@ -49,15 +68,23 @@ void describe(Fields& fields, Described<Fields, LevelScope>& scope) {
   fields.flag("has_experts", scope.path.has_experts);
   fields.name("cluster", scope.path.cluster);
   fields.count("num_runs", scope.num_runs, 1, kMostRuns);
-  fields.number("mean", scope.mean.mean, kLogarithm);
+  fields.number("mean", scope.mean.mean, kMean);
   fields.number("precision", scope.mean.precision, kPrecision);
 }
 
 Levels make_levels(const std::vector<CostedRun>& runs) {
   const RunsByScope by_path = runs_by_path(runs);
-  Levels levels{.model = fit_levels(by_path)};
-  levels.scopes = scopes_of(levels.model, by_path);
+  const RunsByScope memory_by_path = memory_runs_by_path(runs);
+  Levels levels;
+  levels.time.model = fit_levels(by_path);
+  levels.time.scopes = scopes_of(levels.time.model, by_path);
+  levels.memory.model = fit_memory_levels(memory_by_path, kMemoryLevelStart);
+  levels.memory.scopes = scopes_of(levels.memory.model, memory_by_path);
   return levels;
+}
+
+LevelModel fit_memory_levels(const RunsByScope& runs, const LevelModel& start) {
+  return fit_levels(runs, start, kMostMemoryVariance);
 }
 
 std::string to_json(const Levels& levels) {
@@ -71,13 +98,8 @@ Levels parse_levels(std::string_view text, const std::string& place) {
   Levels levels;
   describe(reader, levels);
   reader.finish();
-  const auto unordered = std::adjacent_find(
-      levels.scopes.begin(), levels.scopes.end(),
-      [](const LevelScope& a, const LevelScope& b) { return !(a.path < b.path); });
-  if (unordered != levels.scopes.end()) {
-    throw Error(place +
-                ": scopes: expected each once, in the order that ptdp-calibrate --levels writes");
-  }
+  check_order(levels.time, place);
+  check_order(levels.memory, place + ": memory");
   return levels;
 }
 

@@ -14,10 +14,16 @@ namespace ptdp {
 
 inline constexpr const char* kLevelsSchema = "ptdp.levels/1";
 
-/// The constants of the levels, and what runs say of the mean of each scope.
-struct Levels {
+/// The constants of the levels of one quantity, and what runs say of the mean of each scope.
+struct LevelSet {
   LevelModel model;
   std::vector<LevelScope> scopes;  ///< One for each path, in their order.
+};
+
+/// The levels of time, and those of memory.
+struct Levels {
+  LevelSet time;    ///< Of ln(measured/predicted).
+  LevelSet memory;  ///< Of measured memory − formulas [GiB], by the runs that report memory.
 };
 
 template <class Fields>
@@ -25,8 +31,14 @@ void describe(Fields& fields, Described<Fields, LevelModel>& model);
 template <class Fields>
 void describe(Fields& fields, Described<Fields, LevelScope>& scope);
 
+template <class Fields>
+void describe(Fields& fields, Described<Fields, LevelSet>& levels);
+
 /// Fits the constants to runs, and sums up what they say of each scope.
 [[nodiscard]] Levels make_levels(const std::vector<CostedRun>& runs);
+
+/// Fits the constants for memory to runs of several scopes; `start` as in fit_levels().
+[[nodiscard]] LevelModel fit_memory_levels(const RunsByScope& runs, const LevelModel& start);
 
 /// Returns the levels as `ptdp.levels/1`; equal levels give equal bytes.
 [[nodiscard]] std::string to_json(const Levels& levels);

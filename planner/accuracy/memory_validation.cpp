@@ -2,11 +2,13 @@
 #include "planner/accuracy/memory_validation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <span>
 
 #include "cost_model/measured/quantile.h"
 #include "cost_model/memory/memory.h"
+#include "planner/accuracy/memory_levels.h"
 #include "planner/accuracy/profile_cache.h"
 
 namespace ptdp {
@@ -21,6 +23,62 @@ ValidatedMemory predicted_memory(const CostedRun& costed, Scenario scenario) {
           .measured = *costed.run.memory,
           .formulas = peak_memory({scenario, costed.run.config}),
           .reserve = reserve};
+}
+
+/// Summarizes what one kind of belief says of rows.
+MemoryBeliefs summary_of(std::span<const ValidatedMemory* const> rows,
+                         MemoryBelief ValidatedMemory::*kind) {
+  MemoryBeliefs summary;
+  std::vector<double> errors;
+  std::vector<double> half_widths;
+  for (const ValidatedMemory* row : rows) {
+    const MemoryBelief& belief = row->*kind;
+    errors.push_back(row->error_with(belief));
+    if (!belief.is_known()) {
+      continue;
+    }
+    const Bytes beyond = row->measured - row->formulas;
+    const Bytes half_width = belief.half_width();
+    half_widths.push_back(half_width.value() / kGibi);
+    summary.inside += std::abs((beyond - belief.expected) / half_width) <= 1.0 ? 1.0 : 0.0;
+    for (std::size_t i = 0; i < kStatedProbabilities.size(); ++i) {
+      summary.fitted[i] += beyond <= belief.quantile(kStatedProbabilities[i]) ? 1.0 : 0.0;
+    }
+  }
+  summary.errors = to_text(errors);
+  if (!half_widths.empty()) {
+    const auto known = static_cast<double>(half_widths.size());
+    summary.inside /= known;
+    for (double& share : summary.fitted) {
+      share /= known;
+    }
+    summary.half_width = median(std::move(half_widths));
+  }
+  return summary;
+}
+
+/// Returns the mean, over the groups of whose memory others know something, of what these say.
+MemoryBeliefs mean_over(const std::vector<MemoryErrors>& groups) {
+  MemoryBeliefs mean;
+  const auto count = static_cast<double>(std::count_if(
+      groups.begin(), groups.end(),
+      [](const MemoryErrors& group) { return group.by_other_groups.half_width > 0.0; }));
+  for (const MemoryErrors& group : groups) {
+    const MemoryBeliefs& beliefs = group.by_other_groups;
+    if (beliefs.half_width <= 0.0) {
+      continue;
+    }
+    mean.inside += beliefs.inside / count;
+    mean.half_width += beliefs.half_width / count;
+    mean.errors.mean_absolute += beliefs.errors.mean_absolute / count;
+    mean.errors.bias += beliefs.errors.bias / count;
+    mean.errors.max_absolute = std::max(mean.errors.max_absolute, beliefs.errors.max_absolute);
+    mean.errors.count += beliefs.errors.count;
+    for (std::size_t i = 0; i < mean.fitted.size(); ++i) {
+      mean.fitted[i] += beliefs.fitted[i] / count;
+    }
+  }
+  return mean;
 }
 
 /// Returns the median of measured − formulas over `rows` without the one at `left_out`.
@@ -41,7 +99,11 @@ MemoryErrors errors_of(const std::string& group, std::span<const ValidatedMemory
     as_it_is.push_back(row->error());
     with_constant.push_back(row->error_with_constant());
   }
-  return {.group = group, .as_it_is = to_text(as_it_is), .with_constant = to_text(with_constant)};
+  return {.group = group,
+          .as_it_is = to_text(as_it_is),
+          .with_constant = to_text(with_constant),
+          .by_others = summary_of(rows, &ValidatedMemory::by_others),
+          .by_other_groups = summary_of(rows, &ValidatedMemory::by_other_groups)};
 }
 
 }  // namespace
@@ -49,10 +111,15 @@ MemoryErrors errors_of(const std::string& group, std::span<const ValidatedMemory
 MemoryReport make_memory_report(const std::vector<CostedRun>& runs) {
   MemoryReport report;
   ProfileCache profiles;
-  for (const CostedRun& run : runs) {
+  const std::vector<std::optional<MemoryBelief>> by_others = memory_leave_one_out(runs);
+  const std::vector<std::optional<MemoryBelief>> by_other_groups = memory_leave_group_out(runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const CostedRun& run = runs[i];
     if (run.run.memory) {
       report.rows.push_back(
           predicted_memory(run, run.scenario ? *run.scenario : profiles.scenario_of(run.run)));
+      report.rows.back().by_others = by_others[i].value_or(MemoryBelief());
+      report.rows.back().by_other_groups = by_other_groups[i].value_or(MemoryBelief());
     }
   }
   std::map<std::string, std::vector<ValidatedMemory*>> by_stack;
@@ -78,6 +145,7 @@ MemoryReport make_memory_report(const std::vector<CostedRun>& runs) {
     report.groups.push_back(errors_of(group, rows));
   }
   report.total = errors_of("all", all);
+  report.held_out = mean_over(report.groups);
   return report;
 }
 

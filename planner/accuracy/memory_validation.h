@@ -1,11 +1,13 @@
 // Compares predicted memory with the memory that measured runs report.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cost_model/measured/calibration.h"
+#include "cost_model/measured/memory_belief.h"
 #include "cost_model/units.h"
 #include "planner/accuracy/costed_runs.h"
 
@@ -23,6 +25,8 @@ struct ValidatedMemory {
   Bytes reserve;   ///< Memory that the stack reserves beyond all formulas.
   /// The median of measured − formulas of the other rows of the stack; nullopt if there are none.
   std::optional<Bytes> constant;
+  MemoryBelief by_others = {};        ///< What all other rows say of it.
+  MemoryBelief by_other_groups = {};  ///< What the rows of other groups say of it.
 
   /// Returns (formulas + reserve)/measured − 1.
   [[nodiscard]] double error() const { return (formulas + reserve) / measured - 1.0; }
@@ -30,13 +34,32 @@ struct ValidatedMemory {
   [[nodiscard]] double error_with_constant() const {
     return (formulas + constant.value_or(reserve)) / measured - 1.0;
   }
+  /// Returns (formulas + expected)/measured − 1, with the reserve if nothing is known.
+  [[nodiscard]] double error_with(const MemoryBelief& belief) const {
+    return (formulas + (belief.is_known() ? belief.expected : reserve)) / measured - 1.0;
+  }
+};
+
+/// The probabilities with which runs are stated to fit, in the check of these.
+inline constexpr std::array kStatedProbabilities = {0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95};
+
+/// What beliefs about the memory of rows are worth.
+struct MemoryBeliefs {
+  ErrorSummary errors;      ///< Errors with what is expected beyond the formulas.
+  double inside = 0.0;      ///< Share of rows measured inside the 90 % interval.
+  double half_width = 0.0;  ///< Median half-width of the intervals [GiB].
+  /// Share of rows that fit into a capacity chosen for each, such that it is stated to fit with
+  /// each of kStatedProbabilities.
+  std::array<double, kStatedProbabilities.size()> fitted = {};
 };
 
 /// Errors of predicted memory over the rows of one group, or over all rows.
 struct MemoryErrors {
-  std::string group;           ///< Name of the group, or "all".
-  ErrorSummary as_it_is;       ///< Errors with the stack's reserve.
-  ErrorSummary with_constant;  ///< Errors with the constant of the stack's other rows.
+  std::string group;              ///< Name of the group, or "all".
+  ErrorSummary as_it_is;          ///< Errors with the stack's reserve.
+  ErrorSummary with_constant;     ///< Errors with the constant of the stack's other rows.
+  MemoryBeliefs by_others;        ///< What the other rows say.
+  MemoryBeliefs by_other_groups;  ///< What the rows of other groups say.
 };
 
 /// The median of measured − formulas over all rows of a stack: in-sample by nature.
@@ -51,6 +74,8 @@ struct MemoryReport {
   std::vector<ValidatedMemory> rows;  ///< Rows of the runs that report memory, in their order.
   std::vector<MemoryErrors> groups;   ///< Errors by group, in the order of names.
   MemoryErrors total;
+  /// What the rows of other groups say: shares are means over groups, each of which counts alike.
+  MemoryBeliefs held_out;
   std::vector<MemoryConstant> constants;  ///< One constant per stack, in the order of names.
 };
 

@@ -50,7 +50,7 @@ class CompleteRuns {
   RowLevels& rows_without(const std::string& group) {
     const std::optional<std::string> left_out =
         kind_ == CalibrationKind::kLeaveOneGroupOut ? std::optional(group) : std::nullopt;
-    return rows_.try_emplace(left_out, shipped_levels().model, runs_.costed, left_out)
+    return rows_.try_emplace(left_out, shipped_levels().time.model, runs_.costed, left_out)
         .first->second;
   }
 

@@ -139,7 +139,7 @@ std::string intervals_section(const Reports& reports, const std::vector<CostedRu
 
 /// Returns the constants of the levels as standard deviations.
 std::string levels_section() {
-  const LevelModel& model = shipped_levels().model;
+  const LevelModel& model = shipped_levels().time.model;
   std::string text =
       "\n## Levels\n\n"
       "Standard deviations of ln(measured/predicted), fitted to all rows (`ptdp-calibrate "
@@ -182,6 +182,57 @@ std::string factors_section(const Reports& reports, const std::vector<CostedRun>
   return text;
 }
 
+/// Returns what levels say of memory, and what the probabilities of fitting are worth.
+std::string memory_levels_section(const MemoryReport& memory) {
+  std::string text =
+      "\nBy levels: formulas and what runs have beyond them, in bytes, corrected by all other "
+      "rows, "
+      "or\n"
+      "by rows of other groups alone. *Inside*: measured inside the 90 % interval, whose "
+      "half-width "
+      "is\n"
+      "±.\n\n"
+      "| group | rows | all other rows: MAPE | bias | inside | ± [GiB] | other groups: MAPE | bias "
+      "| "
+      "inside | ± [GiB] |\n"
+      "|---|---|---|---|---|---|---|---|---|---|\n";
+  const auto cells = [](const MemoryBeliefs& beliefs) {
+    return fmt::format(" {} | {:+.1f} | {:.0f} | {:.1f} |",
+                       in_percent(beliefs.errors.mean_absolute), 100.0 * beliefs.errors.bias,
+                       100.0 * beliefs.inside, beliefs.half_width);
+  };
+  const auto add = [&](const MemoryErrors& group, const std::string& name) {
+    text += fmt::format("| {} | {} |{}{}\n", name, group.as_it_is.count, cells(group.by_others),
+                        cells(group.by_other_groups));
+  };
+  for (const MemoryErrors& group : memory.groups) {
+    add(group, cell(group.group));
+  }
+  add(memory.total, "**all**");
+  text += fmt::format("| **mean over groups** | {} | | | | |{}\n", memory.held_out.errors.count,
+                      cells(memory.held_out));
+  text +=
+      "\nShare of rows [%] that fit into a capacity into which they are stated to fit with a "
+      "probability\nof [%]:\n\n| |";
+  for (const double stated : kStatedProbabilities) {
+    text += fmt::format(" {:.0f} |", 100.0 * stated);
+  }
+  text += "\n|---|";
+  for (std::size_t i = 0; i < kStatedProbabilities.size(); ++i) {
+    text += "---|";
+  }
+  const auto add_shares = [&](std::string_view name, const MemoryBeliefs& beliefs) {
+    text += fmt::format("\n| {} |", name);
+    for (const double share : beliefs.fitted) {
+      text += fmt::format(" {:.0f} |", 100.0 * share);
+    }
+  };
+  add_shares("by all other rows", memory.total.by_others);
+  add_shares("by rows of other groups", memory.total.by_other_groups);
+  add_shares("these, mean over groups", memory.held_out);
+  return text + "\n";
+}
+
 std::string memory_section(const MemoryReport& memory) {
   if (memory.rows.empty()) {
     return "";
@@ -212,7 +263,7 @@ std::string memory_section(const MemoryReport& memory) {
     text += fmt::format("| {} | {} | {:+.1f} |\n", cell(constant.stack), constant.num_rows,
                         constant.constant.value() / kGibi);
   }
-  return text;
+  return text + memory_levels_section(memory);
 }
 
 std::string ranking_cells(const RankingTotals& totals) {

@@ -15,15 +15,6 @@ std::string job_name_of(const MeasuredRun& run) {
   return job_name(run.model, run.global_batch_size, run.config.world_size());
 }
 
-LevelPath path_of(const CostedRun& run, ProfileCache& profiles) {
-  const ProgramKind program =
-      run.scenario ? run.scenario->stack.program : profiles.program_of(run.run);
-  return {.program = program,
-          .stack = run.run.stack,
-          .has_experts = has_experts(run.run.model),
-          .cluster = run.run.cluster};
-}
-
 /// Calibrates each run by the rows of other groups.
 std::vector<Calibration> leave_one_group_out(const LevelModel& model,
                                              const std::vector<CostedRun>& runs) {
@@ -41,27 +32,6 @@ std::vector<Calibration> leave_one_group_out(const LevelModel& model,
   return calibrations;
 }
 
-/// Costs the published runs of the scenario's kind of model on its cluster and stack, whatever
-/// these are called.
-std::vector<CostedRun> published_runs_on(const MeasuredRuns& published, const Scenario& scenario,
-                                         ProfileCache& profiles) {
-  std::map<std::pair<std::string, std::string>, bool> is_alike;
-  MeasuredRuns selected;
-  for (const MeasuredRun& run : published.runs) {
-    if (has_experts(run.model) != has_experts(scenario.job.model)) {
-      continue;
-    }
-    const auto [found, is_first] = is_alike.try_emplace({run.cluster, run.stack});
-    if (is_first) {
-      found->second = profiles.is_run_on(run, scenario);
-    }
-    if (found->second) {
-      selected.runs.push_back(run);
-    }
-  }
-  return cost_runs(selected).costed;
-}
-
 /// Returns the name under which the published runs have a profile; else its own name, marked so
 /// that it is no published one.
 template <class Profile>
@@ -77,19 +47,84 @@ std::string published_name(const Profile& profile, const std::set<std::string>& 
   return found != names.end() ? *found : profile.name + " (not published)";
 }
 
-/// Returns what the shipped levels say of a scenario, without the scopes of the published runs that
-/// are counted one by one, `own`; nullopt for this project's runtime, which no level knows. If
-/// `is_own_cluster`, its cluster is another one than any of them, whatever its profile.
-std::optional<LevelPrior> shipped_prior(const Scenario& scenario, const std::vector<CostedRun>& own,
+std::vector<CalibrationRun> calibration_runs(const std::vector<CostedRun>& runs) {
+  std::vector<CalibrationRun> all;
+  all.reserve(runs.size());
+  std::transform(runs.begin(), runs.end(), std::back_inserter(all), calibration_run);
+  return all;
+}
+
+/// Returns the fits of a scenario's jobs by the published runs of other jobs on its cluster and
+/// stack, and by the shipped levels.
+JobFits published_fits(const MeasuredRuns& published, const Scenario& scenario,
+                       ProfileCache& profiles) {
+  const std::vector<CostedRun> alike =
+      cost_runs(published_runs_on(published, scenario, profiles)).costed;
+  std::set<CalibrationScope> counted;
+  for (const CostedRun& run : alike) {
+    counted.insert(scope_of(run));
+  }
+  return {shipped_prior(shipped_levels().time, scenario, counted, false), calibration_runs(alike),
+          JobFits::Runs::kOfOtherJobs};
+}
+
+/// Returns the fits of a scenario's jobs by a user's own runs and by the shipped levels, which know
+/// nothing of this project's runtime.
+JobFits own_fits(const std::vector<CalibrationRun>& runs, const Scenario& scenario) {
+  return {shipped_prior(shipped_levels().time, scenario, {}, true).value_or(LevelPrior()), runs};
+}
+
+std::string job_name_of(const Scenario& scenario, std::int64_t gpus) {
+  return job_name(scenario.job.model, scenario.job.global_batch_size, gpus);
+}
+
+/// Returns the calibration of each run, in order, by `levels`.
+template <class LevelsOfRuns>
+std::vector<Calibration> calibrate_each(const std::vector<CostedRun>& runs, LevelsOfRuns levels) {
+  std::vector<Calibration> calibrations;
+  calibrations.reserve(runs.size());
+  for (const CostedRun& run : runs) {
+    calibrations.push_back(levels.calibration(run));
+  }
+  return calibrations;
+}
+
+}  // namespace
+
+LevelPath path_of(const CostedRun& run, ProfileCache& profiles) {
+  const ProgramKind program =
+      run.scenario ? run.scenario->stack.program : profiles.program_of(run.run);
+  return {.program = program,
+          .stack = run.run.stack,
+          .has_experts = has_experts(run.run.model),
+          .cluster = run.run.cluster};
+}
+
+MeasuredRuns published_runs_on(const MeasuredRuns& published, const Scenario& scenario,
+                               ProfileCache& profiles) {
+  std::map<std::pair<std::string, std::string>, bool> is_alike;
+  MeasuredRuns selected;
+  for (const MeasuredRun& run : published.runs) {
+    if (has_experts(run.model) != has_experts(scenario.job.model)) {
+      continue;
+    }
+    const auto [found, is_first] = is_alike.try_emplace({run.cluster, run.stack});
+    if (is_first) {
+      found->second = profiles.is_run_on(run, scenario);
+    }
+    if (found->second) {
+      selected.runs.push_back(run);
+    }
+  }
+  return selected;
+}
+
+std::optional<LevelPrior> shipped_prior(const LevelSet& levels, const Scenario& scenario,
+                                        const std::set<CalibrationScope>& counted,
                                         bool is_own_cluster) {
   if (scenario.stack.memory_model == MemoryModel::kPtdp) {
     return std::nullopt;
   }
-  std::set<CalibrationScope> counted;
-  for (const CostedRun& run : own) {
-    counted.insert(scope_of(run));
-  }
-  const Levels& levels = shipped_levels();
   std::vector<LevelScope> others;
   std::set<std::string> stacks;
   std::set<std::string> clusters;
@@ -109,45 +144,6 @@ std::optional<LevelPrior> shipped_prior(const Scenario& scenario, const std::vec
       .cluster = is_own_cluster ? "" : published_name(scenario.cluster, clusters, find_cluster)};
   return level_prior(levels.model, others, path);
 }
-
-std::vector<CalibrationRun> calibration_runs(const std::vector<CostedRun>& runs) {
-  std::vector<CalibrationRun> all;
-  all.reserve(runs.size());
-  std::transform(runs.begin(), runs.end(), std::back_inserter(all), calibration_run);
-  return all;
-}
-
-/// Returns the fits of a scenario's jobs by the published runs of other jobs on its cluster and
-/// stack, and by the shipped levels.
-JobFits published_fits(const MeasuredRuns& published, const Scenario& scenario,
-                       ProfileCache& profiles) {
-  const std::vector<CostedRun> alike = published_runs_on(published, scenario, profiles);
-  return {shipped_prior(scenario, alike, false), calibration_runs(alike),
-          JobFits::Runs::kOfOtherJobs};
-}
-
-/// Returns the fits of a scenario's jobs by a user's own runs and by the shipped levels, which know
-/// nothing of this project's runtime.
-JobFits own_fits(const std::vector<CalibrationRun>& runs, const Scenario& scenario) {
-  return {shipped_prior(scenario, {}, true).value_or(LevelPrior()), runs};
-}
-
-std::string job_name_of(const Scenario& scenario, std::int64_t gpus) {
-  return job_name(scenario.job.model, scenario.job.global_batch_size, gpus);
-}
-
-/// Returns the calibration of each run, in order, by `levels`.
-template <class LevelsOfRuns>
-std::vector<Calibration> calibrate_each(const std::vector<CostedRun>& runs, LevelsOfRuns levels) {
-  std::vector<Calibration> calibrations;
-  calibrations.reserve(runs.size());
-  for (const CostedRun& run : runs) {
-    calibrations.push_back(levels.calibration(run));
-  }
-  return calibrations;
-}
-
-}  // namespace
 
 CalibrationRun calibration_run(const CostedRun& run) {
   return {.measured = run.run.iteration_time,
@@ -291,7 +287,7 @@ Calibration PublishedLevels::calibration(const CostedRun& run) {
 }
 
 std::vector<Calibration> calibrations_of(const std::vector<CostedRun>& runs, CalibrationKind kind) {
-  const LevelModel& model = shipped_levels().model;
+  const LevelModel& model = shipped_levels().time.model;
   switch (kind) {
     case CalibrationKind::kNone:
       break;

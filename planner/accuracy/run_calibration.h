@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -65,8 +66,23 @@ struct CalibrationScope {
 
 /// Returns runs by the levels that they belong to.
 [[nodiscard]] RunsByScope runs_by_path(const std::vector<CostedRun>& runs);
+/// Returns the levels that a run belongs to.
+[[nodiscard]] LevelPath path_of(const CostedRun& run, ProfileCache& profiles);
 /// Returns what runs say of the mean of each scope.
 [[nodiscard]] std::vector<LevelScope> scopes_of(const LevelModel& model, const RunsByScope& runs);
+
+/// Returns the published runs of the scenario's kind of model on its cluster and stack, whatever
+/// these are called.
+[[nodiscard]] MeasuredRuns published_runs_on(const MeasuredRuns& published,
+                                             const Scenario& scenario, ProfileCache& profiles);
+
+/// Returns what the shipped `levels` of a quantity say of a scenario, without the scopes `counted`,
+/// whose runs count one by one; nullopt for this project's runtime, which no level knows. If
+/// `is_own_cluster`, its cluster is another one than any of them, whatever its profile.
+[[nodiscard]] std::optional<LevelPrior> shipped_prior(const LevelSet& levels,
+                                                      const Scenario& scenario,
+                                                      const std::set<CalibrationScope>& counted,
+                                                      bool is_own_cluster);
 
 /// Calibrates jobs by the runs of one scope and by what other scopes say of it, each job once.
 class JobFits {
@@ -79,7 +95,7 @@ class JobFits {
   };
   /// Takes the runs; without `prior` nothing is calibrated.
   JobFits(const std::optional<LevelPrior>& prior, std::vector<CalibrationRun> runs,
-          Runs which = Runs::kAll, const LevelModel& model = shipped_levels().model);
+          Runs which = Runs::kAll, const LevelModel& model = shipped_levels().time.model);
 
   /// Returns what is known of a job.
   [[nodiscard]] const CalibrationFit& fit(const std::string& job);

@@ -76,6 +76,26 @@ std::vector<ObjectWriter> factors_json(const ValidationReport& report) {
   return factors;
 }
 
+ObjectWriter belief_json(const ValidatedMemory& row, const MemoryBelief& belief) {
+  ObjectWriter json;
+  json.number("expected_GiB", belief.expected.value() / kGibi);
+  json.number("half_width_GiB", belief.half_width().value() / kGibi);
+  json.number("error_pct", 100.0 * row.error_with(belief));
+  json.number("probability_below", belief.probability_of_fitting(row.formulas, row.measured));
+  return json;
+}
+
+ObjectWriter beliefs_json(const MemoryBeliefs& beliefs) {
+  ObjectWriter json;
+  json.number("mape_pct", 100.0 * beliefs.errors.mean_absolute);
+  json.number("max_pct", 100.0 * beliefs.errors.max_absolute);
+  json.number("bias_pct", 100.0 * beliefs.errors.bias);
+  json.number("inside_interval", beliefs.inside);
+  json.number("median_half_width_GiB", beliefs.half_width);
+  json.numbers("fitted", {beliefs.fitted.begin(), beliefs.fitted.end()});
+  return json;
+}
+
 ObjectWriter memory_row_json(const ValidatedMemory& row) {
   ObjectWriter json;
   json.text("id", row.id);
@@ -89,6 +109,12 @@ ObjectWriter memory_row_json(const ValidatedMemory& row) {
   }
   json.number("error_pct", 100.0 * row.error());
   json.number("error_with_constant_pct", 100.0 * row.error_with_constant());
+  if (row.by_others.is_known()) {
+    json.child("by_others", belief_json(row, row.by_others));
+  }
+  if (row.by_other_groups.is_known()) {
+    json.child("by_other_groups", belief_json(row, row.by_other_groups));
+  }
   return json;
 }
 
@@ -105,6 +131,8 @@ ObjectWriter memory_errors_json(const MemoryErrors& errors) {
   json.count("n", errors.as_it_is.count);
   json.child("as_it_is", summary(errors.as_it_is));
   json.child("with_constant", summary(errors.with_constant));
+  json.child("by_others", beliefs_json(errors.by_others));
+  json.child("by_other_groups", beliefs_json(errors.by_other_groups));
   return json;
 }
 
@@ -129,6 +157,8 @@ ObjectWriter memory_json(const MemoryReport& memory) {
   json.children("rows", std::move(rows));
   json.children("groups", std::move(groups));
   json.child("total", memory_errors_json(memory.total));
+  json.child("held_out", beliefs_json(memory.held_out));
+  json.numbers("stated_probabilities", {kStatedProbabilities.begin(), kStatedProbabilities.end()});
   json.children("constants", std::move(constants));
   return json;
 }

@@ -83,6 +83,45 @@ std::string memory_line(const MemoryErrors& group) {
                      group.as_it_is.count, cells(group.as_it_is), cells(group.with_constant));
 }
 
+/// Returns what other rows, and the rows of other groups, say of a group's memory.
+std::string beliefs_line(const MemoryErrors& group) {
+  const auto cells = [](const MemoryBeliefs& beliefs) {
+    return fmt::format(" {:>7.1f} {:>+7.1f} {:>6.0f}% {:>7.1f}",
+                       100.0 * beliefs.errors.mean_absolute, 100.0 * beliefs.errors.bias,
+                       100.0 * beliefs.inside, beliefs.half_width);
+  };
+  return fmt::format("{:<24} {:>5}{} {}\n", group.group.empty() ? "(none)" : group.group,
+                     group.as_it_is.count, cells(group.by_others), cells(group.by_other_groups));
+}
+
+std::string beliefs_table(const MemoryReport& memory) {
+  std::string text = fmt::format(
+      "\n{:<30} {:^31}  {:^31}\n{:<24} {:>5} {:>7} {:>7} {:>7} {:>7}  {:>7} {:>7} {:>7} {:>7}\n",
+      "", "by all other rows", "by rows of other groups", "memory by levels [%]", "runs", "MAPE",
+      "bias", "inside", "+- GiB", "MAPE", "bias", "inside", "+- GiB");
+  for (const MemoryErrors& group : memory.groups) {
+    text += beliefs_line(group);
+  }
+  text += beliefs_line(memory.total);
+  text += fmt::format("mean over groups held out: MAPE {:.1f} %, {:.0f} % inside, +- {:.1f} GiB\n",
+                      100.0 * memory.held_out.errors.mean_absolute, 100.0 * memory.held_out.inside,
+                      memory.held_out.half_width);
+  text += fmt::format("\n{:<30}", "probability of fitting [%]");
+  for (const double stated : kStatedProbabilities) {
+    text += fmt::format(" {:>4.0f}", 100.0 * stated);
+  }
+  const auto add = [&](std::string_view name, const MemoryBeliefs& beliefs) {
+    text += fmt::format("\n{:<30}", name);
+    for (const double share : beliefs.fitted) {
+      text += fmt::format(" {:>4.0f}", 100.0 * share);
+    }
+  };
+  add("fitted, by all other rows", memory.total.by_others);
+  add("by rows of other groups", memory.total.by_other_groups);
+  add("  mean over groups", memory.held_out);
+  return text + "\n";
+}
+
 std::string memory_table(const MemoryReport& memory) {
   std::string text = fmt::format("\n{:<40} {:>12} {:>10} {:>7} {:>9}\n", "memory [GiB]", "measured",
                                  "predicted", "error", "constant");
@@ -103,7 +142,12 @@ std::string memory_table(const MemoryReport& memory) {
   }
   return text +
          "\npredicted: with the reserve that the stack is given; constant, and the columns on the\n"
-         "right: with the median of what the stack's other rows measure beyond the formulas.\n";
+         "right: with the median of what the stack's other rows measure beyond the formulas.\n" +
+         beliefs_table(memory) +
+         "\nby levels: formulas and what runs have beyond them, by kind of program, stack, "
+         "experts,\n"
+         "cluster and job; inside: measured inside the 90 % interval. Fitted: share of the rows\n"
+         "that fit into a capacity into which they are stated to fit with that probability.\n";
 }
 
 std::string accuracy(const std::optional<double>& share) {

@@ -43,7 +43,7 @@ void summarize_groups(ValidationReport& report) {
 }
 
 std::vector<FittedFactor> fit_factors(const std::vector<CostedRun>& runs) {
-  RowLevels levels(shipped_levels().model, runs, std::nullopt);
+  RowLevels levels(shipped_levels().time.model, runs, std::nullopt);
   std::vector<FittedFactor> factors;
   for (const auto& [scope, indices] : by_scope(runs)) {
     factors.push_back({.scope = scope,

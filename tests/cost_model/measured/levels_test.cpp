@@ -37,8 +37,7 @@ Golden read_golden() {
                .stack = runs.text(row, "stack"),
                .has_experts = runs.text(row, "experts") == "1",
                .cluster = runs.text(row, "cluster")}]
-        .push_back(
-            {.log_ratio = number_of(runs.text(row, "log_ratio")), .job = runs.text(row, "job")});
+        .push_back({.value = number_of(runs.text(row, "log_ratio")), .job = runs.text(row, "job")});
   }
   const CsvTable fit = CsvTable::from_file(kGolden / "levels_fit.csv");
   for (std::size_t row = 0; row < fit.num_rows(); ++row) {

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cost_model/text/files.h"
 #include "tests/support/scenarios.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/thrown.h"
@@ -61,6 +62,43 @@ TEST(CalibrationFile, TakesRunsWithoutAName) {
   StackCalibration unnamed = calibration();
   unnamed.runs.front().id = "";
   EXPECT_EQ(parse_calibration(to_json(unnamed), "file.json").runs.front().id, "");
+}
+
+TEST(CalibrationFile, HoldsTheMemoryOfRunsThatMeasuredIt) {
+  StackCalibration made = calibration();
+  made.runs[1].memory =
+      MemoryRun{.measured = Bytes(50.5 * kGibi), .formulas = Bytes(48.0 * kGibi), .job = "a job"};
+  const std::string text = to_json(made);
+  const StackCalibration read = parse_calibration(text, "file.json");
+  EXPECT_EQ(to_json(read), text);
+  ASSERT_EQ(read.memory_runs().size(), 1U);
+  EXPECT_EQ(read.memory_runs()[0].measured, Bytes(50.5 * kGibi));
+  EXPECT_EQ(read.memory_runs()[0].formulas, Bytes(48.0 * kGibi));
+  EXPECT_EQ(read.memory_runs()[0].job, "a job");
+  EXPECT_THAT(refusal_of_file("/runs/0/memory_GiB", 50.5),
+              HasSubstr("formulas_GiB"));
+}
+
+// Nothing is reserved anew by published runs, nor by a file without memory.
+TEST(CalibrationSource, ReservesByMeasuredMemoryOfAFileAlone) {
+  const Scenario scenario = selene_2021("1T");
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "file.json";
+  StackCalibration made = calibration();
+  const auto source = [&] {
+    write_file_atomically(file, to_json(made));
+    return CalibrationSource::parse(file.string(), "--calibration");
+  };
+  EXPECT_EQ(CalibrationSource::shipped().with_own_reserve(scenario, 3072), scenario);
+  EXPECT_EQ(CalibrationSource::none().with_own_reserve(scenario, 3072), scenario);
+  EXPECT_EQ(source().with_own_reserve(scenario, 3072), scenario);
+  EXPECT_FALSE(CalibrationSource::none().memory(scenario, 3072).is_known());
+  for (NamedCalibrationRun& run : made.runs) {
+    run.memory = MemoryRun{.measured = Bytes(50.0 * kGibi), .formulas = Bytes(48.0 * kGibi)};
+  }
+  const Scenario reserved = source().with_own_reserve(scenario, 3072);
+  EXPECT_GT(reserved.stack.reserve_fraction, 2.0 / 80.0);
+  EXPECT_LT(reserved.stack.reserve_fraction, scenario.stack.reserve_fraction);
 }
 
 TEST(CalibrationFile, RefusesToHoldNoRuns) {

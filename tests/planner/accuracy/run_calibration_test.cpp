@@ -60,8 +60,8 @@ TEST(CalibrationsOf, DrawTheOnlyRowOfAStackToTheOthers) {
 
 TEST(RowLevels, KnowNothingOfTheGroupLeftOut) {
   const std::vector<CostedRun> rows = runs();
-  RowLevels others(shipped_levels().model, rows, "b");
-  RowLevels all(shipped_levels().model, rows, std::nullopt);
+  RowLevels others(shipped_levels().time.model, rows, "b");
+  RowLevels all(shipped_levels().time.model, rows, std::nullopt);
   EXPECT_LT(others.fit(rows[4]).factor, all.fit(rows[4]).factor);
   EXPECT_EQ(others.fit(rows[4]).support.num_runs, 4);
   EXPECT_EQ(others.calibration(rows[4]).factor, others.fit(rows[4]).factor);
@@ -107,8 +107,8 @@ TEST(CalibrateByPublished, LeavesTheOwnRuntimeAlone) {
 
 // `ptdp-calibrate --levels` writes the file.
 TEST(ShippedLevels, FollowFromThePublishedRuns) {
-  const Levels found = make_levels(costed_published_runs().costed);
-  const Levels& shipped = shipped_levels();
+  const LevelSet found = make_levels(costed_published_runs().costed).time;
+  const LevelSet& shipped = shipped_levels().time;
   ASSERT_EQ(found.scopes.size(), shipped.scopes.size());
   for (std::size_t i = 0; i < found.scopes.size(); ++i) {
     EXPECT_EQ(found.scopes[i].path, shipped.scopes[i].path);

@@ -1,0 +1,52 @@
+// Which runs say how much memory lies beyond the formulas, and what that means for a plan.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost_model/inputs/scenario.h"
+#include "cost_model/measured/levels.h"
+#include "cost_model/measured/measured_run.h"
+#include "cost_model/measured/memory_belief.h"
+#include "planner/accuracy/costed_runs.h"
+
+namespace ptdp {
+
+/// Returns the memory of a run as measured and by the formulas; nullopt if none was measured.
+[[nodiscard]] std::optional<MemoryRun> memory_run(const CostedRun& run);
+
+/// Returns the runs that report memory by the levels that they belong to.
+[[nodiscard]] RunsByScope memory_runs_by_path(const std::vector<CostedRun>& runs);
+
+/// Computes what the published runs of other jobs on the scenario's cluster and stack, and the
+/// shipped levels, say of the memory of its job. Nothing is known of this project's runtime.
+[[nodiscard]] MemoryBelief published_memory(const MeasuredRuns& published, const Scenario& scenario,
+                                            std::int64_t gpus);
+
+/// The probability with which what is reserved beyond the formulas is enough.
+inline constexpr double kReservedProbability = 0.9;
+/// Returns the scenario with the reserve that a belief asks for in place of the stack's fraction:
+/// its upper end, with kReservedProbability, at least 0. Returns it as it is where nothing is
+/// known, and for this project's runtime, whose fraction is measured.
+[[nodiscard]] Scenario with_reserve(const Scenario& scenario, const MemoryBelief& belief);
+
+/// Computes what a user's own runs of the scenario's cluster and stack, and what the shipped levels
+/// say of another cluster with this stack, say of the memory of its job.
+[[nodiscard]] MemoryBelief own_memory(const std::vector<MemoryRun>& runs, const Scenario& scenario,
+                                      std::int64_t gpus);
+/// Returns for each of a user's own runs, in order, what own_memory() says by the others.
+[[nodiscard]] std::vector<MemoryBelief> leave_own_memory_out(const std::vector<MemoryRun>& runs,
+                                                             const Scenario& scenario);
+
+/// Returns for each run, in order, what the other runs say of its memory, by the shipped constants;
+/// nullopt without measured memory.
+[[nodiscard]] std::vector<std::optional<MemoryBelief>> memory_leave_one_out(
+    const std::vector<CostedRun>& runs);
+/// Returns for each run, in order, what the runs of other groups say of its memory. Constants are
+/// fitted to these, too, or else the shipped ones; nullopt without measured memory.
+[[nodiscard]] std::vector<std::optional<MemoryBelief>> memory_leave_group_out(
+    const std::vector<CostedRun>& runs);
+
+}  // namespace ptdp

@@ -1,0 +1,126 @@
+// Tests of which runs say how much memory lies beyond the formulas.
+#include "planner/accuracy/memory_levels.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "cost_model/memory/memory.h"
+#include "planner/accuracy/levels_file.h"
+#include "planner/accuracy/run_calibration.h"
+#include "tests/planner/costed_runs.h"
+#include "tests/support/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+std::vector<MemoryRun> runs_beyond(double gib, int count) {
+  std::vector<MemoryRun> runs;
+  for (int i = 0; i < count; ++i) {
+    runs.push_back({.measured = Bytes((40.0 + gib) * kGibi),
+                    .formulas = Bytes(40.0 * kGibi),
+                    .job = "job " + std::to_string(i)});
+  }
+  return runs;
+}
+
+// `ptdp-calibrate --levels` writes the file.
+TEST(ShippedMemoryLevels, FollowFromThePublishedRuns) {
+  const LevelSet found = make_levels(costed_published_runs().costed).memory;
+  const LevelSet& shipped = shipped_levels().memory;
+  ASSERT_EQ(found.scopes.size(), shipped.scopes.size());
+  for (std::size_t i = 0; i < found.scopes.size(); ++i) {
+    EXPECT_EQ(found.scopes[i].path, shipped.scopes[i].path);
+    EXPECT_NEAR(found.scopes[i].mean.mean, shipped.scopes[i].mean.mean, 1e-6);
+  }
+  for (std::size_t level = 0; level < kNumLevels; ++level) {
+    EXPECT_NEAR(found.model.variances[level], shipped.model.variances[level],
+                1e-4 * (1.0 + shipped.model.variances[level]))
+        << level;
+  }
+}
+
+// What scipy's L-BFGS-B finds for the restricted likelihood of the same rows, written with whole
+// covariance matrices. Nothing is left for programs and stacks: one stack has +15 GiB on one
+// cluster and −10 on another.
+TEST(ShippedMemoryLevels, AreThoseOfScipy) {
+  const LevelModel& model = shipped_levels().memory.model;
+  EXPECT_NEAR(model.scatter, 2.0382, 1e-3);
+  EXPECT_NEAR(model.scatter_runs, 2.0111, 1e-3);
+  EXPECT_NEAR(model.variances[3], 45.92, 0.05);
+  EXPECT_LT(model.variances[0] + model.variances[1] + model.variances[2], 0.01);
+  EXPECT_NEAR(model.job, 0.17265, 1e-3);
+  EXPECT_NEAR(model.noise, 0.84783, 1e-3);
+}
+
+// Five runs of +2.3 GiB of one's own count for more than the +12.5 of the stack elsewhere.
+TEST(OwnMemory, IsThatOfOnesOwnRuns) {
+  const Scenario scenario = shipped_scenario("gpt3-175b", "dgx-h100", "megatron-deepspeed-2021");
+  const MemoryBelief before = own_memory({}, scenario, 64);
+  const MemoryBelief one = own_memory(runs_beyond(2.3, 1), scenario, 64);
+  const MemoryBelief five = own_memory(runs_beyond(2.3, 5), scenario, 64);
+  EXPECT_EQ(before.support.num_runs, 0);
+  EXPECT_NEAR(five.expected.value() / kGibi, 2.3, 0.2);
+  EXPECT_LT(five.half_width(), one.half_width());
+  EXPECT_LT(five.half_width(), before.half_width());
+}
+
+// Selene reserves a share of 80 GiB: 8 of them are 0.1.
+TEST(WithReserve, IsTheUpperEndOfTheBelief) {
+  const Scenario scenario = selene_2021("1T");
+  MemoryBelief belief = own_memory(runs_beyond(2.3, 5), scenario, 3072);
+  const Scenario reserved = with_reserve(scenario, belief);
+  EXPECT_NEAR(reserved_memory(reserved.cluster.gpu, reserved.stack).value(),
+              belief.quantile(0.9).value(), 1.0);
+  belief.expected = Bytes(-20.0 * kGibi);
+  EXPECT_EQ(with_reserve(scenario, belief).stack.reserve_fraction, 0.0);
+  EXPECT_EQ(with_reserve(scenario, {}), scenario);
+}
+
+TEST(WithReserve, LeavesTheOwnRuntimeAlone) {
+  const Scenario own = shipped_scenario("gpt-tiny", "hgx-h200", "ptdp-cuda");
+  EXPECT_EQ(with_reserve(own, own_memory(runs_beyond(2.3, 5), own, 8)), own);
+  EXPECT_FALSE(published_memory(read_published_runs(), own, 8).is_known());
+}
+
+// The published 22 runs of zero bubble have +2.5 GiB on their cluster, by 22 runs; one of their
+// jobs rests on the others alone.
+TEST(PublishedMemory, RestsOnOtherJobsOfTheClusterAndStack) {
+  const MeasuredRuns published = read_published_runs();
+  int of_scope = 0;
+  const MeasuredRun* first = nullptr;
+  for (const MeasuredRun& run : published.runs) {
+    if (run.group == "zero-bubble" && run.memory) {
+      ++of_scope;
+      first = first == nullptr ? &run : first;
+    }
+  }
+  ASSERT_NE(first, nullptr);
+  const Scenario scenario = scenario_of(*first);
+  const MemoryBelief other = published_memory(published, scenario, 0);
+  EXPECT_EQ(other.support.num_runs, of_scope);
+  EXPECT_NEAR(other.expected.value() / kGibi, 2.5, 0.3);
+  const MemoryBelief job = published_memory(published, scenario, first->config.world_size());
+  EXPECT_LT(job.support.num_runs, of_scope);
+}
+
+// What ptdp-validate promises of the shipped rows.
+TEST(MemoryLeaveOneOut, HasTenPercentOfErrorInEachGroup) {
+  const std::vector<CostedRun>& runs = costed_published_runs().costed;
+  const std::vector<std::optional<MemoryBelief>> beliefs = memory_leave_one_out(runs);
+  std::map<std::string, std::vector<double>> errors;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    EXPECT_EQ(beliefs[i].has_value(), runs[i].run.memory.has_value());
+    if (beliefs[i]) {
+      const MemoryRun run = memory_run(runs[i]).value();
+      errors[runs[i].run.group].push_back((run.formulas + beliefs[i]->expected) / run.measured -
+                                          1.0);
+    }
+  }
+  for (const auto& [group, of_group] : errors) {
+    EXPECT_LE(to_text(of_group).mean_absolute, 0.10) << group;
+  }
+}
+
+}  // namespace
+}  // namespace ptdp
