@@ -186,8 +186,9 @@ int run_explain(const CommandLine& line, const PlanRequest& request, const Searc
   // Before the calibration, which reads all published runs.
   const SearchSpace partial = parse_partial_config(line.text("explain").value(), "--explain");
   const CalibrationFit fit = calibration.fit(request.scenario, options.gpus);
+  const MemoryBelief memory = calibration.memory(request.scenario, options.gpus);
   const Explanation explanation = explain(request.scenario, options, partial);
-  print(in_format(format, explanation, request.scenario, fit, options));
+  print(in_format(format, explanation, request.scenario, fit, memory, options));
   const int stopped = SearchWatch::status();
   return stopped != 0 || !explanation.matching.best.empty()
              ? stopped
@@ -282,6 +283,7 @@ int run_search(const CommandLine& line) {
   keep_exportable(line, request, options);
   const RunBudget budget = read_budget(line);
   const CalibrationSource calibration = read_calibration(line);
+  reserve_memory(request, calibration);
   const auto format = line.choice_or_first<AnswerFormat>("format", kPlanFormats);
   const auto output = line.text("output");
   if (output.has_value() && (output->empty() || *output == "-")) {

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
+#include "cost_model/memory/memory.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/answer/planning.h"
 #include "planner/explain/nothing_fits.h"
@@ -26,20 +28,33 @@ std::vector<TermDifference> lost_terms(const Explanation& explanation, const Sce
                      cost(explanation.all.best.front().config));
 }
 
+/// Returns how likely a candidate fits beside the memory that runs have beyond the formulas.
+double probability_of_fitting(const Candidate& candidate, const Explanation& explanation,
+                              const Scenario& scenario, const MemoryBelief& beyond) {
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  return beyond.probability_of_fitting(
+      candidate.memory - reserved_memory(gpu, scenario.stack),
+      usable_memory(gpu, explanation.matching_options.memory_headroom));
+}
+
 }  // namespace
 
 std::string to_text(const Explanation& explanation, const Scenario& scenario,
-                    const CalibrationFit& calibration) {
+                    const CalibrationFit& calibration, const MemoryBelief& beyond) {
   if (explanation.matching.best.empty()) {
     return "No configuration that matches can run.\n" +
            why_nothing_fits(scenario, explanation.matching_options, explanation.matching);
   }
   const Objective objective = explanation.matching_options.objective;
   const auto show = [&](const Candidate& candidate) {
-    return fmt::format("{}{}: {:.4g} s, {:.1f} GiB", to_string(candidate.config),
+    const std::string fit =
+        beyond.is_known()
+            ? ", " + fitting_text(probability_of_fitting(candidate, explanation, scenario, beyond))
+            : "";
+    return fmt::format("{}{}: {:.4g} s, {:.1f} GiB{}", to_string(candidate.config),
                        stack_remark(scenario.stack, candidate.config),
                        candidate.time.value() * calibration.factor,
-                       candidate.memory.value() / kGibi);
+                       candidate.memory.value() / kGibi, fit);
   };
   const Candidate& compared = explanation.matching.best.front();
   std::string text = fmt::format("Best that matches: {}\n", show(compared));
@@ -76,18 +91,28 @@ std::string to_text(const Explanation& explanation, const Scenario& scenario,
 }
 
 std::string to_json(const Explanation& explanation, const Scenario& scenario,
-                    const CalibrationFit& calibration) {
+                    const CalibrationFit& calibration, const MemoryBelief& beyond) {
   ObjectWriter json;
   json.text("schema", "ptdp.explanation/1");
   json.text("tool_version", PTDP_VERSION);
   json.child("candidates", candidates_json(explanation.matching, calibration.factor));
   const std::vector<Candidate>& matching = explanation.matching.best;
   const std::vector<Candidate>& all = explanation.all.best;
-  if (!matching.empty()) {
-    json.child("matching", candidate_json(matching.front(), calibration.factor));
-  }
-  if (!all.empty()) {
-    json.child("best", candidate_json(all.front(), calibration.factor));
+  const auto add = [&](const char* key, const std::vector<Candidate>& found) {
+    if (found.empty()) {
+      return;
+    }
+    ObjectWriter candidate = candidate_json(found.front(), calibration.factor);
+    if (beyond.is_known()) {
+      candidate.number("probability_of_fitting",
+                       probability_of_fitting(found.front(), explanation, scenario, beyond));
+    }
+    json.child(key, std::move(candidate));
+  };
+  add("matching", matching);
+  add("best", all);
+  if (beyond.is_known()) {
+    json.object("beyond_formulas", beyond);
   }
   if (!matching.empty() && !all.empty()) {
     const Objective objective = explanation.matching_options.objective;
@@ -108,10 +133,11 @@ std::string to_json(const Explanation& explanation, const Scenario& scenario,
 }
 
 std::string in_format(AnswerFormat format, const Explanation& explanation, const Scenario& scenario,
-                      const CalibrationFit& calibration, const SearchOptions& options) {
+                      const CalibrationFit& calibration, const MemoryBelief& beyond,
+                      const SearchOptions& options) {
   return format == AnswerFormat::kJson
-             ? to_json(explanation, scenario, calibration)
-             : to_text(explanation, scenario, calibration) +
+             ? to_json(explanation, scenario, calibration, beyond)
+             : to_text(explanation, scenario, calibration, beyond) +
                    unproven_remark(explanation.all, options, calibration.factor);
 }
 

@@ -117,6 +117,7 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   PlanningResult result{.scenario = scenario, .options = options};
   const MeasuredRuns published = read_published_runs();
   result.calibration = calibration.fit(scenario, options.gpus, published);
+  result.memory = calibration.memory(scenario, options.gpus, published);
   result.leaves_out_published_runs = calibration.leaves_out_published_runs();
   SearchOptions searched = options;
   searched.limit = options.limit.share(kShareOfSearch);
@@ -135,7 +136,7 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   for (const Candidate& candidate : result.search.best) {
     result.plans.push_back(make_plan(
         {scenario, candidate.config, candidate.costs.get()}, options.gpus, options.memory_headroom,
-        result.calibration.at(run_point(scenario.job.model, candidate.config))));
+        result.calibration.at(run_point(scenario.job.model, candidate.config)), result.memory));
   }
   if (!result.search.best.empty()) {
     result.baselines = rules_of_thumb(scenario, options, times);
@@ -174,6 +175,13 @@ ObjectWriter inputs_json(const Scenario& scenario, const SearchOptions& options)
   inputs.choice("objective", options.objective, NamedValues<Objective>(kObjectiveNames));
   inputs.number("memory_headroom", options.memory_headroom);
   return inputs;
+}
+
+std::string fitting_text(double probability) {
+  constexpr double kOfNote = 0.01;  // runs say no more of the tails
+  return probability > 1.0 - kOfNote ? "fits with over 99 %"
+         : probability < kOfNote     ? "fits with under 1 %"
+                                     : fmt::format("fits with {:.0f} %", 100.0 * probability);
 }
 
 double probability_better(const Plan& plan, const Plan& other, const PlanningResult& result) {

@@ -29,6 +29,7 @@ struct PlanningResult {
   SearchOptions options;
   SearchResult search;
   CalibrationFit calibration;
+  MemoryBelief memory;  ///< What runs say of memory beyond the formulas.
   /// Whether no prediction beside a published run rests on that run.
   bool leaves_out_published_runs = true;
   std::vector<Plan> plans;          ///< Plans of search.best, in order, calibrated.
@@ -56,6 +57,8 @@ struct PlanningResult {
 /// (probability_of_order()). The result must be calibrated.
 [[nodiscard]] double probability_better(const Plan& plan, const Plan& other,
                                         const PlanningResult& result);
+/// Returns a probability of fitting for people: "fits with 96 %", "fits with over 99 %".
+[[nodiscard]] std::string fitting_text(double probability);
 /// Returns a costed configuration as a part of documents: its time, calibrated, and peak memory.
 [[nodiscard]] ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor);
 

@@ -193,6 +193,27 @@ std::string term_intervals(const Plan& plan) {
   return text;
 }
 
+/// Returns what runs had beyond the formulas of memory, and how likely the plan fits; empty where
+/// nothing is known.
+std::string memory_beyond(const PlanMemory& memory) {
+  const MemoryBelief& beyond = memory.beyond;
+  if (!beyond.is_known()) {
+    return "";
+  }
+  const double expected = beyond.expected.value() / kGibi;
+  const double half_width = beyond.half_width().value() / kGibi;
+  return row("formulas", fmt::format("{:>6.2f} GiB", memory.formulas().value() / kGibi)) +
+         row("beyond them", fmt::format("{:>+6.2f} GiB, 90 % interval {:+.1f} .. {:+.1f} GiB",
+                                        expected, expected - half_width, expected + half_width)) +
+         row("which rests on", to_text(beyond.support)) +
+         row("with these the plan", fitting_text(memory.probability_of_fitting));
+}
+
+/// Returns how likely a runner-up fits; empty where nothing is known.
+std::string fit_of_memory(const PlanMemory& memory) {
+  return memory.beyond.is_known() ? ", " + fitting_text(memory.probability_of_fitting) : "";
+}
+
 std::string memory_breakdown(const Plan& plan) {
   const int heaviest = plan.memory.heaviest_rank;
   const MemoryBreakdown& memory = plan.memory.stages[static_cast<std::size_t>(heaviest)];
@@ -206,7 +227,7 @@ std::string memory_breakdown(const Plan& plan) {
   for (const MemoryTerm& term : kMemoryTerms) {
     text += row(term.name, fmt::format("{:>6.2f} GiB", (memory.*term.size).value() / kGibi));
   }
-  return text;
+  return text + memory_beyond(plan.memory);
 }
 
 std::string traffic(const Plan& plan) {
@@ -263,10 +284,11 @@ std::string runners_up(const PlanningResult& result) {
     const double loss = score(time, plan.config, objective) /
                             score(best.predicted.iteration_time.value, best.config, objective) -
                         1.0;
-    text += fmt::format("  {}. {}{}: {} ({:+.1f} %{}{}), {:.1f} GiB; {}\n", i + 1,
+    text += fmt::format("  {}. {}{}: {} ({:+.1f} %{}{}), {:.1f} GiB{}; {}\n", i + 1,
                         to_string(plan.config), stack_remark(plan.scenario.stack, plan.config),
                         duration(time), 100.0 * loss, objective == Objective::kCost ? " cost" : "",
                         odds_of(result, plan, loss), plan.memory.peak().value() / kGibi,
+                        fit_of_memory(plan.memory),
                         describe_differences(cost_of(plan, objective), cost_of(best, objective),
                                              unit_of(objective)));
   }

@@ -2,6 +2,7 @@
 #include "planner/plan/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/object_reader.h"
 #include "cost_model/text/object_writer.h"
+#include "planner/constraints/constraint.h"
 
 namespace ptdp {
 namespace {
@@ -136,6 +138,25 @@ void describe(Fields& fields, Described<Fields, PlanMemory>& memory) {
       throw Error(fields.place_of("peak_GiB") + ": is not the sum of its stage");
     }
   }
+  if (fields.optional("beyond_formulas", memory.beyond.is_known())) {
+    fields.object("beyond_formulas", memory.beyond);
+    fields.number("probability_of_fitting", memory.probability_of_fitting, {0.0, 1.0});
+  }
+}
+
+template <class Fields>
+void describe(Fields& fields, Described<Fields, MemoryBelief>& belief) {
+  constexpr Range kBeyond = {-1e6, 1e6, "GiB"};
+  fields.quantity("expected_GiB", belief.expected, kGibi, kBeyond);
+  fields.quantity("deviation_GiB", belief.deviation, kGibi, {1e-6, 1e6, "GiB"});
+  fields.number("degrees_of_freedom", belief.degrees, {1.0, 1e9});
+  std::vector<double> interval;
+  if constexpr (!Fields::kIsReading) {
+    interval = {(belief.expected - belief.half_width()).value() / kGibi,
+                (belief.expected + belief.half_width()).value() / kGibi};
+  }
+  fields.numbers("interval_GiB", interval, kBeyond);
+  describe_support(fields, belief.support);
 }
 
 template <class Fields>
@@ -246,14 +267,24 @@ PlanMemory plan_memory(const PlannedJob& job) {
 }
 
 Plan make_plan(const PlannedJob& job, std::int64_t gpus, double memory_headroom,
-               const Calibration& calibration) {
-  return {.scenario = job.scenario(),
-          .gpus = gpus,
-          .memory_headroom = memory_headroom,
-          .config = job.config(),
-          .schedule = schedule_recipe(job),
-          .predicted = predict(job, calibration),
-          .memory = plan_memory(job)};
+               const Calibration& calibration, const MemoryBelief& beyond) {
+  Plan plan{.scenario = job.scenario(),
+            .gpus = gpus,
+            .memory_headroom = memory_headroom,
+            .config = job.config(),
+            .schedule = schedule_recipe(job),
+            .predicted = predict(job, calibration),
+            .memory = plan_memory(job)};
+  if (beyond.is_known()) {
+    constexpr double kDigits = 1e4;  // more would say more than runs can
+    plan.memory.beyond = beyond;
+    plan.memory.beyond.support.distance = 0.0;
+    const Bytes capacity = usable_memory(plan.scenario.cluster.gpu, memory_headroom);
+    plan.memory.probability_of_fitting =
+        std::round(beyond.probability_of_fitting(plan.memory.formulas(), capacity) * kDigits) /
+        kDigits;
+  }
+  return plan;
 }
 
 template <class Fields>

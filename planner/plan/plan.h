@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cost_model/inputs/scenario.h"
+#include "cost_model/measured/memory_belief.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/pipeline_rank/planned_job.h"
 #include "cost_model/schedule/generators/ticks.h"
@@ -22,10 +23,17 @@ namespace ptdp {
 struct PlanMemory {
   int heaviest_rank = 0;                ///< Pipeline rank that holds most.
   std::vector<MemoryBreakdown> stages;  ///< What a GPU of each pipeline rank holds.
+  MemoryBelief beyond = {};             ///< What runs say of memory beyond the formulas, if any do.
+  /// Probability that the heaviest stage fits, to four digits; only where `beyond` is known.
+  double probability_of_fitting = 1.0;
 
   /// Returns the memory of the heaviest stage.
   [[nodiscard]] Bytes peak() const {
     return stages[static_cast<std::size_t>(heaviest_rank)].total();
+  }
+  /// Returns the memory of the heaviest stage by the formulas, without the reserve.
+  [[nodiscard]] Bytes formulas() const {
+    return peak() - stages[static_cast<std::size_t>(heaviest_rank)].reserve;
   }
 };
 /// Computes the memory of a configuration by pipeline rank.
@@ -65,8 +73,9 @@ struct Plan {
 inline constexpr const char* kPlanSchema = "ptdp.plan/1";
 
 /// Makes the plan of a feasible configuration. It is given `gpus` and uses world_size() of them.
+/// `beyond` is what runs say of its memory beyond the formulas.
 [[nodiscard]] Plan make_plan(const PlannedJob& job, std::int64_t gpus, double memory_headroom,
-                             const Calibration& calibration);
+                             const Calibration& calibration, const MemoryBelief& beyond = {});
 
 /// Returns the calibration that a plan's prediction was made with, as far as the plan says it:
 /// factor, interval and number of runs.
@@ -113,6 +122,8 @@ template <class Fields>
 void describe(Fields& fields, Described<Fields, Prediction>& prediction);
 template <class Fields>
 void describe(Fields& fields, Described<Fields, PlanMemory>& memory);
+template <class Fields>
+void describe(Fields& fields, Described<Fields, MemoryBelief>& belief);
 template <class Fields>
 void describe(Fields& fields, Described<Fields, MemoryBreakdown>& memory);
 template <class Fields>

@@ -60,7 +60,8 @@ std::string first_difference(const nlohmann::json& found, const nlohmann::json& 
 
 /// Throws Error unless everything that the plan predicts follows from its inputs.
 void check_derived(const Plan& plan, const PlannedJob& job, const std::string& place) {
-  const Plan again = make_plan(job, plan.gpus, plan.memory_headroom, calibration_of(plan));
+  const Plan again =
+      make_plan(job, plan.gpus, plan.memory_headroom, calibration_of(plan), plan.memory.beyond);
   const std::string different =
       first_difference(nlohmann::json::parse(to_json(plan)), nlohmann::json::parse(to_json(again)));
   if (!different.empty()) {

@@ -178,15 +178,21 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
     throw Error(fmt::format("--gpus: expected at most the {} of cluster {}, got {}",
                             plural(most, "GPU"), request.scenario.cluster.name, request.gpus));
   }
-  const GpuSpec& gpu = request.scenario.cluster.gpu;
-  if (const double reserved = reserved_memory(gpu, request.scenario.stack) / gpu.memory;
-      reserved > 0.0) {
+  return request;
+}
+
+void reserve_memory(PlanRequest& request, const CalibrationSource& calibration) {
+  const Scenario planned = calibration.with_own_reserve(request.scenario, request.gpus);
+  const bool is_own = planned != request.scenario;
+  request.scenario = planned;
+  const GpuSpec& gpu = planned.cluster.gpu;
+  if (const double reserved = reserved_memory(gpu, planned.stack) / gpu.memory; reserved > 0.0) {
     request.assumptions.push_back(fmt::format(
         "{:.3g} % of device memory reserved for what is not computed (CUDA context, NCCL, "
-        "gaps of the allocator)",
-        100.0 * reserved));
+        "gaps of the allocator){}",
+        100.0 * reserved,
+        is_own ? ": with 90 % probability enough by the runs of --calibration" : ""));
   }
-  return request;
 }
 
 SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cost_model/inputs/scenario.h"
+#include "planner/accuracy/calibration_file.h"
 #include "planner/answer/planning.h"
 #include "planner/answer/planning_output.h"
 #include "planner/import/imported_run.h"
@@ -30,6 +31,9 @@ struct PlanRequest {
 /// that of `from`, if it is not null. Throws Error, naming the flag or file, when one is missing,
 /// not of its kind, or contradicts another.
 [[nodiscard]] PlanRequest read_request(const CommandLine& line, const ImportedRun* from = nullptr);
+/// Sets the memory that plans leave free beyond the formulas: what measured memory of --calibration
+/// asks for, else the stack's fraction. Adds it to what is assumed.
+void reserve_memory(PlanRequest& request, const CalibrationSource& calibration);
 /// Reads the search options from the flags. Throws Error, naming the flag, for a bad value.
 [[nodiscard]] SearchOptions read_options(const CommandLine& line, std::int64_t gpus);
 /// Reads --tokens and --price. Throws Error for a bad value, and for --price without --tokens.

@@ -88,7 +88,8 @@ Plan as_run(const Plan& plan, const RunRequest& request, Precision precision) {
   }
   check(scenario);
   Plan again = make_plan({scenario, plan.config}, plan.gpus, plan.memory_headroom,
-                         is_as_planned ? calibration_of(plan) : Calibration{});
+                         is_as_planned ? calibration_of(plan) : Calibration{},
+                         is_as_planned ? plan.memory.beyond : MemoryBelief{});
   if (is_as_planned) {
     again.tool_version = plan.tool_version;
     again.schedule = plan.schedule;  // another version may have searched it with other durations

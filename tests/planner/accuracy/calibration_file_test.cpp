@@ -76,7 +76,7 @@ TEST(CalibrationFile, HoldsTheMemoryOfRunsThatMeasuredIt) {
   EXPECT_EQ(read.memory_runs()[0].formulas, Bytes(48.0 * kGibi));
   EXPECT_EQ(read.memory_runs()[0].job, "a job");
   EXPECT_THAT(refusal_of_file("/runs/0/memory_GiB", 50.5),
-              HasSubstr("formulas_GiB"));
+              HasSubstr("file.json: runs[0].formulas_GiB: missing"));
 }
 
 // Nothing is reserved anew by published runs, nor by a file without memory.

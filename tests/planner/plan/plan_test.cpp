@@ -54,6 +54,27 @@ TEST(Plan, ReadsBackAsTheSameBytes) {
   EXPECT_EQ(to_json(parse_plan(text, "plan.json")), text);
 }
 
+// 71 GiB and more by the formulas: a belief that no more than a few GiB lie beyond them.
+TEST(Plan, HoldsWhatRunsSayOfItsMemory) {
+  const Plan plain = trillion_plan();
+  const MemoryBelief beyond = {
+      .support = {.num_runs = 2, .stack_runs = 2, .program_runs = 60, .all_runs = 87},
+      .expected = Bytes(1.25 * kGibi),
+      .deviation = Bytes(2.5 * kGibi),
+      .degrees = 3.5};
+  const Plan plan = make_plan({plain.scenario, plain.config}, plain.gpus, plain.memory_headroom,
+                              calibration_of(plain), beyond);
+  EXPECT_GT(plan.memory.probability_of_fitting, 0.5);
+  const std::string text = to_json(plan);
+  const Plan read = parse_plan(text, "plan.json");
+  EXPECT_EQ(to_json(read), text);
+  EXPECT_EQ(read.memory.beyond.support.all_runs, 87);
+  std::string other = text;
+  const std::string key = "\"probability_of_fitting\": ";
+  other.replace(other.find(key) + key.size(), 3, "0.1");
+  EXPECT_THAT(message_of_plan(other), HasSubstr("memory.probability_of_fitting"));
+}
+
 TEST(Plan, OfSharedSequencesReadsBackAsTheSameBytes) {
   Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "meta-llama3", 64);
   scenario.stack.can_run.zero_stages = {0};
