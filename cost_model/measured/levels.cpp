@@ -9,9 +9,6 @@ namespace {
 
 /// Degrees of freedom below which an interval would say nothing.
 constexpr double kFewestDegrees = 1.0;
-/// Degrees of freedom where other scopes alone say what to expect: as good as a normal
-/// distribution.
-constexpr double kManyDegrees = 1000.0;
 
 /// Names of a path's levels, the widest first; shorter ones stand for all scopes below them.
 using Place = std::vector<std::string>;
@@ -136,6 +133,7 @@ LevelPrior level_prior(const LevelModel& model, std::span<const LevelScope> scop
     others.emplace(place_of(scope.path), scope.mean);
     const bool is_of_program = scope.path.program == path.program;
     prior.all_runs += scope.num_runs;
+    ++prior.num_scopes;
     prior.program_runs += is_of_program ? scope.num_runs : 0;
     prior.stack_runs += is_of_program && scope.path.stack == path.stack ? scope.num_runs : 0;
   }
@@ -158,10 +156,10 @@ LevelPrior level_prior(const LevelModel& model, std::span<const LevelScope> scop
 NextRun next_run(const LevelModel& model, const LevelPrior& prior, const ScopeSums& sums,
                  const std::string& job) {
   const int runs = sums.num_runs();
+  const double degrees = runs > 0 ? runs - 1.0 + model.scatter_runs : prior.num_scopes - 1.0;
   return {.job = sums.job_mean(prior.mean, job),
           .noise = model.noise * sums.scatter_squared(),
-          .degrees =
-              runs > 0 ? std::max(kFewestDegrees, runs - 1.0 + model.scatter_runs) : kManyDegrees};
+          .degrees = std::max(kFewestDegrees, degrees)};
 }
 
 std::vector<ScopeStatistics> statistics_of(const LevelModel& model, const RunsByScope& scopes) {

@@ -124,6 +124,7 @@ struct LevelPrior {
   int stack_runs = 0;    ///< Number of runs of the stack in other scopes.
   int program_runs = 0;  ///< Number of runs of its kind of program in other scopes.
   int all_runs = 0;      ///< Number of runs in other scopes.
+  int num_scopes = 0;    ///< Number of other scopes.
 };
 
 /// Computes what all scopes but those at `path` say of a scope there: each level draws to the mean
@@ -141,7 +142,8 @@ struct NextRun {
   [[nodiscard]] double variance() const { return 1.0 / job.precision + noise; }
 };
 /// Computes what the runs of a scope, and other scopes (`prior`), say of the next run of a job.
-/// There must be a run in any of them.
+/// There must be a run in any of them. Without one in the scope itself, the degrees of freedom are
+/// those of how the other scopes vary: their number less one.
 [[nodiscard]] NextRun next_run(const LevelModel& model, const LevelPrior& prior,
                                const ScopeSums& sums, const std::string& job);
 

@@ -39,7 +39,8 @@ struct MemoryBelief {
   [[nodiscard]] Bytes quantile(double probability) const;
   /// Returns the half-width of the 90 % interval around what is expected.
   [[nodiscard]] Bytes half_width() const { return quantile(0.95) - expected; }
-  /// Returns how likely a run with this memory by the formulas fits into `capacity`.
+  /// Returns how likely a run with this memory by the formulas fits into `capacity`, to four
+  /// digits.
   [[nodiscard]] double probability_of_fitting(Bytes formulas, Bytes capacity) const;
 };
 

@@ -2,7 +2,6 @@
 #include "planner/plan/plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -138,7 +137,9 @@ void describe(Fields& fields, Described<Fields, PlanMemory>& memory) {
       throw Error(fields.place_of("peak_GiB") + ": is not the sum of its stage");
     }
   }
-  if (fields.optional("beyond_formulas", memory.beyond.is_known())) {
+  // Both or neither.
+  if (fields.optional("beyond_formulas", memory.beyond.is_known()) ||
+      fields.optional("probability_of_fitting", memory.beyond.is_known())) {
     fields.object("beyond_formulas", memory.beyond);
     fields.number("probability_of_fitting", memory.probability_of_fitting, {0.0, 1.0});
   }
@@ -276,13 +277,11 @@ Plan make_plan(const PlannedJob& job, std::int64_t gpus, double memory_headroom,
             .predicted = predict(job, calibration),
             .memory = plan_memory(job)};
   if (beyond.is_known()) {
-    constexpr double kDigits = 1e4;  // more would say more than runs can
     plan.memory.beyond = beyond;
     plan.memory.beyond.support.distance = 0.0;
     const Bytes capacity = usable_memory(plan.scenario.cluster.gpu, memory_headroom);
     plan.memory.probability_of_fitting =
-        std::round(beyond.probability_of_fitting(plan.memory.formulas(), capacity) * kDigits) /
-        kDigits;
+        beyond.probability_of_fitting(plan.memory.formulas(), capacity);
   }
   return plan;
 }

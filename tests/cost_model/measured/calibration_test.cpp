@@ -17,9 +17,12 @@ using testing::HasSubstr;
 constexpr LevelModel kModel = {
     .job = 0.64, .noise = 0.36, .scatter = 0.05, .scatter_runs = 1e6, .usual_scatter = 0.05};
 
-/// Other scopes expect a factor of 1.1, give or take 0.1.
-constexpr LevelPrior kPrior = {
-    .mean = {0.09531017980432486, 100.0}, .stack_runs = 5, .program_runs = 20, .all_runs = 30};
+/// Eleven other scopes expect a factor of 1.1, give or take 0.1.
+constexpr LevelPrior kPrior = {.mean = {0.09531017980432486, 100.0},
+                               .stack_runs = 5,
+                               .program_runs = 20,
+                               .all_runs = 30,
+                               .num_scopes = 11};
 
 CalibrationRun run_of(double ratio, const std::string& job, std::int64_t gpus = 8) {
   return {.measured = Seconds(ratio * 2.0),
@@ -36,12 +39,12 @@ TEST(FitCalibration, OfNothingIsNotCalibrated) {
   EXPECT_EQ(calibration.interval, kUncalibratedInterval);
 }
 
-// By hand: the deviation is that of the other scopes, 0.1, with job and noise, 0.05; 95 % of a
-// normal distribution lie below 1.645 deviations.
+// By hand: the deviation is that of the other scopes, 0.1, with job and noise, 0.05. Tables of
+// Student's distribution with 10 degrees of freedom have 95 % below 1.812.
 TEST(FitCalibration, WithoutRunsIsWhatOtherScopesExpect) {
   const Calibration calibration = fit_calibration(kModel, kPrior, {}, "job").at({});
   EXPECT_NEAR(calibration.factor, 1.1, 1e-12);
-  EXPECT_NEAR(std::log(calibration.interval.high), 1.645 * std::hypot(0.1, 0.05), 1e-3);
+  EXPECT_NEAR(std::log(calibration.interval.high), 1.812 * std::hypot(0.1, 0.05), 1e-3);
   EXPECT_NEAR(calibration.interval.low * calibration.interval.high, 1.0, 1e-12);
   EXPECT_THAT(calibration.outside_runs, ElementsAre(HasSubstr("no measured run of this stack on")));
 }
