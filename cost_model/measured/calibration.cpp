@@ -130,26 +130,26 @@ std::string to_text(const Support& support) {
 
 template <class Fields>
 void describe_support(Fields& fields, Described<Fields, Support>& support) {
-  constexpr std::int64_t kMostRuns = 1'000'000'000;
-  fields.count("calibration_runs", support.num_runs, 0, kMostRuns);
+  constexpr std::int64_t most_runs = 1'000'000'000;
+  fields.count("calibration_runs", support.num_runs, 0, most_runs);
   // A plan of an earlier version has no more than that.
   if constexpr (Fields::kIsReading) {
     support.stack_runs = support.num_runs;
   }
   if (fields.optional("calibration_stack_runs", support.stack_runs != support.num_runs)) {
-    fields.count("calibration_stack_runs", support.stack_runs, support.num_runs, kMostRuns);
+    fields.count("calibration_stack_runs", support.stack_runs, support.num_runs, most_runs);
   }
   if constexpr (Fields::kIsReading) {
     support.program_runs = support.stack_runs;
   }
   if (fields.optional("calibration_program_runs", support.program_runs != support.stack_runs)) {
-    fields.count("calibration_program_runs", support.program_runs, support.stack_runs, kMostRuns);
+    fields.count("calibration_program_runs", support.program_runs, support.stack_runs, most_runs);
   }
   if constexpr (Fields::kIsReading) {
     support.all_runs = support.program_runs;
   }
   if (fields.optional("calibration_all_runs", support.all_runs != support.program_runs)) {
-    fields.count("calibration_all_runs", support.all_runs, support.program_runs, kMostRuns);
+    fields.count("calibration_all_runs", support.all_runs, support.program_runs, most_runs);
   }
 }
 

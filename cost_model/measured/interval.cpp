@@ -11,7 +11,7 @@
 namespace ptdp {
 
 RelativeInterval fit_uncalibrated_interval(std::span<const Residual> residuals) {
-  constexpr double kMissed = 0.07;
+  constexpr double missed = 0.07;
   std::map<std::string, int> counts;
   for (const Residual& residual : residuals) {
     ++counts[residual.group];
@@ -25,8 +25,8 @@ RelativeInterval fit_uncalibrated_interval(std::span<const Residual> residuals) 
   if (ratios.empty()) {
     return {};
   }
-  const double low = weighted_quantile(ratios, kMissed / 2.0);
-  const double high = weighted_quantile(ratios, 1.0 - kMissed / 2.0);
+  const double low = weighted_quantile(ratios, missed / 2.0);
+  const double high = weighted_quantile(ratios, 1.0 - missed / 2.0);
   return {.low = std::min(1.0, std::floor(low * 100.0) / 100.0),
           .high = std::max(1.0, std::ceil(high * 100.0) / 100.0)};
 }

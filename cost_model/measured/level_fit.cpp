@@ -26,13 +26,13 @@ struct SampleVariance {
 };
 
 std::vector<SampleVariance> sample_variances(const RunsByScope& scopes) {
-  constexpr double kLeast = 1e-6;  // runs that agree by chance say nothing of how well others will
+  constexpr double least = 1e-6;  // runs that agree by chance say nothing of how well others will
   std::vector<SampleVariance> variances;
   for (const auto& [path, runs] : scopes) {
     if (runs.size() > 1) {
       // With no weight on w0, the squared scatter is the sample variance.
       const double variance = ScopeSums({.noise = 1.0}, runs).scatter_squared();
-      variances.push_back({static_cast<double>(runs.size()) - 1.0, std::max(kLeast, variance)});
+      variances.push_back({static_cast<double>(runs.size()) - 1.0, std::max(least, variance)});
     }
   }
   return variances;
@@ -54,24 +54,24 @@ double log_density(const std::vector<SampleVariance>& samples, double scatter_sq
 
 /// Returns where a function of one variable is largest in [low, high], by golden sections.
 double maximize(const std::function<double(double)>& value, double low, double high) {
-  constexpr double kGolden = 0.6180339887498949;
-  constexpr double kTolerance = 1e-5;
-  double left = high - kGolden * (high - low);
-  double right = low + kGolden * (high - low);
+  constexpr double golden = 0.6180339887498949;
+  constexpr double tolerance = 1e-5;
+  double left = high - golden * (high - low);
+  double right = low + golden * (high - low);
   double at_left = value(left);
   double at_right = value(right);
-  while (high - low > kTolerance) {
+  while (high - low > tolerance) {
     if (at_left > at_right) {
       high = right;
       right = left;
       at_right = at_left;
-      left = high - kGolden * (high - low);
+      left = high - golden * (high - low);
       at_left = value(left);
     } else {
       low = left;
       left = right;
       at_left = at_right;
-      right = low + kGolden * (high - low);
+      right = low + golden * (high - low);
       at_right = value(right);
     }
   }
@@ -81,10 +81,10 @@ double maximize(const std::function<double(double)>& value, double low, double h
 /// Maximizes `value` over the logarithms of `parameters`, one after another until it grows no more.
 void climb(const std::vector<double*>& parameters, const std::function<double()>& value,
            double most) {
-  constexpr int kMostRounds = 200;
-  constexpr double kLeastGain = 1e-6;
+  constexpr int most_rounds = 200;
+  constexpr double least_gain = 1e-6;
   double best = value();
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < most_rounds; ++round) {
     for (double* parameter : parameters) {
       const auto at = [&](double logarithm) {
         *parameter = std::exp(logarithm);
@@ -93,7 +93,7 @@ void climb(const std::vector<double*>& parameters, const std::function<double()>
       at(maximize(at, std::log(kLeastVariance), std::log(most)));
     }
     const double reached = value();
-    if (reached - best < kLeastGain) {
+    if (reached - best < least_gain) {
       return;
     }
     best = reached;
@@ -124,14 +124,14 @@ void fit_variances(std::span<const ScopeStatistics> scopes, LevelModel& model, d
       parameters, [&] { return restricted_log_likelihood(model, scopes); }, most);
 }
 
-LevelModel fit_levels(const RunsByScope& all, const LevelModel& start, double most) {
-  if (all.size() < kFewestScopes) {
+LevelModel fit_levels(const RunsByScope& scopes, const LevelModel& start, double most) {
+  if (scopes.size() < kFewestScopes) {
     return start;
   }
-  const RunsByScope scopes = thinned(all);
+  const RunsByScope fewer = thinned(scopes);
   LevelModel model = start;
-  fit_scatter(scopes, model, most);
-  const std::vector<ScopeStatistics> statistics = statistics_of(model, scopes);
+  fit_scatter(fewer, model, most);
+  const std::vector<ScopeStatistics> statistics = statistics_of(model, fewer);
   fit_variances(statistics, model, most);
   double sum = 0.0;
   for (const ScopeStatistics& scope : statistics) {

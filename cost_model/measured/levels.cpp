@@ -57,8 +57,8 @@ Belief Belief::with(const Belief& other) const {
 
 Belief Belief::without(const Belief& other) const {
   const double rest = precision - other.precision;
-  constexpr double kRounding = 1e-9;
-  return rest > kRounding * precision
+  constexpr double rounding = 1e-9;
+  return rest > rounding * precision
              ? Belief{(mean * precision - other.mean * other.precision) / rest, rest}
              : Belief{};
 }

@@ -41,10 +41,10 @@ Bytes MemoryBelief::quantile(double probability) const {
 }
 
 double MemoryBelief::probability_of_fitting(Bytes formulas, Bytes capacity) const {
-  constexpr double kDigits = 1e4;  // more would say more than runs can
+  constexpr double digits = 1e4;  // more would say more than runs can
   const double probability =
       boost::math::cdf(Student(degrees), (capacity - formulas - expected) / deviation);
-  return std::round(probability * kDigits) / kDigits;
+  return std::round(probability * digits) / digits;
 }
 
 MemoryBelief believe_memory(const LevelModel& model, const LevelPrior& prior,

@@ -114,12 +114,12 @@ Scenario with_reserve(const Scenario& scenario, const MemoryBelief& belief) {
   if (!belief.is_known() || scenario.stack.memory_model == MemoryModel::kPtdp) {
     return scenario;
   }
-  constexpr double kMostReserved = 0.9;  // what a stack's file may say
+  constexpr double most_reserved = 0.9;  // what a stack's file may say
   Scenario reserved = scenario;
   reserved.stack.reserve_fraction = 1.0;
   const Bytes whole = reserved_memory(scenario.cluster.gpu, reserved.stack);
   reserved.stack.reserve_fraction =
-      std::clamp(belief.quantile(kReservedProbability) / whole, 0.0, kMostReserved);
+      std::clamp(belief.quantile(kReservedProbability) / whole, 0.0, most_reserved);
   return reserved;
 }
 

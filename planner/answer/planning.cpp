@@ -178,9 +178,9 @@ ObjectWriter inputs_json(const Scenario& scenario, const SearchOptions& options)
 }
 
 std::string fitting_text(double probability) {
-  constexpr double kOfNote = 0.01;  // runs say no more of the tails
-  return probability > 1.0 - kOfNote ? "fits with over 99 %"
-         : probability < kOfNote     ? "fits with under 1 %"
+  constexpr double of_note = 0.01;  // runs say no more of the tails
+  return probability > 1.0 - of_note ? "fits with over 99 %"
+         : probability < of_note     ? "fits with under 1 %"
                                      : fmt::format("fits with {:.0f} %", 100.0 * probability);
 }
 

@@ -147,8 +147,8 @@ void describe(Fields& fields, Described<Fields, PlanMemory>& memory) {
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, MemoryBelief>& belief) {
-  constexpr Range kBeyond = {-1e6, 1e6, "GiB"};
-  fields.quantity("expected_GiB", belief.expected, kGibi, kBeyond);
+  constexpr Range beyond_range = {-1e6, 1e6, "GiB"};
+  fields.quantity("expected_GiB", belief.expected, kGibi, beyond_range);
   fields.quantity("deviation_GiB", belief.deviation, kGibi, {1e-6, 1e6, "GiB"});
   fields.number("degrees_of_freedom", belief.degrees, {1.0, 1e9});
   std::vector<double> interval;
@@ -156,7 +156,7 @@ void describe(Fields& fields, Described<Fields, MemoryBelief>& belief) {
     interval = {(belief.expected - belief.half_width()).value() / kGibi,
                 (belief.expected + belief.half_width()).value() / kGibi};
   }
-  fields.numbers("interval_GiB", interval, kBeyond);
+  fields.numbers("interval_GiB", interval, beyond_range);
   describe_support(fields, belief.support);
 }
 

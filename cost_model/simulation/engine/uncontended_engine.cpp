@@ -194,9 +194,9 @@ inline UncontendedWalk::Input UncontendedWalk::input_of(const Action& action,
 /// Does an action or a pair on the compute lane; returns false if it has to wait.
 template <Extent kExtent>
 inline bool UncontendedWalk::compute(const Action& action, int rank, ComputeLane& lane) {
-  constexpr bool kIsStep = kExtent == Extent::kStep;
+  constexpr bool is_step = kExtent == Extent::kStep;
   const auto duration_of = [&](const Action& of, const ActionDurations::Passes& passes) {
-    return kIsStep && durations_.depends_on_position()
+    return is_step && durations_.depends_on_position()
                ? durations_.compute(of, rank, lane.position + (&of - &action)).value()
                : passes.duration_of(of.kind);
   };
@@ -220,14 +220,14 @@ inline bool UncontendedWalk::compute(const Action& action, int rank, ComputeLane
     ready = std::max(ready, *other.result + other.latency);
     duration += duration_of(*partner, beside);
   }
-  if constexpr (kIsStep) {
+  if constexpr (is_step) {
     ready = std::max(ready, partner == nullptr ? first_gathered_time(action, rank)
                                                : std::max(gathered_time(action, rank),
                                                           gathered_time(*partner, rank)));
   }
   const double start = std::max(lane.free, ready);
   lane.free = start + duration;
-  if constexpr (kIsStep) {
+  if constexpr (is_step) {
     const double stall = gather_stall(action, rank, start, duration);
     lane.free += stall;
     duration += stall;

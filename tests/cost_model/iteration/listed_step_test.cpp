@@ -191,25 +191,25 @@ TEST(ListedStep, OfALlamaLayerOnAnH200IsTheSumOfWhatWasCountedByHand) {
   EXPECT_NEAR(costs.forward.launch.value(), (10.0 - 5.0 - 4.0) * start, 1e-12);
   EXPECT_NEAR(costs.backward.launch.value(), (19.0 - 4.0 - 8.0) * start, 1e-12);
 
-  constexpr std::int64_t kMlpWidth = 14336;
-  constexpr std::int64_t kQkvWidth = 4096 + 2 * 1024;
+  constexpr std::int64_t mlp_width = 14336;
+  constexpr std::int64_t qkv_width = 4096 + 2 * 1024;
   EXPECT_NEAR(costs.forward.matmul.value(),
-              counted_time({{kStepTokens, kQkvWidth, kStepHidden},
+              counted_time({{kStepTokens, qkv_width, kStepHidden},
                             {kStepTokens, kStepHidden, kStepHidden},
-                            {kStepTokens, 2 * kMlpWidth, kStepHidden},
-                            {kStepTokens, kStepHidden, kMlpWidth}},
+                            {kStepTokens, 2 * mlp_width, kStepHidden},
+                            {kStepTokens, kStepHidden, mlp_width}},
                            gpu),
               1e-12);
   EXPECT_NEAR(costs.backward.matmul.value(),
-              counted_time({{kStepTokens, kStepHidden, kQkvWidth},
+              counted_time({{kStepTokens, kStepHidden, qkv_width},
                             {kStepTokens, kStepHidden, kStepHidden},
-                            {kStepTokens, kStepHidden, 2 * kMlpWidth},
-                            {kStepTokens, kMlpWidth, kStepHidden}},
+                            {kStepTokens, kStepHidden, 2 * mlp_width},
+                            {kStepTokens, mlp_width, kStepHidden}},
                            gpu) +
-                  counted_time_of_sums({{kQkvWidth, kStepHidden, kStepTokens},
+                  counted_time_of_sums({{qkv_width, kStepHidden, kStepTokens},
                                         {kStepHidden, kStepHidden, kStepTokens},
-                                        {2 * kMlpWidth, kStepHidden, kStepTokens},
-                                        {kStepHidden, kMlpWidth, kStepTokens}},
+                                        {2 * mlp_width, kStepHidden, kStepTokens},
+                                        {kStepHidden, mlp_width, kStepTokens}},
                                        gpu),
               1e-12);
 }

@@ -77,7 +77,7 @@ TEST(ProbabilityOfFitting, GrowsWithTheCapacity) {
   const std::vector<MemoryRun> runs = {run_beyond(1.0, "a"), run_beyond(3.0, "b")};
   const MemoryBelief belief = believe_memory(kOfRunsAlone, {}, runs, "c");
   double last = 0.0;
-  for (double gib = 40.0; gib <= 120.0; gib += 1.0) {
+  for (int gib = 40; gib <= 120; ++gib) {
     const double probability =
         belief.probability_of_fitting(Bytes(70.0 * kGibi), Bytes(gib * kGibi));
     EXPECT_GT(probability, last) << gib;

@@ -16,6 +16,7 @@ namespace {
 
 std::vector<MemoryRun> runs_beyond(double gib, int count) {
   std::vector<MemoryRun> runs;
+  runs.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
     runs.push_back({.measured = Bytes((40.0 + gib) * kGibi),
                     .formulas = Bytes(40.0 * kGibi),
