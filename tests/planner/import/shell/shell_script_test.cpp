@@ -222,15 +222,17 @@ TEST(ShellScript, RefusesWhatWouldTakeHours) {
     calls += "f" + std::to_string(i) + "() { " + repeated_text(inner + "; ", 10) + "}\n";
   }
   EXPECT_THAT(refusal_within_few_steps(calls + "f12\n"), HasSubstr(work));
-  const std::string megabyte = "X=aaaaaaaaaaaaaaaa\n" + repeated_text("X=$X$X\n", 16);
-  EXPECT_EQ(refusal_of_script(megabyte + "run ${X##*a*b}\n"), "launch.sh: line 18: " + work);
-  EXPECT_EQ(refusal_of_script(megabyte + "run ${X//a/$X}\n"), "launch.sh: line 18: " + work);
-  EXPECT_EQ(refusal_of_script(megabyte + "case $X in *" + repeated_text("a", 100) + "b) ;; esac\n"),
-            "launch.sh: line 18: " + work);
-  EXPECT_THAT(refusal_of_script(megabyte + repeated_text("eval true\n", 100)), HasSubstr(work));
-  EXPECT_THAT(
-      refusal_of_script(repeated_text("A[9999]=1 B[9999]=1 C[9999]=1\nA=() B=() C=()\n", 100)),
-      HasSubstr(work));
+  // 16 characters, doubled in lines 2 to 15, are 256 KiB.
+  const std::string large = "X=aaaaaaaaaaaaaaaa\n" + repeated_text("X=$X$X\n", 14);
+  EXPECT_EQ(refusal_within_few_steps(large + "run ${X##*a*b}\n"), "launch.sh: line 16: " + work);
+  EXPECT_EQ(refusal_within_few_steps(large + "run ${X//a/$X}\n"), "launch.sh: line 16: " + work);
+  EXPECT_EQ(
+      refusal_within_few_steps(large + "case $X in *" + repeated_text("a", 100) + "b) ;; esac\n"),
+      "launch.sh: line 16: " + work);
+  EXPECT_THAT(refusal_within_few_steps(large + repeated_text("eval true\n", 100)), HasSubstr(work));
+  EXPECT_THAT(refusal_within_few_steps(
+                  repeated_text("A[9999]=1 B[9999]=1 C[9999]=1\nA=() B=() C=()\n", 100)),
+              HasSubstr(work));
 }
 
 TEST(ShellScript, ReadsDeepDefaultsToTheirBound) {
