@@ -43,6 +43,10 @@ std::optional<std::string> find_skip_reason(const MeasuredRun& run, ProfileCache
       // The kind of context parallelism is not known.
       return "context parallelism is not run by the row's stack";
     }
+    if (const Bytes capacity = scenario.cluster.gpu.memory; run.memory && *run.memory > capacity) {
+      return fmt::format("memory_GB: expected at most the {:.4g} of the row's GPU, got {:.4g}",
+                         capacity.value() / kGibi, run.memory->value() / kGibi);
+    }
     return std::nullopt;
   } catch (const Error& error) {
     return error.what();

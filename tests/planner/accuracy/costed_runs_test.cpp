@@ -54,6 +54,20 @@ TEST(CostRuns, OfSharedSequencesAreThoseThatTheStackRuns) {
               HasSubstr("not divisible by cp"));
 }
 
+// A GPU of 80 GiB has all of them in use at most.
+TEST(CostRuns, SkipWhatUsesMoreMemoryThanTheGpuHas) {
+  const auto runs = [](const std::string& memory) {
+    const std::string row =
+        memory +
+        ",a,24,2304,24,51200,2048,selene-a100,megatron-lm-2021,1,1,32,1,16,512,full,3.5,g,y\n";
+    return cost_runs(read_measured_runs(
+        CsvTable::from_text("memory_GB," + std::string(kRunsHeader) + row, "runs.csv")));
+  };
+  EXPECT_EQ(runs("80").costed.size(), 1U);
+  EXPECT_EQ(runs("2000").skipped.at(0).reason,
+            "memory_GB: expected at most the 80 of the row's GPU, got 2000");
+}
+
 TEST(ScenarioOf, TakesTheRowsWordForTheWayToExperts) {
   const MeasuredRuns runs = read_measured_runs(CsvTable::from_text(
       "expert_dispatch,expert_overlap," + std::string(kRunsHeader) +
