@@ -22,8 +22,8 @@ struct LevelSet {
 
 /// The levels of time, and those of memory.
 struct Levels {
-  LevelSet time;    ///< Of ln(measured/predicted).
-  LevelSet memory;  ///< Of measured memory − formulas [GiB], by the runs that report memory.
+  LevelSet time;    ///< The levels of ln(measured/predicted).
+  LevelSet memory;  ///< Those of measured memory − formulas [GiB], by runs that report memory.
 };
 
 template <class Fields>

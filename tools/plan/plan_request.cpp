@@ -186,7 +186,8 @@ void reserve_memory(PlanRequest& request, const CalibrationSource& calibration) 
   const bool is_own = planned != request.scenario;
   request.scenario = planned;
   const GpuSpec& gpu = planned.cluster.gpu;
-  if (const double reserved = reserved_memory(gpu, planned.stack) / gpu.memory; reserved > 0.0) {
+  const double reserved = reserved_memory(gpu, planned.stack) / gpu.memory;
+  if (is_own || reserved > 0.0) {
     request.assumptions.push_back(fmt::format(
         "{:.3g} % of device memory reserved for what is not computed (CUDA context, NCCL, "
         "gaps of the allocator){}",
