@@ -185,8 +185,9 @@ int run_explain(const CommandLine& line, const PlanRequest& request, const Searc
   check(request.scenario);
   // Before the calibration, which reads all published runs.
   const SearchSpace partial = parse_partial_config(line.text("explain").value(), "--explain");
-  const CalibrationFit fit = calibration.fit(request.scenario, options.gpus);
-  const MemoryBelief memory = calibration.memory(request.scenario, options.gpus);
+  const MeasuredRuns published = calibration.published_runs();
+  const CalibrationFit fit = calibration.fit(request.scenario, options.gpus, published);
+  const MemoryBelief memory = calibration.memory(request.scenario, options.gpus, published);
   const Explanation explanation = explain(request.scenario, options, partial);
   print(in_format(format, explanation, request.scenario, fit, memory, options));
   const int stopped = SearchWatch::status();

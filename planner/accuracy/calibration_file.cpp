@@ -187,7 +187,7 @@ CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpu
 }
 
 CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpus) const {
-  return fit(scenario, gpus, kind_ == Kind::kShipped ? read_published_runs() : MeasuredRuns());
+  return fit(scenario, gpus, published_runs());
 }
 
 CalibrationFit CalibrationSource::fit_if_known(const Scenario& scenario, std::int64_t gpus,
@@ -205,15 +205,15 @@ CalibrationFit CalibrationSource::fit_if_known(const Scenario& scenario, std::in
   return {};
 }
 
-MemoryBelief CalibrationSource::memory(const Scenario& scenario, std::int64_t gpus) const {
-  return memory(scenario, gpus, kind_ == Kind::kShipped ? read_published_runs() : MeasuredRuns());
+MeasuredRuns CalibrationSource::published_runs() const {
+  return kind_ == Kind::kShipped ? read_published_runs() : MeasuredRuns();
 }
 
 Scenario CalibrationSource::with_own_reserve(const Scenario& scenario, std::int64_t gpus) const {
   if (kind_ != Kind::kFiles) {
     return scenario;
   }
-  const MemoryBelief own = memory(scenario, gpus);
+  const MemoryBelief own = memory(scenario, gpus, {});
   return own.support.num_runs > 0 ? with_reserve(scenario, own) : scenario;
 }
 

@@ -89,8 +89,8 @@ class CalibrationSource {
   /// fit_if_known() knows nothing, or no given file has measured memory.
   [[nodiscard]] MemoryBelief memory(const Scenario& scenario, std::int64_t gpus,
                                     const MeasuredRuns& published) const;
-  /// Computes memory() with the shipped published runs, which are read if they are needed.
-  [[nodiscard]] MemoryBelief memory(const Scenario& scenario, std::int64_t gpus) const;
+  /// Reads the shipped published runs, for fit() and memory(); none where the source needs none.
+  [[nodiscard]] MeasuredRuns published_runs() const;
   /// Returns the scenario with the reserve that measured memory in a given file asks for
   /// (with_reserve()). Returns it as it is where there is none: published runs differ too much from
   /// machine to machine to say what another one needs.

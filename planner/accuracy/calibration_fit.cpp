@@ -47,9 +47,11 @@ StackCalibration calibration_of(const std::vector<CostedRun>& runs,
                                .stack = scenario.stack.name,
                                .has_experts = has_experts(scenario.job.model),
                                .source = source};
+  ProfileCache profiles;
   for (const std::size_t i : indices) {
-    calibration.runs.push_back(
-        {.id = runs[i].run.id, .run = calibration_run(runs[i]), .memory = memory_run(runs[i])});
+    calibration.runs.push_back({.id = runs[i].run.id,
+                                .run = calibration_run(runs[i]),
+                                .memory = memory_run(runs[i], profiles)});
     check_ratio(calibration.runs.back(), source);
   }
   if (indices.size() > kMostCalibrationRuns) {

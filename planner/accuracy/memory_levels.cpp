@@ -10,7 +10,6 @@
 #include "cost_model/measured/run_point.h"
 #include "cost_model/memory/memory.h"
 #include "planner/accuracy/levels_file.h"
-#include "planner/accuracy/profile_cache.h"
 #include "planner/accuracy/run_calibration.h"
 
 namespace ptdp {
@@ -34,7 +33,7 @@ std::map<LevelPath, ScopeRuns> scopes_with_memory(const std::vector<CostedRun>& 
   ProfileCache profiles;
   std::map<LevelPath, ScopeRuns> scopes;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (std::optional<MemoryRun> run = memory_run(runs[i])) {
+    if (std::optional<MemoryRun> run = memory_run(runs[i], profiles)) {
       ScopeRuns& scope = scopes[path_of(runs[i], profiles)];
       scope.runs.push_back(*std::move(run));
       scope.places.push_back(i);
@@ -78,8 +77,11 @@ LevelPrior own_prior(const Scenario& scenario) {
 
 }  // namespace
 
-std::optional<MemoryRun> memory_run(const CostedRun& run) {
-  return run.run.memory ? std::optional(computed_memory(run.run, scenario_of(run))) : std::nullopt;
+std::optional<MemoryRun> memory_run(const CostedRun& run, ProfileCache& profiles) {
+  if (!run.run.memory) {
+    return std::nullopt;
+  }
+  return computed_memory(run.run, run.scenario ? *run.scenario : profiles.scenario_of(run.run));
 }
 
 RunsByScope memory_runs_by_path(const std::vector<CostedRun>& runs) {

@@ -11,11 +11,12 @@
 #include "cost_model/measured/measured_run.h"
 #include "cost_model/measured/memory_belief.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/accuracy/profile_cache.h"
 
 namespace ptdp {
 
 /// Returns the memory of a run as measured and by the formulas; nullopt if none was measured.
-[[nodiscard]] std::optional<MemoryRun> memory_run(const CostedRun& run);
+[[nodiscard]] std::optional<MemoryRun> memory_run(const CostedRun& run, ProfileCache& profiles);
 
 /// Returns the runs that report memory by the levels that they belong to.
 [[nodiscard]] RunsByScope memory_runs_by_path(const std::vector<CostedRun>& runs);

@@ -14,15 +14,14 @@
 namespace ptdp {
 namespace {
 
-ValidatedMemory predicted_memory(const CostedRun& costed, Scenario scenario) {
-  const Bytes reserve = reserved_memory(scenario.cluster.gpu, scenario.stack);
-  scenario.stack.reserve_fraction = 0.0;
+ValidatedMemory predicted_memory(const CostedRun& costed, const MemoryRun& memory,
+                                 const Scenario& scenario) {
   return {.id = costed.run.id,
           .group = costed.run.group,
           .stack = costed.run.stack,
-          .measured = *costed.run.memory,
-          .formulas = peak_memory({scenario, costed.run.config}),
-          .reserve = reserve};
+          .measured = memory.measured,
+          .formulas = memory.formulas,
+          .reserve = reserved_memory(scenario.cluster.gpu, scenario.stack)};
 }
 
 /// Summarizes what one kind of belief says of rows.
@@ -115,9 +114,9 @@ MemoryReport make_memory_report(const std::vector<CostedRun>& runs) {
   const std::vector<std::optional<MemoryBelief>> by_other_groups = memory_leave_group_out(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const CostedRun& run = runs[i];
-    if (run.run.memory) {
-      report.rows.push_back(
-          predicted_memory(run, run.scenario ? *run.scenario : profiles.scenario_of(run.run)));
+    if (const std::optional<MemoryRun> memory = memory_run(run, profiles)) {
+      report.rows.push_back(predicted_memory(
+          run, *memory, run.scenario ? *run.scenario : profiles.scenario_of(run.run)));
       report.rows.back().by_others = by_others[i].value_or(MemoryBelief());
       report.rows.back().by_other_groups = by_other_groups[i].value_or(MemoryBelief());
     }

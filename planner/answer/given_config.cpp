@@ -96,7 +96,8 @@ GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& opt
   GivenConfig given{.scenario = scenario, .options = options, .config = config};
   given.options.num_best = 1;
   given.options.wants_front = false;
-  given.calibration = calibration.fit(scenario, options.gpus);
+  const MeasuredRuns published = calibration.published_runs();
+  given.calibration = calibration.fit(scenario, options.gpus, published);
   const Scenario judged = with_what_if(scenario);
   std::optional<Constraint> violation = find_shape_violation({judged, config});
   std::optional<MemoryShortfall> shortfall;
@@ -104,7 +105,7 @@ GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& opt
     const PlannedJob job(given.scenario, given.config);
     given.plan = make_plan(job, options.gpus, options.memory_headroom,
                            given.calibration.at(run_point(scenario.job.model, config)),
-                           calibration.memory(scenario, options.gpus));
+                           calibration.memory(scenario, options.gpus, published));
     const Bytes capacity = usable_memory(scenario.cluster.gpu, options.memory_headroom);
     violation = find_memory_violation({judged, config}, capacity);
     if (violation) {

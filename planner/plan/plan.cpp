@@ -278,7 +278,6 @@ Plan make_plan(const PlannedJob& job, std::int64_t gpus, double memory_headroom,
             .memory = plan_memory(job)};
   if (beyond.is_known()) {
     plan.memory.beyond = beyond;
-    plan.memory.beyond.support.distance = 0.0;
     const Bytes capacity = usable_memory(plan.scenario.cluster.gpu, memory_headroom);
     plan.memory.probability_of_fitting =
         beyond.probability_of_fitting(plan.memory.formulas(), capacity);

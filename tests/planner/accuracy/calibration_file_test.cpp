@@ -92,7 +92,7 @@ TEST(CalibrationSource, ReservesByMeasuredMemoryOfAFileAlone) {
   EXPECT_EQ(CalibrationSource::shipped().with_own_reserve(scenario, 3072), scenario);
   EXPECT_EQ(CalibrationSource::none().with_own_reserve(scenario, 3072), scenario);
   EXPECT_EQ(source().with_own_reserve(scenario, 3072), scenario);
-  EXPECT_FALSE(CalibrationSource::none().memory(scenario, 3072).is_known());
+  EXPECT_FALSE(CalibrationSource::none().memory(scenario, 3072, {}).is_known());
   for (NamedCalibrationRun& run : made.runs) {
     run.memory = MemoryRun{.measured = Bytes(50.0 * kGibi), .formulas = Bytes(48.0 * kGibi)};
   }
