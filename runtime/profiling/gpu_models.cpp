@@ -20,12 +20,13 @@ constexpr int kEighth = 6400;
 // FLOPs. Three large ones come early, so that short measurements have them, too: small models draw
 // less than the power limit, and their products say nothing of the clock that it leaves to large
 // ones. The models of today are like Llama 2's and 3's. Attention with dropout uses a kernel of
-// this project, which takes long for long sequences.
-constexpr std::array<ModelShape, 36> kGpuShapes = {{
+// this project, which takes long; one model says how its rate grows with length and heads.
+constexpr std::array<ModelShape, 37> kGpuShapes = {{
     {1024, 16, 64, 4096, 1024, 1, kEighth, 2, kGpuDropout},
     {1024, 16, 64, 4096, 1024, 1, kWhole, 2, 0.0},
     {1024, 2, 64, 512, 2048, 2, kEighth, 4, 0.0},             // a rank of eight
     {2048, 4, 128, 2048, 1024, 2, kQuarter, 2, kGpuDropout},  // a rank of four
+    {4096, 32, 128, 16384, 4096, 1, kEighth, 1, kGpuDropout},
     {4096, 32, 128, 16384, 4096, 1, kWhole, 1, 0.0},
     {8192, 64, 128, 32768, 4096, 2, kWhole, 1, 0.0},
     {12288, 96, 128, 49152, 1024, 1, kWhole, 1, 0.0},
