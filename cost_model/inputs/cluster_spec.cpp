@@ -167,6 +167,9 @@ void describe(Fields& fields, Described<Fields, AttentionRate>& rate) {
   if (fields.optional("half_rate_length", rate.half_rate_length > 0.0)) {
     fields.number("half_rate_length", rate.half_rate_length, {0.0, 1e6});
   }
+  if (fields.optional("backward_half_rate_length", rate.backward_half_rate_length.has_value())) {
+    fields.number("backward_half_rate_length", held(rate.backward_half_rate_length), {0.0, 1e6});
+  }
   if (fields.optional("start_us", rate.start.value() > 0.0)) {
     fields.quantity("start_us", rate.start, kMicro, kLatencyRange);
   }

@@ -35,14 +35,20 @@ const AttentionRate* find_rate(const GpuSpec& gpu, std::string_view kernel, int 
   return nearest;
 }
 
-/// Time of a pass of a fused kernel over heads, tokens and width (`sizes`), in which a token
-/// attends to `attended` others. `work` is its FLOPs over those of QKᵀ and PV.
-Seconds pass_time(const OperationSizes& sizes, double attended, double work,
-                  FlopsPerSecond long_rate, const AttentionRate& rate) {
-  const auto& [heads, tokens, width] = sizes;
-  const Flops flops(work * 4.0 * heads * tokens * attended * width);
-  return rate.start + (1.0 + rate.half_rate_length / (2.0 * attended)) * (flops / long_rate);
-}
+/// One pass of a fused kernel.
+struct Pass {
+  double work = 1.0;         ///< Its FLOPs over those of QKᵀ and PV.
+  FlopsPerSecond long_rate;  ///< What long sequences reach.
+  double half_rate_length = 0.0;
+  Seconds start;
+
+  /// Time over heads, tokens and width (`sizes`), in which a token attends to `attended` others.
+  [[nodiscard]] Seconds time(const OperationSizes& sizes, double attended) const {
+    const auto& [heads, tokens, width] = sizes;
+    const Flops flops(work * 4.0 * heads * tokens * attended * width);
+    return start + (1.0 + half_rate_length / (2.0 * attended)) * (flops / long_rate);
+  }
+};
 
 AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_batch_size, int tp,
                                      const GpuSpec& gpu, const StackSpec& stack) {
@@ -89,24 +95,29 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
   const OperationSizes sizes = {1.0 * micro_batch_size * model.num_attention_heads / tp,
                                 1.0 * model.seq_length, (width + value_head_width(model)) / 2.0};
   const double attended = attended_tokens(model, /*is_causal=*/true);
-  const auto corrected = [&](DeviceOperation operation, FlopsPerSecond reached, double work) {
+  const auto corrected = [&](DeviceOperation operation, const Pass& pass) {
     const MeasuredOperation* measured =
         find_measured(gpu.measured_operations, operation, stack.precision);
-    const auto whole = [&](const OperationSizes& at) {
-      return pass_time(at, at[1] / 2.0, work, reached, *rate);
-    };
-    return pass_time(sizes, attended, work, reached, *rate) *
+    const auto whole = [&](const OperationSizes& at) { return pass.time(at, at[1] / 2.0); };
+    return pass.time(sizes, attended) *
            (measured == nullptr
                 ? 1.0
                 : measured->correction(sizes, whole, gpu.num_multiprocessors == 1 ? kHeads : 0));
   };
   const double peak = gpu.peak(stack.precision).value();
-  return {
-      .forward = corrected(drops ? DeviceOperation::kDropoutAttention : DeviceOperation::kAttention,
-                           FlopsPerSecond(peak * rate->forward), 1.0),
-      .backward = corrected(
-          drops ? DeviceOperation::kDropoutAttentionBackward : DeviceOperation::kAttentionBackward,
-          FlopsPerSecond(peak * rate->backward), kBackwardWork)};
+  const Pass forward = {.long_rate = FlopsPerSecond(peak * rate->forward),
+                        .half_rate_length = rate->half_rate_length,
+                        .start = rate->start};
+  const Pass backward = {
+      .work = kBackwardWork,
+      .long_rate = FlopsPerSecond(peak * rate->backward),
+      .half_rate_length = rate->backward_half_rate_length.value_or(rate->half_rate_length),
+      .start = rate->start};
+  return {.forward = corrected(
+              drops ? DeviceOperation::kDropoutAttention : DeviceOperation::kAttention, forward),
+          .backward = corrected(drops ? DeviceOperation::kDropoutAttentionBackward
+                                      : DeviceOperation::kAttentionBackward,
+                                backward)};
 }
 
 }  // namespace ptdp

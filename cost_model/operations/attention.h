@@ -34,9 +34,10 @@ struct AttentionTime {
 ///
 ///   t = start + FLOPs / (R · peak) · (1 + s₀/s)
 ///
-/// where R = AttentionRate::forward or backward, s₀ = half_rate_length. A window has fewer FLOPs,
-/// and s is twice the tokens that a token attends to there (attended_tokens()), as without one.
-/// Source: NVIDIA's aiconfigurator-core 0.12.0, kernels of vLLM (tests/validation/kernels).
+/// where R = AttentionRate::forward or backward, s₀ = half_rate_length or, backward,
+/// backward_half_rate_length. A window has fewer FLOPs, and s is twice the tokens that a token
+/// attends to there (attended_tokens()), as without one. Sources: NVIDIA's aiconfigurator-core
+/// 0.12.0, kernels of vLLM; PyTorch's kernels on an H200 (tests/validation/kernels).
 ///
 /// A kernel's entry for the width of the heads comes first, then its entry for any width. Without
 /// both the nearest width counts, of two as near the narrower, whose rate is lower.

@@ -30,6 +30,7 @@ GpuSpec unusual_gpu() {
                               .forward = 0.5,
                               .backward = 0.4,
                               .half_rate_length = 430.0,
+                              .backward_half_rate_length = 840.0,
                               .start = microseconds(1.25)};
   const LowBitProducts products = {.format = LowBitFormat::kNvfp4,
                                    .efficiency = 0.35,
@@ -283,6 +284,7 @@ TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
         "forward": 0.5,
         "backward": 0.4,
         "half_rate_length": 430.0,
+        "backward_half_rate_length": 840.0,
         "start_us": 1.25
       }
     ],
@@ -449,6 +451,9 @@ TEST(ClusterSpecJson, ReadsBackWithoutAnyOneOfItsParts) {
       [](ClusterSpec& cluster) { cluster.gpu.cast_start.reset(); },
       [](ClusterSpec& cluster) { cluster.gpu.attention_rates.front().head_width = 0; },
       [](ClusterSpec& cluster) { cluster.gpu.attention_rates.front().half_rate_length = 0.0; },
+      [](ClusterSpec& cluster) {
+        cluster.gpu.attention_rates.front().backward_half_rate_length = std::nullopt;
+      },
       [](ClusterSpec& cluster) { cluster.gpu.attention_rates.front().start = Seconds(0.0); },
       [](ClusterSpec& cluster) { cluster.gpu.fp8_matmul_efficiency.reset(); },
       [](ClusterSpec& cluster) { cluster.gpus_per_tray = 0; },

@@ -160,8 +160,9 @@ TEST(LayerCosts, OfSharedSequencesByHand) {
   ASSERT_TRUE(gpu.measured_operations.empty());
   const LayerCosts costs = layer_costs(scenario, {.cp = 2});
   const auto rate = std::find_if(
-      gpu.attention_rates.begin(), gpu.attention_rates.end(),
-      [&](const AttentionRate& entry) { return entry.kernel == scenario.stack.attention; });
+      gpu.attention_rates.begin(), gpu.attention_rates.end(), [&](const AttentionRate& entry) {
+        return entry.kernel == scenario.stack.attention && entry.head_width == 128;
+      });
   const double flops = 8192.0 * 8192 / 2 / 2 * 4 * 128 * 32;
   const double product =
       flops / (gpu.peak_fp16.value() * rate->forward) * (1.0 + rate->half_rate_length / 4096);

@@ -13,9 +13,9 @@
 namespace ptdp {
 namespace {
 
-// By hand: 2bs²h FLOPs of the causal half, 2.5 times that backward, of 4096 tokens at the shares of
-// 989.4 TFLOP/s that the papers name, whatever the shape: FlashAttention-2 reaches 35 %, cuDNN 53
-// and 50 %. Profiles keep four digits.
+// By hand: 2bs²h FLOPs of the causal half, 2.5 times that backward. An H200 measured 254.7 and
+// 216.4 TFLOP/s of FlashAttention-2 between products, 485.3 and 403.1 of cuDNN (4096 tokens, heads
+// of 128; golden/attention_in_steps.csv). An H100 has 0.918/0.86 of that, of 989.4 TFLOP/s.
 TEST(AttentionTime, FusedIsFlopsOverTheKernelsRate) {
   Scenario scenario = shipped_scenario("7.5B", "dgx-h100", "megatron-core-2024");
   scenario.job.model.seq_length = 4096;
@@ -24,15 +24,16 @@ TEST(AttentionTime, FusedIsFlopsOverTheKernelsRate) {
     const AttentionTime time =
         attention_time(scenario.job.model, 2, 4, scenario.cluster.gpu, scenario.stack);
     const double causal = 2.0 * 2 * 4096.0 * 4096.0 * 4096.0 / 4 / 989.4e12;
-    EXPECT_NEAR(time.forward.value() * forward / causal, 1.0, 2e-4) << kernel;
-    EXPECT_NEAR(time.backward.value() * backward / (2.5 * causal), 1.0, 2e-4) << kernel;
+    EXPECT_NEAR(time.forward.value() * forward / causal, 1.0, 0.01) << kernel;
+    EXPECT_NEAR(time.backward.value() * backward / (2.5 * causal), 1.0, 0.01) << kernel;
   };
-  expect_shares("flash-2", 0.35, 0.35);
-  expect_shares("cudnn", 0.53, 0.50);
+  expect_shares("flash-2", 0.2748, 0.2335);
+  expect_shares("cudnn", 0.5236, 0.4349);
 }
 
 // By hand: 3 sequences of 256 tokens on 2 of 4 heads of 24. At its half-rate length of 256 tokens a
-// kernel takes twice as long as at its rate, at 512 1.5 times, and each pass starts once.
+// kernel takes twice as long as at its rate, at 512 1.5 times, and each pass starts once. Backward
+// that length is 512.
 TEST(AttentionTime, OfShortSequencesIsAtALowerRate) {
   Scenario scenario = plain_scenario(small_latent_model());
   scenario.stack.attention = "a";
@@ -40,17 +41,18 @@ TEST(AttentionTime, OfShortSequencesIsAtALowerRate) {
                                            .forward = 0.5,
                                            .backward = 0.25,
                                            .half_rate_length = 256.0,
+                                           .backward_half_rate_length = 512.0,
                                            .start = Seconds(3e-6)}};
-  const auto expect_factor = [&](int tokens, double factor) {
+  const auto expect_factors = [&](int tokens, double forward, double backward) {
     scenario.job.model.seq_length = tokens;
     const AttentionTime time =
         attention_time(scenario.job.model, 3, 2, scenario.cluster.gpu, scenario.stack);
     const double causal = 3.0 * tokens * tokens * 2 * (24 + 24) / kPlainFlops;
-    EXPECT_NEAR(time.forward.value(), 3e-6 + factor * causal / 0.5, 1e-15);
-    EXPECT_NEAR(time.backward.value(), 3e-6 + factor * 2.5 * causal / 0.25, 1e-15);
+    EXPECT_NEAR(time.forward.value(), 3e-6 + forward * causal / 0.5, 1e-15);
+    EXPECT_NEAR(time.backward.value(), 3e-6 + backward * 2.5 * causal / 0.25, 1e-15);
   };
-  expect_factor(256, 2.0);
-  expect_factor(512, 1.5);
+  expect_factors(256, 2.0, 3.0);
+  expect_factors(512, 1.5, 2.0);
 }
 
 // Heads of their own width come first, then any width, then the nearest, of two the narrower.

@@ -1,0 +1,87 @@
+// Attention between products, at the clock that a power limit leaves, against what an H200
+// measured.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/operations/attention.h"
+#include "cost_model/text/csv_table.h"
+
+namespace ptdp {
+namespace {
+
+const CsvTable& passes() {
+  static const CsvTable table =
+      CsvTable::from_file(std::string(PTDP_SOURCE_DIR) + "/tests/golden/attention_in_steps.csv");
+  return table;
+}
+
+int count(std::size_t row, const char* column) {
+  return parse_count(passes().text(row, column), 1, 1'000'000, passes().place_of(row, column));
+}
+
+double number(std::size_t row, const char* column) {
+  return parse_number(passes().text(row, column), 0.1, 1e6, passes().place_of(row, column));
+}
+
+/// Returns the catalog's time of the pass in `row` over what was measured between products.
+double relative_time(std::size_t row) {
+  StackSpec stack;
+  stack.attention = passes().text(row, "kernel");
+  const TransformerConfig one_layer = {.num_attention_heads = count(row, "heads"),
+                                       .kv_channels = count(row, "head_size"),
+                                       .seq_length = count(row, "seq"),
+                                       .dropout = false};
+  const AttentionTime time =
+      attention_time(one_layer, count(row, "batch"), 1, find_gpu(passes().text(row, "gpu")), stack);
+  const bool is_forward = passes().text(row, "pass") == "forward";
+  return (is_forward ? time.forward : time.backward).value() * 1e6 / number(row, "between_us");
+}
+
+// Long sequences make most of the measured loop attention, which then has a faster clock.
+// FlashAttention-2 takes so long that this begins at 8192 tokens.
+TEST(AttentionInSteps, IsTheCatalogsWherePowerLimitsIt) {
+  int num_rows = 0;
+  for (std::size_t row = 0; row < passes().num_rows(); ++row) {
+    const int tokens = count(row, "seq");
+    if (tokens <= 8192) {
+      const bool is_short = tokens <= 4096 || passes().text(row, "kernel") == "cudnn";
+      EXPECT_NEAR(relative_time(row), 1.0, is_short ? 0.02 : 0.13) << row;
+      ++num_rows;
+    }
+  }
+  EXPECT_EQ(num_rows, 24);
+}
+
+TEST(AttentionInSteps, TakesLongerThanAlone) {
+  for (std::size_t row = 0; row < passes().num_rows(); ++row) {
+    EXPECT_GT(number(row, "between_us"), 1.03 * number(row, "alone_us")) << row;
+  }
+}
+
+// An H100 has the multiprocessors of an H200, and a power limit that leaves its products more.
+TEST(AttentionInSteps, OfAnH100IsThatOfAnH200ByTheirProducts) {
+  const GpuSpec h100 = find_gpu("h100-80gb-sxm");
+  const GpuSpec h200 = find_gpu("h200-141gb-sxm");
+  const double share = h100.matmul_sustained / h200.matmul_sustained;
+  int num_entries = 0;
+  for (const AttentionRate& there : h200.attention_rates) {
+    for (const AttentionRate& here : h100.attention_rates) {
+      if (here.kernel == there.kernel && here.head_width == there.head_width &&
+          here.kernel != "ptdp-cuda-dropout") {
+        EXPECT_NEAR(here.forward, share * there.forward, 2e-4) << here.kernel;
+        EXPECT_NEAR(here.backward, share * there.backward, 2e-4) << here.kernel;
+        EXPECT_EQ(here.half_rate_length, there.half_rate_length);
+        EXPECT_EQ(here.backward_half_rate_length, there.backward_half_rate_length);
+        ++num_entries;
+      }
+    }
+  }
+  EXPECT_EQ(num_entries, 10);
+}
+
+}  // namespace
+}  // namespace ptdp
