@@ -180,6 +180,9 @@ void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   if (fields.optional("fused_element_wise", !stack.fused_element_wise)) {
     fields.flag("fused_element_wise", stack.fused_element_wise);
   }
+  if (fields.optional("composed_norms", stack.composed_norms)) {
+    fields.flag("composed_norms", stack.composed_norms);
+  }
   fields.flag("tensor_parallel_overlap", stack.tensor_parallel_overlap);
   if (fields.optional("tp_comm_overlap", stack.tp_comm_overlap != TpCommOverlap::kNone)) {
     fields.choice("tp_comm_overlap", stack.tp_comm_overlap,

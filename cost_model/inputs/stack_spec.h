@@ -155,6 +155,8 @@ struct StackSpec {
   MemoryModel memory_model = MemoryModel::kMegatron;
   /// Whether bias-GELU, bias-dropout-add and scale-mask-softmax are one kernel each.
   bool fused_element_wise = true;
+  /// Whether RMS norms are PyTorch operations in fp32, one kernel each.
+  bool composed_norms = false;
   /// Whether tensor-parallel collectives of backward passes run behind products.
   bool tensor_parallel_overlap = false;
   /// How collectives of sequence parallelism, forward and backward, run within products.

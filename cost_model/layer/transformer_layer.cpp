@@ -165,7 +165,7 @@ ElementWiseTime element_wise_work(const Scenario& scenario, const ParallelConfig
   model.seq_length /= config.cp;
   const LayerTraffic traffic =
       layer_traffic(model, config.micro_batch_size, config.tp, config.sequence_parallel,
-                    stack.fused_element_wise, element_bytes(stack.precision));
+                    stack.fused_element_wise, element_bytes(stack.precision), stack.composed_norms);
   const SplitHeadTraffic heads = split_head_traffic(scenario.job.model, config, stack);
   const SplitNormTraffic norms = split_norm_traffic(scenario.job.model, config, stack);
   const GpuSpec& gpu = scenario.cluster.gpu;

@@ -5,8 +5,8 @@
 namespace ptdp {
 
 LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size, int tp,
-                           bool is_sequence_parallel, bool is_element_wise_fused,
-                           int element_bytes) {
+                           bool is_sequence_parallel, bool is_element_wise_fused, int element_bytes,
+                           bool has_composed_norms) {
   const double s = model.seq_length;
   const double per_width =
       1.0 * element_bytes * micro_batch_size * s;  // bytes of a pass over one feature
@@ -46,9 +46,16 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
     traffic.backward += 5.0 * compressed;
   }
   if (!is_element_wise_fused) {
-    traffic.forward += 8.0 * norms + 2.0 * mlp;
+    // Rotary positions in fp32 take 10 passes for 2.
+    traffic.forward +=
+        (drops || model.add_bias_linear ? 8.0 : 0.0) * norms + 4.0 * rotary + 2.0 * mlp;
+    traffic.backward += 4.0 * rotary + (model.gated_linear_unit ? 4.0 : 0.0) * mlp;
     traffic.attention_forward += 16.0 * scores;
     traffic.attention_backward += 17.0 * scores;
+  }
+  if (has_composed_norms && model.normalization == Normalization::kRmsNorm) {
+    traffic.forward += 2.0 * 16.0 * norms;
+    traffic.backward += 2.0 * 41.0 * norms;
   }
   return traffic;
 }

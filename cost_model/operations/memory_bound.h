@@ -28,11 +28,17 @@ namespace ptdp {
 /// from their two parts.
 ///
 /// When the stack fuses no element-wise operations (SC21 section 5.8), each is a kernel of its own.
-/// This adds 8A and 2F forward. It also adds 16S forward and 17S backward for scores that are
-/// converted, scaled, masked and converted back in fp32.
+/// This adds 8A forward where there are biases or dropout, 2F forward, and 4F backward for a gate.
+/// It adds 8(Q+K) in each pass for rotary positions, which are numbers of fp32 then. It also adds
+/// 16S forward and 17S backward for scores that are converted, scaled, masked and converted back.
+///
+/// RMS norms that are composed of PyTorch's operations convert to fp32, and have a kernel for each
+/// step there: 18A forward and 46A backward instead of 2A and 5A. The final norm counts as one
+/// kernel even then.
 ///
 /// Source: counted from Megatron-LM de7dc40f88, megatron/model/{transformer,fused_softmax}.py, with
-/// 2-byte elements and one-byte dropout masks.
+/// 2-byte elements and one-byte dropout masks. Gates, rotary positions and composed norms: counted
+/// from torchtitan of December 2024, torchtitan/models/llama/model.py and norms.py, and autograd.
 struct LayerTraffic {
   Bytes forward;
   Bytes backward;
@@ -43,7 +49,8 @@ struct LayerTraffic {
 /// Computes the traffic of one layer and microbatch on one GPU of a tensor-parallel group of `tp`.
 [[nodiscard]] LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
                                          int tp, bool is_sequence_parallel,
-                                         bool is_element_wise_fused = true, int element_bytes = 2);
+                                         bool is_element_wise_fused = true, int element_bytes = 2,
+                                         bool has_composed_norms = false);
 
 /// Time to move `traffic` by element-wise kernels: bytes / (memory_efficiency · bandwidth).
 [[nodiscard]] Seconds memory_bound_time(Bytes traffic, const GpuSpec& gpu);

@@ -88,6 +88,7 @@ StackSpec unusual_stack() {
 StackSpec seldom_stack() {
   StackSpec stack = unusual_stack();
   stack.fused_element_wise = false;
+  stack.composed_norms = true;
   stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;
   stack.keeps_gathered_inputs = true;
   stack.recompute_stops_early = true;
@@ -139,6 +140,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "other_attention": "cudnn",
   "memory_model": "ptdp",
   "fused_element_wise": false,
+  "composed_norms": true,
   "tensor_parallel_overlap": true,
   "tp_comm_overlap": "userbuffers",
   "keeps_gathered_inputs": true,
@@ -268,6 +270,7 @@ TEST(StackSpecJson, ReadsBackEachFlag) {
   using Flags = std::vector<std::pair<bool StackSpec::*, std::string>>;
   for (const auto& [flag, key] :
        Flags{{&StackSpec::fused_element_wise, "fused_element_wise"},
+             {&StackSpec::composed_norms, "composed_norms"},
              {&StackSpec::tensor_parallel_overlap, "tensor_parallel_overlap"},
              {&StackSpec::keeps_gathered_inputs, "keeps_gathered_inputs"},
              {&StackSpec::recompute_stops_early, "recompute_stops_early"},
