@@ -147,6 +147,11 @@ std::vector<std::string> precision_names() {
   return names;
 }
 
+std::string precision_name(const StackSpec& stack) {
+  return std::string(stack.fp8 ? name_of(*stack.fp8, NamedValues<Fp8Scaling>(kFp8ScalingNames))
+                               : name_of(stack.precision, NamedValues<Precision>(kPrecisionNames)));
+}
+
 std::optional<std::string> find_precision_name(std::string_view text) {
   const auto* spelling = std::ranges::find(kPrecisionSpellings, text, &Spelling::text);
   const std::string name(spelling != kPrecisionSpellings.end() ? spelling->name : text);

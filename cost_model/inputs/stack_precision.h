@@ -44,6 +44,10 @@ namespace ptdp {
 /// Megatron-Bridge's tables put first.
 [[nodiscard]] std::optional<std::string> find_precision_name(std::string_view text);
 
+/// Returns the name of precision_names() under which the stack trains now; "bf16(pure)" counts as
+/// "bf16".
+[[nodiscard]] std::string precision_name(const StackSpec& stack);
+
 /// Returns the stack as it trains under a name of precision_names(): recipes beside bf16. An empty
 /// name is the stack's own precision. With "bf16(pure)" weights are gathered, and gradients kept
 /// and reduced, in bf16; shards of weights and moments stay as the stack has them (Composer's FSDP,

@@ -46,6 +46,13 @@ double reach(const CalibrationPoint& point, const std::vector<CalibrationPoint>&
   return *nearest;
 }
 
+/// Returns the distance from `point` to the others, each thing that none of them has (`unseen`)
+/// being 1 away.
+double reach_of(const CalibrationPoint& point, const std::vector<std::string>& unseen,
+                const std::vector<CalibrationPoint>& points, std::size_t left_out) {
+  return reach(point, points, left_out) + static_cast<double>(unseen.size());
+}
+
 /// Returns what is known of a job once `sums` hold the runs of its scope.
 CalibrationFit fit_of(const LevelModel& model, const LevelPrior& prior, const ScopeSums& sums,
                       const std::string& job) {
@@ -160,7 +167,8 @@ Calibration CalibrationFit::at(const CalibrationPoint& point) const {
   if (!is_calibrated()) {
     return {};
   }
-  Calibration calibration = calibration_at(*this, reach(point, points, points.size()));
+  std::vector<std::string> unseen = never_measured(point, points, points.size());
+  Calibration calibration = calibration_at(*this, reach_of(point, unseen, points, points.size()));
   std::vector<std::string>& lines = calibration.outside_runs;
   if (points.empty()) {
     lines.emplace_back(support.stack_runs > 0
@@ -170,6 +178,7 @@ Calibration CalibrationFit::at(const CalibrationPoint& point) const {
     note_outside("GPUs", &CalibrationPoint::gpus, point, points, lines);
     note_outside("parameters", &CalibrationPoint::parameters, point, points, lines);
     note_outside("tokens in a sequence", &CalibrationPoint::seq_length, point, points, lines);
+    std::move(unseen.begin(), unseen.end(), std::back_inserter(lines));
   }
   return calibration;
 }
@@ -207,8 +216,11 @@ std::vector<Calibration> leave_one_out(const LevelModel& model, const LevelPrior
   for (std::size_t i = 0; i < runs.size(); ++i) {
     sums.remove(levels[i]);
     const CalibrationFit fit = fit_of(model, prior, sums, levels[i].job);
-    calibrations.push_back(fit.is_calibrated() ? calibration_at(fit, reach(points[i], points, i))
-                                               : Calibration{});
+    calibrations.push_back(
+        fit.is_calibrated()
+            ? calibration_at(fit,
+                             reach_of(points[i], never_measured(points[i], points, i), points, i))
+            : Calibration{});
     sums.add(levels[i]);
   }
   return calibrations;

@@ -1,9 +1,12 @@
 #include "cost_model/measured/run_point.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "cost_model/inputs/parameter_counts.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/text/object_reader.h"
 #include "cost_model/text/object_writer.h"
 
@@ -21,15 +24,42 @@ constexpr std::array kSizes = {
     Field{"seq_length", &CalibrationPoint::seq_length}, Field{"gpus", &CalibrationPoint::gpus},
     Field{"tp", &CalibrationPoint::tp}, Field{"pp", &CalibrationPoint::pp}};
 
+std::vector<RunFeature> features_of(const ParallelConfig& config) {
+  std::vector<RunFeature> features;
+  const auto add_if = [&](bool has, RunFeature feature) {
+    if (has) {
+      features.push_back(feature);
+    }
+  };
+  add_if(config.cp > 1, RunFeature::kContextParallel);
+  add_if(config.ep > 1, RunFeature::kExpertParallel);
+  add_if(config.vpp > 1, RunFeature::kInterleaved);
+  add_if(traits_of(config.schedule).splits_backward, RunFeature::kSplitBackward);
+  add_if(config.zero_stage == 3, RunFeature::kZero3);
+  add_if(config.offload != Offload::kNone, RunFeature::kOffload);
+  return features;
+}
+
+bool has(const CalibrationPoint& point, RunFeature feature) {
+  return std::find(point.features.begin(), point.features.end(), feature) != point.features.end();
+}
+
 }  // namespace
 
-CalibrationPoint run_point(const TransformerConfig& model, const ParallelConfig& config) {
+CalibrationPoint run_point(const Scenario& scenario, const ParallelConfig& config) {
+  return run_point(scenario.job.model, precision_name(scenario.stack), config);
+}
+
+CalibrationPoint run_point(const TransformerConfig& model, std::string precision,
+                           const ParallelConfig& config) {
   return {.parameters = parameter_count(model),
           .seq_length = model.seq_length,
           .gpus = config.world_size(),
           .tp = config.tp,
           .pp = config.pp,
-          .recompute = config.recompute};
+          .recompute = config.recompute,
+          .precision = std::move(precision),
+          .features = features_of(config)};
 }
 
 std::string job_name(const TransformerConfig& model, std::int64_t global_batch_size,
@@ -55,12 +85,57 @@ double distance(const CalibrationPoint& a, const CalibrationPoint& b) {
   return sum;
 }
 
+std::vector<std::string> never_measured(const CalibrationPoint& point,
+                                        const std::vector<CalibrationPoint>& others,
+                                        std::size_t left_out) {
+  std::vector<std::string> lines;
+  const auto note_unless_measured = [&](const std::string& what, const auto& has_it) {
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      if (i != left_out && has_it(others[i])) {
+        return true;
+      }
+    }
+    lines.push_back(what + ", which no run of this cluster and stack has");
+    return false;
+  };
+  if (others.size() == (left_out < others.size() ? 1 : 0)) {
+    return lines;
+  }
+  note_unless_measured("precision " + point.precision, [&](const CalibrationPoint& other) {
+    return other.precision == point.precision || other.precision.empty() || point.precision.empty();
+  });
+  std::vector<RunFeature> measured;
+  for (const RunFeature feature : point.features) {
+    const std::string name(name_of(feature, NamedValues<RunFeature>(kRunFeatureNames)));
+    if (!note_unless_measured(name,
+                              [&](const CalibrationPoint& other) { return has(other, feature); })) {
+      continue;
+    }
+    for (const RunFeature earlier : measured) {
+      note_unless_measured(
+          std::string(name_of(earlier, NamedValues<RunFeature>(kRunFeatureNames))) + " with " +
+              name,
+          [&](const CalibrationPoint& other) {
+            return has(other, feature) && has(other, earlier);
+          });
+    }
+    measured.push_back(feature);
+  }
+  return lines;
+}
+
 template <class Fields>
 void describe(Fields& fields, Described<Fields, CalibrationPoint>& point) {
   for (const Field& size : kSizes) {
     fields.count(size.name, point.*size.value, 1, kLargest);
   }
   fields.choice("recompute", point.recompute, NamedValues<Recompute>(kRecomputeNames));
+  if (fields.optional("precision", !point.precision.empty())) {
+    fields.text("precision", point.precision);
+  }
+  if (fields.optional("features", !point.features.empty())) {
+    fields.choices("features", point.features, NamedValues<RunFeature>(kRunFeatureNames));
+  }
 }
 
 template void describe(ObjectReader&, CalibrationPoint&);

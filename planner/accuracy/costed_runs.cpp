@@ -11,6 +11,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/iteration/flops.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/text/plural.h"
@@ -66,8 +67,9 @@ CostedRuns cost_runs(const MeasuredRuns& runs, ProfileCache& profiles) {
     }
     try {
       const Scenario scenario = profiles.scenario_of(run);
-      result.costed.push_back(
-          {.run = run, .predicted = iteration_time({scenario, run.config}, simulations)});
+      result.costed.push_back({.run = run,
+                               .predicted = iteration_time({scenario, run.config}, simulations),
+                               .precision = precision_name(scenario.stack)});
     } catch (const Error& error) {
       skip(error.what());
     }

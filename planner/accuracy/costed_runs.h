@@ -19,6 +19,8 @@ class ProfileCache;
 struct CostedRun {
   MeasuredRun run;
   Seconds predicted;  ///< Predicted time of an iteration, not calibrated.
+  /// What it trained in, of precision_names(); empty: not known.
+  std::string precision = {};
   /// Scenario of a run of ptdp-run, which holds its profiles by value; null for a row of a table,
   /// which names its profiles.
   std::shared_ptr<const Scenario> scenario = nullptr;

@@ -148,7 +148,7 @@ std::optional<LevelPrior> shipped_prior(const LevelSet& levels, const Scenario& 
 CalibrationRun calibration_run(const CostedRun& run) {
   return {.measured = run.run.iteration_time,
           .predicted = run.predicted,
-          .point = run_point(run.run.model, run.run.config),
+          .point = run_point(run.run.model, run.precision, run.run.config),
           .job = job_name_of(run.run)};
 }
 
@@ -261,7 +261,7 @@ const CalibrationFit& RowLevels::fit_other_job(const CostedRun& run) {
 }
 
 Calibration RowLevels::calibration(const CostedRun& run) {
-  return fit(run).at(run_point(run.run.model, run.run.config));
+  return fit(run).at(run_point(run.run.model, run.precision, run.run.config));
 }
 
 std::vector<Calibration> RowLevels::leave_one_out() {
@@ -283,7 +283,8 @@ Calibration PublishedLevels::calibration(const CostedRun& run) {
   if (found == scopes_.end()) {
     found = scopes_.emplace(scope, published_fits(published_, scenario_of(run), profiles_)).first;
   }
-  return found->second.fit(job_name_of(run.run)).at(run_point(run.run.model, run.run.config));
+  return found->second.fit(job_name_of(run.run))
+      .at(run_point(run.run.model, run.precision, run.run.config));
 }
 
 std::vector<Calibration> calibrations_of(const std::vector<CostedRun>& runs, CalibrationKind kind) {

@@ -20,9 +20,8 @@ std::vector<TermDifference> lost_terms(const Explanation& explanation, const Sce
                                        const CalibrationFit& calibration) {
   const auto cost = [&](const ParallelConfig& config) {
     return counted(
-        predict({scenario, config}, calibration.at(run_point(scenario.job.model, config)))
-            .breakdown,
-        config, explanation.matching_options.objective);
+        predict({scenario, config}, calibration.at(run_point(scenario, config))).breakdown, config,
+        explanation.matching_options.objective);
   };
   return differences(cost(explanation.matching.best.front().config),
                      cost(explanation.all.best.front().config));
@@ -78,8 +77,7 @@ std::string to_text(const Explanation& explanation, const Scenario& scenario,
                           unit_of(objective));
     }
   }
-  const RelativeInterval interval =
-      calibration.at(run_point(scenario.job.model, best.config)).interval;
+  const RelativeInterval interval = calibration.at(run_point(scenario, best.config)).interval;
   if (calibration.is_calibrated()) {
     text += fmt::format("What matches is the better one with a probability of {:.0f} %.\n",
                         100.0 * probability_of_order(Seconds(1.0 + lost), Seconds(1.0),

@@ -104,7 +104,7 @@ GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& opt
   if (!violation) {
     const PlannedJob job(given.scenario, given.config);
     given.plan = make_plan(job, options.gpus, options.memory_headroom,
-                           given.calibration.at(run_point(scenario.job.model, config)),
+                           given.calibration.at(run_point(scenario, config)),
                            calibration.memory(scenario, options.gpus, published));
     const Bytes capacity = usable_memory(scenario.cluster.gpu, options.memory_headroom);
     violation = find_memory_violation({judged, config}, capacity);

@@ -136,7 +136,7 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   for (const Candidate& candidate : result.search.best) {
     result.plans.push_back(make_plan(
         {scenario, candidate.config, candidate.costs.get()}, options.gpus, options.memory_headroom,
-        result.calibration.at(run_point(scenario.job.model, candidate.config)), result.memory));
+        result.calibration.at(run_point(scenario, candidate.config)), result.memory));
   }
   if (!result.search.best.empty()) {
     result.baselines = rules_of_thumb(scenario, options, times);
@@ -152,7 +152,7 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
                                    : calibration.fit_if_known(as_run, options.gpus, published);
     result.published.push_back(
         {.run = run,
-         .predicted = predict({as_run, run.config}, fit.at(run_point(run.model, run.config))),
+         .predicted = predict({as_run, run.config}, fit.at(run_point(as_run, run.config))),
          .is_same_stack = is_same_stack});
   }
   return result;

@@ -170,7 +170,7 @@ StrategyComparison compare_strategies(const Scenario& scenario, const SearchOpti
       const ParallelConfig& config = best.config;
       result.plan = make_plan({search.scenario, config, best.costs.get()}, options.gpus,
                               options.memory_headroom,
-                              comparison.calibration.at(run_point(scenario.job.model, config)));
+                              comparison.calibration.at(run_point(scenario, config)));
       result.is_run_by_stack = result.is_run_by_stack && is_run_by_stack(scenario.stack, config);
     } else {
       result.reason = search.left_out.empty() ? reason_of(search, result.search) : search.left_out;

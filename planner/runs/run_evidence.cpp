@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cost_model/error.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "planner/accuracy/profile_cache.h"
 
 namespace ptdp {
@@ -64,6 +65,7 @@ CostedRun costed_run(const NamedReport& run) {
                   .precision = std::string(name_of(scenario.stack.precision)),
                   .iteration_time = report.measured_time},
           .predicted = uncalibrated_time(report),
+          .precision = precision_name(scenario.stack),
           .scenario = std::make_shared<const Scenario>(scenario)};
 }
 

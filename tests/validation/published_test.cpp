@@ -46,7 +46,7 @@ std::vector<double> errors_of(const std::vector<CostedRun>& runs, CalibrationKin
 
 Calibration without_the_trillion_row() {
   return calibrate_by_published(read_published_runs(), selene_2021("1T"), 3072)
-      .at(run_point(selene_2021("1T").job.model, trillion()));
+      .at(run_point(selene_2021("1T"), trillion()));
 }
 
 Prediction predicted_trillion(const Calibration& calibration) {

@@ -114,6 +114,21 @@ TEST(CalibrationFit, WidensAwayFromItsRunsAndSaysSo) {
               ElementsAre("3 GPUs, where runs of this cluster and stack have at least 8"));
 }
 
+// All runs are in bf16, so that fp8 is 1 farther away from them.
+TEST(CalibrationFit, WidensForWhatNoRunHas) {
+  std::vector<CalibrationRun> runs = runs_on_gpus();
+  for (CalibrationRun& run : runs) {
+    run.point.precision = "bf16";
+  }
+  const CalibrationFit fit = fit_calibration(kModel, {}, runs, "job");
+  const Calibration seen = fit.at({.gpus = 32, .precision = "bf16"});
+  const Calibration unseen = fit.at({.gpus = 32, .precision = "fp8"});
+  EXPECT_DOUBLE_EQ(unseen.support.distance, seen.support.distance + 1.0);
+  EXPECT_GT(unseen.interval.high, seen.interval.high);
+  EXPECT_THAT(unseen.outside_runs,
+              ElementsAre("precision fp8, which no run of this cluster and stack has"));
+}
+
 // A second run, however far, must not make a prediction beside the first less sure.
 TEST(CalibrationFit, IsAsNearAsTheNearestOfFewRuns) {
   const std::vector<CalibrationRun> runs = {run_of(1.2, "a", 8), run_of(1.2, "b", 1024)};

@@ -1,13 +1,18 @@
 // Tests of the distance between runs.
 #include "cost_model/measured/run_point.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
 
 #include "tests/support/round_trip.h"
 #include "tests/support/thrown.h"
 
 namespace ptdp {
 namespace {
+
+using testing::ElementsAre;
 
 const CalibrationPoint kPoint = {.parameters = 1'000'000'000, .gpus = 64, .tp = 8, .pp = 2};
 
@@ -19,13 +24,38 @@ TEST(CalibrationPoint, HoldsTheSizeOfTheModelAndHowItIsSpread) {
                                             .seq_length = 2048},
                                            "test");
   const CalibrationPoint point =
-      run_point(model, {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull});
+      run_point(model, "fp16",
+                {.tp = 8, .pp = 64, .dp = 6, .cp = 2, .vpp = 2, .recompute = Recompute::kFull});
   // SC21 (arXiv:2104.04473) table 1: 1008.0 billion.
   EXPECT_NEAR(static_cast<double>(point.parameters) / 1e9, 1008.0, 0.05);
-  EXPECT_EQ(point.gpus, 3072);
+  EXPECT_EQ(point.gpus, 6144);
   EXPECT_EQ(point.tp, 8);
   EXPECT_EQ(point.pp, 64);
   EXPECT_EQ(point.recompute, Recompute::kFull);
+  EXPECT_EQ(point.precision, "fp16");
+  EXPECT_EQ(point.features, (std::vector{RunFeature::kContextParallel, RunFeature::kInterleaved}));
+}
+
+// One run has context parallelism in fp8, another one interleaved stages in bf16; no run has both.
+TEST(NeverMeasured, NamesWhatNoOtherRunHas) {
+  using enum RunFeature;
+  const std::vector<CalibrationPoint> runs = {{.precision = "fp8", .features = {kContextParallel}},
+                                              {.precision = "bf16", .features = {kInterleaved}}};
+  const auto lines = [&](const CalibrationPoint& point, std::size_t left_out = 2) {
+    return never_measured(point, runs, left_out);
+  };
+  EXPECT_THAT(lines({.precision = "bf16", .features = {kContextParallel}}), ElementsAre());
+  EXPECT_THAT(lines({}), ElementsAre());  // a file of an earlier version says no precision
+  EXPECT_THAT(lines({.precision = "nvfp4", .features = {kZero3}}),
+              ElementsAre("precision nvfp4, which no run of this cluster and stack has",
+                          "ZeRO-3, which no run of this cluster and stack has"));
+  EXPECT_THAT(
+      lines({.precision = "fp8", .features = {kContextParallel, kInterleaved}}),
+      ElementsAre("context parallelism with interleaved stages, which no run of this cluster and "
+                  "stack has"));
+  EXPECT_THAT(lines(runs[0], 0),
+              ElementsAre("precision fp8, which no run of this cluster and stack has",
+                          "context parallelism, which no run of this cluster and stack has"));
 }
 
 TEST(Distance, FromItselfIsNothing) {
@@ -51,15 +81,25 @@ TEST(Distance, CountsEachKindOfRecomputationAsDifferent) {
 }
 
 TEST(RunPointJson, ReadsBackAsItWas) {
-  const CalibrationPoint point = {
-      .parameters = 7, .gpus = 64, .tp = 8, .pp = 2, .recompute = Recompute::kSelective};
+  const CalibrationPoint point = {.parameters = 7,
+                                  .gpus = 64,
+                                  .tp = 8,
+                                  .pp = 2,
+                                  .recompute = Recompute::kSelective,
+                                  .precision = "fp8-mx",
+                                  .features = {RunFeature::kExpertParallel, RunFeature::kOffload}};
   EXPECT_EQ(dump(point), R"({
   "parameters": 7,
   "seq_length": 1,
   "gpus": 64,
   "tp": 8,
   "pp": 2,
-  "recompute": "selective"
+  "recompute": "selective",
+  "precision": "fp8-mx",
+  "features": [
+    "expert parallelism",
+    "offloading"
+  ]
 }
 )");
   const auto again = parse<CalibrationPoint>(dump(point));
