@@ -74,7 +74,7 @@ void describe(Fields& fields, Described<Fields, LevelScope>& scope) {
 
 Levels make_levels(const std::vector<CostedRun>& runs) {
   const RunsByScope by_path = runs_by_path(runs);
-  const RunsByScope memory_by_path = memory_runs_by_path(runs);
+  const RunsByScope memory_by_path = memory_runs_by_path(memory_rows(runs));
   Levels levels;
   levels.time.model = fit_levels(by_path);
   levels.time.scopes = scopes_of(levels.time.model, by_path);

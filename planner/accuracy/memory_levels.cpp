@@ -22,27 +22,32 @@ MemoryRun computed_memory(const MeasuredRun& run, Scenario scenario) {
           .job = job_name(run.model, run.global_batch_size, run.config.world_size())};
 }
 
-/// The runs of one scope, with their places among all runs.
-struct ScopeRuns {
+/// The rows of one scope, with their places among all rows.
+struct ScopeRows {
   std::vector<MemoryRun> runs;
   std::vector<std::size_t> places;
 };
 
-/// Returns the runs that report memory, by path.
-std::map<LevelPath, ScopeRuns> scopes_with_memory(const std::vector<CostedRun>& runs) {
-  ProfileCache profiles;
-  std::map<LevelPath, ScopeRuns> scopes;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (std::optional<MemoryRun> run = memory_run(runs[i], profiles)) {
-      ScopeRuns& scope = scopes[path_of(runs[i], profiles)];
-      scope.runs.push_back(*std::move(run));
+/// Returns the rows that `is_counted` holds for, by path.
+template <class IsCounted>
+std::map<LevelPath, ScopeRows> rows_by_path(std::span<const MemoryRow> rows,
+                                            const IsCounted& is_counted) {
+  std::map<LevelPath, ScopeRows> scopes;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (is_counted(rows[i])) {
+      ScopeRows& scope = scopes[rows[i].path];
+      scope.runs.push_back(rows[i].memory);
       scope.places.push_back(i);
     }
   }
   return scopes;
 }
 
-RunsByScope levels_of(const std::map<LevelPath, ScopeRuns>& scopes) {
+std::map<LevelPath, ScopeRows> rows_by_path(std::span<const MemoryRow> rows) {
+  return rows_by_path(rows, [](const MemoryRow&) { return true; });
+}
+
+RunsByScope levels_of(const std::map<LevelPath, ScopeRows>& scopes) {
   RunsByScope levels;
   for (const auto& [path, scope] : scopes) {
     std::vector<LevelRun>& of_path = levels[path];
@@ -54,21 +59,9 @@ RunsByScope levels_of(const std::map<LevelPath, ScopeRuns>& scopes) {
   return levels;
 }
 
-/// Returns the scopes without the runs of a group.
-std::map<LevelPath, ScopeRuns> without_group(const std::map<LevelPath, ScopeRuns>& scopes,
-                                             const std::vector<CostedRun>& all,
-                                             const std::string& group) {
-  std::map<LevelPath, ScopeRuns> others;
-  for (const auto& [path, scope] : scopes) {
-    for (std::size_t i = 0; i < scope.runs.size(); ++i) {
-      if (all[scope.places[i]].run.group != group) {
-        ScopeRuns& other = others[path];
-        other.runs.push_back(scope.runs[i]);
-        other.places.push_back(scope.places[i]);
-      }
-    }
-  }
-  return others;
+/// Returns a belief that rests on runs, or else nullopt.
+std::optional<MemoryBelief> if_known(const MemoryBelief& belief) {
+  return belief.is_known() ? std::optional(belief) : std::nullopt;
 }
 
 LevelPrior own_prior(const Scenario& scenario) {
@@ -84,8 +77,22 @@ std::optional<MemoryRun> memory_run(const CostedRun& run, ProfileCache& profiles
   return computed_memory(run.run, run.scenario ? *run.scenario : profiles.scenario_of(run.run));
 }
 
-RunsByScope memory_runs_by_path(const std::vector<CostedRun>& runs) {
-  return levels_of(scopes_with_memory(runs));
+std::vector<MemoryRow> memory_rows(const std::vector<CostedRun>& runs) {
+  ProfileCache profiles;
+  std::vector<MemoryRow> rows;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (std::optional<MemoryRun> memory = memory_run(runs[i], profiles)) {
+      rows.push_back({.place = i,
+                      .group = runs[i].run.group,
+                      .path = path_of(runs[i], profiles),
+                      .memory = *std::move(memory)});
+    }
+  }
+  return rows;
+}
+
+RunsByScope memory_runs_by_path(std::span<const MemoryRow> rows) {
+  return levels_of(rows_by_path(rows));
 }
 
 MemoryBelief published_memory(const MeasuredRuns& published, const Scenario& scenario,
@@ -136,46 +143,39 @@ std::vector<MemoryBelief> leave_own_memory_out(const std::vector<MemoryRun>& run
   return leave_one_out(shipped_levels().memory.model, own_prior(scenario), runs);
 }
 
-std::vector<std::optional<MemoryBelief>> memory_leave_one_out(const std::vector<CostedRun>& runs) {
+std::vector<std::optional<MemoryBelief>> memory_leave_one_out(std::span<const MemoryRow> rows) {
   const LevelModel& model = shipped_levels().memory.model;
-  const std::map<LevelPath, ScopeRuns> by_path = scopes_with_memory(runs);
+  const std::map<LevelPath, ScopeRows> by_path = rows_by_path(rows);
   const std::vector<LevelScope> scopes = scopes_of(model, levels_of(by_path));
-  std::vector<std::optional<MemoryBelief>> beliefs(runs.size());
+  std::vector<std::optional<MemoryBelief>> beliefs(rows.size());
   for (const auto& [path, scope] : by_path) {
     const std::vector<MemoryBelief> found =
         leave_one_out(model, level_prior(model, scopes, path), scope.runs);
     for (std::size_t i = 0; i < found.size(); ++i) {
-      beliefs[scope.places[i]] = found[i];
+      beliefs[scope.places[i]] = if_known(found[i]);
     }
   }
   return beliefs;
 }
 
-std::vector<std::optional<MemoryBelief>> memory_leave_group_out(
-    const std::vector<CostedRun>& runs) {
-  const std::map<LevelPath, ScopeRuns> all = scopes_with_memory(runs);
-  std::set<std::string> groups;
-  for (const CostedRun& run : runs) {
-    if (run.run.memory) {
-      groups.insert(run.run.group);
-    }
+std::vector<std::optional<MemoryBelief>> memory_leave_group_out(std::span<const MemoryRow> rows) {
+  std::map<std::string, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    groups[rows[i].group].push_back(i);
   }
-  std::vector<std::optional<MemoryBelief>> beliefs(runs.size());
-  for (const std::string& group : groups) {
-    const std::map<LevelPath, ScopeRuns> others = without_group(all, runs, group);
+  std::vector<std::optional<MemoryBelief>> beliefs(rows.size());
+  for (const auto& [group, places] : groups) {
+    const std::map<LevelPath, ScopeRows> others =
+        rows_by_path(rows, [&name = group](const MemoryRow& row) { return row.group != name; });
     const RunsByScope levels = levels_of(others);
     const LevelModel model = fit_memory_levels(levels, shipped_levels().memory.model);
     const std::vector<LevelScope> scopes = scopes_of(model, levels);
-    for (const auto& [path, scope] : all) {
-      const auto near = others.find(path);
-      const LevelPrior prior = level_prior(model, scopes, path);
-      for (std::size_t i = 0; i < scope.runs.size(); ++i) {
-        if (runs[scope.places[i]].run.group == group) {
-          beliefs[scope.places[i]] = believe_memory(
-              model, prior, near == others.end() ? std::vector<MemoryRun>() : near->second.runs,
-              scope.runs[i].job);
-        }
-      }
+    for (const std::size_t place : places) {
+      const MemoryRow& row = rows[place];
+      const auto near = others.find(row.path);
+      beliefs[place] = if_known(believe_memory(
+          model, level_prior(model, scopes, row.path),
+          near == others.end() ? std::vector<MemoryRun>() : near->second.runs, row.memory.job));
     }
   }
   return beliefs;

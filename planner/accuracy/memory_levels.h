@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,17 @@ namespace ptdp {
 /// Returns the memory of a run as measured and by the formulas; nullopt if none was measured.
 [[nodiscard]] std::optional<MemoryRun> memory_run(const CostedRun& run, ProfileCache& profiles);
 
-/// Returns the runs that report memory by the levels that they belong to.
-[[nodiscard]] RunsByScope memory_runs_by_path(const std::vector<CostedRun>& runs);
+/// A row that reports its memory.
+struct MemoryRow {
+  std::size_t place = 0;  ///< Place of the row among all runs.
+  std::string group;      ///< Name of its group.
+  LevelPath path;         ///< Levels that it belongs to.
+  MemoryRun memory;
+};
+/// Computes the memory of the runs that report it, in their order.
+[[nodiscard]] std::vector<MemoryRow> memory_rows(const std::vector<CostedRun>& runs);
+/// Returns what the rows say by the levels that they belong to.
+[[nodiscard]] RunsByScope memory_runs_by_path(std::span<const MemoryRow> rows);
 
 /// Computes what the published runs of other jobs on the scenario's cluster and stack, and the
 /// shipped levels, say of the memory of its job. Nothing is known of this project's runtime.
@@ -41,13 +51,13 @@ inline constexpr double kReservedProbability = 0.9;
 [[nodiscard]] std::vector<MemoryBelief> leave_own_memory_out(const std::vector<MemoryRun>& runs,
                                                              const Scenario& scenario);
 
-/// Returns for each run, in order, what the other runs say of its memory, by the shipped constants;
-/// nullopt without measured memory.
+/// Returns for each row, in order, what the other rows say of its memory, by the shipped constants;
+/// nullopt where there is no other row.
 [[nodiscard]] std::vector<std::optional<MemoryBelief>> memory_leave_one_out(
-    const std::vector<CostedRun>& runs);
-/// Returns for each run, in order, what the runs of other groups say of its memory. Constants are
-/// fitted to these, too, or else the shipped ones; nullopt without measured memory.
+    std::span<const MemoryRow> rows);
+/// Returns for each row, in order, what the rows of other groups say of its memory; nullopt where
+/// there is no other group. Constants are fitted to these, too, or else the shipped ones.
 [[nodiscard]] std::vector<std::optional<MemoryBelief>> memory_leave_group_out(
-    const std::vector<CostedRun>& runs);
+    std::span<const MemoryRow> rows);
 
 }  // namespace ptdp

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <span>
 
 #include "cost_model/measured/quantile.h"
 #include "cost_model/memory/memory.h"
@@ -24,49 +23,19 @@ ValidatedMemory predicted_memory(const CostedRun& costed, const MemoryRun& memor
           .reserve = reserved_memory(scenario.cluster.gpu, scenario.stack)};
 }
 
-/// Summarizes what one kind of belief says of rows.
-MemoryBeliefs summary_of(std::span<const ValidatedMemory* const> rows,
-                         MemoryBelief ValidatedMemory::*kind) {
-  MemoryBeliefs summary;
-  std::vector<double> errors;
-  std::vector<double> half_widths;
-  for (const ValidatedMemory* row : rows) {
-    const MemoryBelief& belief = row->*kind;
-    errors.push_back(row->error_with(belief));
-    if (!belief.is_known()) {
-      continue;
-    }
-    const Bytes beyond = row->measured - row->formulas;
-    const Bytes half_width = belief.half_width();
-    half_widths.push_back(half_width.value() / kGibi);
-    summary.inside += std::abs((beyond - belief.expected) / half_width) <= 1.0 ? 1.0 : 0.0;
-    for (std::size_t i = 0; i < kStatedProbabilities.size(); ++i) {
-      summary.fitted[i] += beyond <= belief.quantile(kStatedProbabilities[i]) ? 1.0 : 0.0;
-    }
-  }
-  summary.errors = to_text(errors);
-  if (!half_widths.empty()) {
-    const auto known = static_cast<double>(half_widths.size());
-    summary.inside /= known;
-    for (double& share : summary.fitted) {
-      share /= known;
-    }
-    summary.half_width = median(std::move(half_widths));
-  }
-  return summary;
-}
-
 /// Returns the mean, over the groups of whose memory others know something, of what these say.
-MemoryBeliefs mean_over(const std::vector<MemoryErrors>& groups) {
+std::optional<MemoryBeliefs> mean_over(const std::vector<MemoryErrors>& groups) {
+  const auto is_known = [](const MemoryErrors& group) { return group.by_other_groups.has_value(); };
+  const auto count = static_cast<double>(std::count_if(groups.begin(), groups.end(), is_known));
+  if (count == 0.0) {
+    return std::nullopt;
+  }
   MemoryBeliefs mean;
-  const auto count = static_cast<double>(std::count_if(
-      groups.begin(), groups.end(),
-      [](const MemoryErrors& group) { return group.by_other_groups.half_width > 0.0; }));
   for (const MemoryErrors& group : groups) {
-    const MemoryBeliefs& beliefs = group.by_other_groups;
-    if (beliefs.half_width <= 0.0) {
+    if (!group.by_other_groups) {
       continue;
     }
+    const MemoryBeliefs& beliefs = *group.by_other_groups;
     mean.inside += beliefs.inside / count;
     mean.half_width += beliefs.half_width / count;
     mean.errors.mean_absolute += beliefs.errors.mean_absolute / count;
@@ -107,19 +76,51 @@ MemoryErrors errors_of(const std::string& group, std::span<const ValidatedMemory
 
 }  // namespace
 
+std::optional<MemoryBeliefs> summary_of(std::span<const ValidatedMemory* const> rows,
+                                        std::optional<MemoryBelief> ValidatedMemory::*kind) {
+  MemoryBeliefs summary;
+  std::vector<double> errors;
+  std::vector<double> half_widths;
+  for (const ValidatedMemory* row : rows) {
+    const std::optional<MemoryBelief>& belief = row->*kind;
+    if (!belief) {
+      continue;
+    }
+    errors.push_back(row->error_with(*belief));
+    const Bytes beyond = row->measured - row->formulas;
+    const Bytes half_width = belief->half_width();
+    half_widths.push_back(half_width.value() / kGibi);
+    summary.inside += std::abs((beyond - belief->expected) / half_width) <= 1.0 ? 1.0 : 0.0;
+    for (std::size_t i = 0; i < kStatedProbabilities.size(); ++i) {
+      summary.fitted[i] += beyond <= belief->quantile(kStatedProbabilities[i]) ? 1.0 : 0.0;
+    }
+  }
+  if (errors.empty()) {
+    return std::nullopt;
+  }
+  const auto known = static_cast<double>(errors.size());
+  summary.errors = to_text(errors);
+  summary.inside /= known;
+  for (double& share : summary.fitted) {
+    share /= known;
+  }
+  summary.half_width = median(std::move(half_widths));
+  return summary;
+}
+
 MemoryReport make_memory_report(const std::vector<CostedRun>& runs) {
   MemoryReport report;
   ProfileCache profiles;
-  const std::vector<std::optional<MemoryBelief>> by_others = memory_leave_one_out(runs);
-  const std::vector<std::optional<MemoryBelief>> by_other_groups = memory_leave_group_out(runs);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const CostedRun& run = runs[i];
-    if (const std::optional<MemoryRun> memory = memory_run(run, profiles)) {
-      report.rows.push_back(predicted_memory(
-          run, *memory, run.scenario ? *run.scenario : profiles.scenario_of(run.run)));
-      report.rows.back().by_others = by_others[i].value_or(MemoryBelief());
-      report.rows.back().by_other_groups = by_other_groups[i].value_or(MemoryBelief());
-    }
+  const std::vector<MemoryRow> reported = memory_rows(runs);
+  const std::vector<std::optional<MemoryBelief>> by_others = memory_leave_one_out(reported);
+  const std::vector<std::optional<MemoryBelief>> by_other_groups = memory_leave_group_out(reported);
+  report.rows.reserve(reported.size());
+  for (std::size_t i = 0; i < reported.size(); ++i) {
+    const CostedRun& run = runs[reported[i].place];
+    ValidatedMemory& row = report.rows.emplace_back(predicted_memory(
+        run, reported[i].memory, run.scenario ? *run.scenario : profiles.scenario_of(run.run)));
+    row.by_others = by_others[i];
+    row.by_other_groups = by_other_groups[i];
   }
   std::map<std::string, std::vector<ValidatedMemory*>> by_stack;
   std::map<std::string, std::vector<const ValidatedMemory*>> by_group;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,10 @@ struct ValidatedMemory {
   Bytes reserve;   ///< Memory that the stack reserves beyond all formulas.
   /// The median of measured − formulas of the other rows of the stack; nullopt if there are none.
   std::optional<Bytes> constant;
-  MemoryBelief by_others = {};        ///< What all other rows say of it.
-  MemoryBelief by_other_groups = {};  ///< What the rows of other groups say of it.
+  /// What all other rows say of it; nullopt if there are none.
+  std::optional<MemoryBelief> by_others = {};
+  /// What the rows of other groups say of it; nullopt if there are none.
+  std::optional<MemoryBelief> by_other_groups = {};
 
   /// Returns (formulas + reserve)/measured − 1.
   [[nodiscard]] double error() const { return (formulas + reserve) / measured - 1.0; }
@@ -34,16 +37,17 @@ struct ValidatedMemory {
   [[nodiscard]] double error_with_constant() const {
     return (formulas + constant.value_or(reserve)) / measured - 1.0;
   }
-  /// Returns (formulas + expected)/measured − 1, with the reserve if nothing is known.
+  /// Returns (formulas + expected)/measured − 1.
   [[nodiscard]] double error_with(const MemoryBelief& belief) const {
-    return (formulas + (belief.is_known() ? belief.expected : reserve)) / measured - 1.0;
+    return (formulas + belief.expected) / measured - 1.0;
   }
 };
 
 /// The probabilities with which runs are stated to fit, in the check of these.
 inline constexpr std::array kStatedProbabilities = {0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95};
 
-/// What beliefs about the memory of rows are worth.
+/// What beliefs about the memory of rows are worth. All figures are over the rows of which
+/// something is known, `errors.count` of them.
 struct MemoryBeliefs {
   ErrorSummary errors;      ///< Errors with what is expected beyond the formulas.
   double inside = 0.0;      ///< Share of rows measured inside the 90 % interval.
@@ -55,11 +59,13 @@ struct MemoryBeliefs {
 
 /// Errors of predicted memory over the rows of one group, or over all rows.
 struct MemoryErrors {
-  std::string group;              ///< Name of the group, or "all".
-  ErrorSummary as_it_is;          ///< Errors with the stack's reserve.
-  ErrorSummary with_constant;     ///< Errors with the constant of the stack's other rows.
-  MemoryBeliefs by_others;        ///< What the other rows say.
-  MemoryBeliefs by_other_groups;  ///< What the rows of other groups say.
+  std::string group;           ///< Name of the group, or "all".
+  ErrorSummary as_it_is;       ///< Errors with the stack's reserve.
+  ErrorSummary with_constant;  ///< Errors with the constant of the stack's other rows.
+  /// What the other rows say; nullopt where nothing is known of any row.
+  std::optional<MemoryBeliefs> by_others = {};
+  /// What the rows of other groups say; nullopt where nothing is known of any row.
+  std::optional<MemoryBeliefs> by_other_groups = {};
 };
 
 /// The median of measured − formulas over all rows of a stack: in-sample by nature.
@@ -74,10 +80,16 @@ struct MemoryReport {
   std::vector<ValidatedMemory> rows;  ///< Rows of the runs that report memory, in their order.
   std::vector<MemoryErrors> groups;   ///< Errors by group, in the order of names.
   MemoryErrors total;
-  /// What the rows of other groups say: shares are means over groups, each of which counts alike.
-  MemoryBeliefs held_out;
+  /// What the rows of other groups say: figures are means over the groups of which something is
+  /// known, each of which counts alike; nullopt where there is none.
+  std::optional<MemoryBeliefs> held_out = {};
   std::vector<MemoryConstant> constants;  ///< One constant per stack, in the order of names.
 };
+
+/// Summarizes what one kind of belief says of rows; nullopt where nothing is known of any.
+[[nodiscard]] std::optional<MemoryBeliefs> summary_of(
+    std::span<const ValidatedMemory* const> rows,
+    std::optional<MemoryBelief> ValidatedMemory::*kind);
 
 /// Compares predicted and measured memory of the runs that report it.
 [[nodiscard]] MemoryReport make_memory_report(const std::vector<CostedRun>& runs);

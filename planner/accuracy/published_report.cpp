@@ -196,10 +196,12 @@ std::string memory_levels_section(const MemoryReport& memory) {
       "| "
       "inside | ± [GiB] |\n"
       "|---|---|---|---|---|---|---|---|---|---|\n";
-  const auto cells = [](const MemoryBeliefs& beliefs) {
-    return fmt::format(" {} | {:+.1f} | {:.0f} | {:.1f} |",
-                       in_percent(beliefs.errors.mean_absolute), 100.0 * beliefs.errors.bias,
-                       100.0 * beliefs.inside, beliefs.half_width);
+  const auto cells = [](const std::optional<MemoryBeliefs>& beliefs) {
+    return beliefs
+               ? fmt::format(
+                     " {} | {:+.1f} | {:.0f} | {:.1f} |", in_percent(beliefs->errors.mean_absolute),
+                     100.0 * beliefs->errors.bias, 100.0 * beliefs->inside, beliefs->half_width)
+               : " none | | | |";
   };
   const auto add = [&](const MemoryErrors& group, const std::string& name) {
     text += fmt::format("| {} | {} |{}{}\n", name, group.as_it_is.count, cells(group.by_others),
@@ -209,8 +211,8 @@ std::string memory_levels_section(const MemoryReport& memory) {
     add(group, cell(group.group));
   }
   add(memory.total, "**all**");
-  text += fmt::format("| **mean over groups** | {} | | | | |{}\n", memory.held_out.errors.count,
-                      cells(memory.held_out));
+  text += fmt::format("| **mean over groups** | {} | | | | |{}\n",
+                      memory.held_out ? memory.held_out->errors.count : 0, cells(memory.held_out));
   text +=
       "\nShare of rows [%] that fit into a capacity into which they are stated to fit with a "
       "probability\nof [%]:\n\n| |";
@@ -221,10 +223,10 @@ std::string memory_levels_section(const MemoryReport& memory) {
   for (std::size_t i = 0; i < kStatedProbabilities.size(); ++i) {
     text += "---|";
   }
-  const auto add_shares = [&](std::string_view name, const MemoryBeliefs& beliefs) {
+  const auto add_shares = [&](std::string_view name, const std::optional<MemoryBeliefs>& beliefs) {
     text += fmt::format("\n| {} |", name);
-    for (const double share : beliefs.fitted) {
-      text += fmt::format(" {:.0f} |", 100.0 * share);
+    for (std::size_t i = 0; i < kStatedProbabilities.size(); ++i) {
+      text += beliefs ? fmt::format(" {:.0f} |", 100.0 * beliefs->fitted[i]) : " none |";
     }
   };
   add_shares("by all other rows", memory.total.by_others);

@@ -87,6 +87,7 @@ ObjectWriter belief_json(const ValidatedMemory& row, const MemoryBelief& belief)
 
 ObjectWriter beliefs_json(const MemoryBeliefs& beliefs) {
   ObjectWriter json;
+  json.count("n", beliefs.errors.count);
   json.number("mape_pct", 100.0 * beliefs.errors.mean_absolute);
   json.number("max_pct", 100.0 * beliefs.errors.max_absolute);
   json.number("bias_pct", 100.0 * beliefs.errors.bias);
@@ -109,11 +110,11 @@ ObjectWriter memory_row_json(const ValidatedMemory& row) {
   }
   json.number("error_pct", 100.0 * row.error());
   json.number("error_with_constant_pct", 100.0 * row.error_with_constant());
-  if (row.by_others.is_known()) {
-    json.child("by_others", belief_json(row, row.by_others));
+  if (row.by_others) {
+    json.child("by_others", belief_json(row, *row.by_others));
   }
-  if (row.by_other_groups.is_known()) {
-    json.child("by_other_groups", belief_json(row, row.by_other_groups));
+  if (row.by_other_groups) {
+    json.child("by_other_groups", belief_json(row, *row.by_other_groups));
   }
   return json;
 }
@@ -131,8 +132,12 @@ ObjectWriter memory_errors_json(const MemoryErrors& errors) {
   json.count("n", errors.as_it_is.count);
   json.child("as_it_is", summary(errors.as_it_is));
   json.child("with_constant", summary(errors.with_constant));
-  json.child("by_others", beliefs_json(errors.by_others));
-  json.child("by_other_groups", beliefs_json(errors.by_other_groups));
+  if (errors.by_others) {
+    json.child("by_others", beliefs_json(*errors.by_others));
+  }
+  if (errors.by_other_groups) {
+    json.child("by_other_groups", beliefs_json(*errors.by_other_groups));
+  }
   return json;
 }
 
@@ -157,7 +162,9 @@ ObjectWriter memory_json(const MemoryReport& memory) {
   json.children("rows", std::move(rows));
   json.children("groups", std::move(groups));
   json.child("total", memory_errors_json(memory.total));
-  json.child("held_out", beliefs_json(memory.held_out));
+  if (memory.held_out) {
+    json.child("held_out", beliefs_json(*memory.held_out));
+  }
   json.numbers("stated_probabilities", {kStatedProbabilities.begin(), kStatedProbabilities.end()});
   json.children("constants", std::move(constants));
   return json;

@@ -85,12 +85,14 @@ std::string memory_line(const MemoryErrors& group) {
 
 /// Returns what other rows, and the rows of other groups, say of a group's memory.
 std::string beliefs_line(const MemoryErrors& group) {
-  const auto cells = [](const MemoryBeliefs& beliefs) {
-    return fmt::format(" {:>7.1f} {:>+7.1f} {:>6.0f}% {:>7.1f}",
-                       100.0 * beliefs.errors.mean_absolute, 100.0 * beliefs.errors.bias,
-                       100.0 * beliefs.inside, beliefs.half_width);
+  const auto cells = [](const std::optional<MemoryBeliefs>& beliefs) {
+    return beliefs
+               ? fmt::format(" {:>7.1f} {:>+7.1f} {:>6.0f}% {:>7.1f}",
+                             100.0 * beliefs->errors.mean_absolute, 100.0 * beliefs->errors.bias,
+                             100.0 * beliefs->inside, beliefs->half_width)
+               : fmt::format(" {:>7}", "none");
   };
-  return fmt::format("{:<24} {:>5}{} {}\n", group.group.empty() ? "(none)" : group.group,
+  return fmt::format("{:<24} {:>5}{:<32} {}\n", group.group.empty() ? "(none)" : group.group,
                      group.as_it_is.count, cells(group.by_others), cells(group.by_other_groups));
 }
 
@@ -103,16 +105,23 @@ std::string beliefs_table(const MemoryReport& memory) {
     text += beliefs_line(group);
   }
   text += beliefs_line(memory.total);
-  text += fmt::format("mean over groups held out: MAPE {:.1f} %, {:.0f} % inside, +- {:.1f} GiB\n",
-                      100.0 * memory.held_out.errors.mean_absolute, 100.0 * memory.held_out.inside,
-                      memory.held_out.half_width);
+  text += memory.held_out
+              ? fmt::format(
+                    "mean over groups held out: MAPE {:.1f} %, {:.0f} % inside, +- {:.1f} GiB\n",
+                    100.0 * memory.held_out->errors.mean_absolute, 100.0 * memory.held_out->inside,
+                    memory.held_out->half_width)
+              : "mean over groups held out: none, there is one group\n";
   text += fmt::format("\n{:<30}", "probability of fitting [%]");
   for (const double stated : kStatedProbabilities) {
     text += fmt::format(" {:>4.0f}", 100.0 * stated);
   }
-  const auto add = [&](std::string_view name, const MemoryBeliefs& beliefs) {
+  const auto add = [&](std::string_view name, const std::optional<MemoryBeliefs>& beliefs) {
     text += fmt::format("\n{:<30}", name);
-    for (const double share : beliefs.fitted) {
+    if (!beliefs) {
+      text += " none";
+      return;
+    }
+    for (const double share : beliefs->fitted) {
       text += fmt::format(" {:>4.0f}", 100.0 * share);
     }
   };
