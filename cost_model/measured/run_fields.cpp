@@ -16,8 +16,6 @@ namespace {
 constexpr std::int64_t kLargestCount = 1'000'000'000;
 constexpr double kLongestIteration = 1e6;  // seconds
 constexpr double kHighestRate = 1e9;
-constexpr double kLeastMemory = 1e-3;  // GiB
-constexpr double kMostMemory = 1e5;
 
 /// Returns `columns` and the columns of a configuration's fields, required ones or optional ones.
 std::vector<std::string> with_fields(std::vector<std::string> columns, bool is_required) {

@@ -12,6 +12,10 @@
 
 namespace ptdp {
 
+/// The range of measured memory that a run may have [GiB].
+inline constexpr double kLeastMemory = 1e-3;
+inline constexpr double kMostMemory = 1e5;
+
 /// Checks the columns of a table of measured runs. Throws Error if it lacks a column that every run
 /// needs, or if an unknown name looks like a column that would change the cost. Other unknown
 /// columns are ignored.

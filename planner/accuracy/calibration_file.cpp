@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cost_model/error.h"
+#include "cost_model/measured/run_fields.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
@@ -17,7 +18,8 @@
 namespace ptdp {
 namespace {
 
-constexpr Range kMemory = {0.0, 1e9, "GiB"};
+constexpr Range kMemory = {kLeastMemory, kMostMemory, "GiB"};
+constexpr Range kFormulas = {1e-9, kMostMemory, "GiB"};  // tiny models have less than any GPU shows
 constexpr Range kRunTime = {1e-9, 1e9, "seconds"};
 
 template <class Fields>
@@ -31,6 +33,19 @@ void describe(Fields& fields, Described<Fields, StackCalibration>& calibration) 
   }
   fields.text("source", calibration.source);
   fields.objects("runs", calibration.runs);
+}
+
+/// Throws Error at `place` for a run with more memory in use than a GPU has.
+void check_memory(const StackCalibration& calibration, Bytes capacity, const std::string& place) {
+  for (std::size_t i = 0; i < calibration.runs.size(); ++i) {
+    if (const auto& memory = calibration.runs[i].memory; memory && memory->measured > capacity) {
+      throw Error(
+          fmt::format("{}: runs[{}].memory_GiB: expected at most the {:.4g} of a GPU of {}, "
+                      "got {:.4g}",
+                      place, i, capacity.value() / kGibi, calibration.cluster,
+                      memory->measured.value() / kGibi));
+    }
+  }
 }
 
 /// Returns whether `path` is a directory; false when it cannot be looked at.
@@ -50,10 +65,12 @@ void describe(Fields& fields, Described<Fields, NamedCalibrationRun>& run) {
   fields.quantity("predicted_s", run.run.predicted, 1.0, kRunTime);
   fields.object("point", run.run.point);
   fields.text("job", run.run.job);
-  if (fields.optional("memory_GiB", run.memory.has_value())) {
+  // Both or neither.
+  if (fields.optional("memory_GiB", run.memory.has_value()) ||
+      fields.optional("formulas_GiB", run.memory.has_value())) {
     MemoryRun memory = run.memory.value_or(MemoryRun());
     fields.quantity("memory_GiB", memory.measured, kGibi, kMemory);
-    fields.quantity("formulas_GiB", memory.formulas, kGibi, kMemory);
+    fields.quantity("formulas_GiB", memory.formulas, kGibi, kFormulas);
     if constexpr (Fields::kIsReading) {
       memory.job = run.run.job;
       run.memory = std::move(memory);
@@ -167,6 +184,7 @@ std::optional<StackCalibration> CalibrationSource::find_file(const Scenario& sce
     if (calibration.cluster == scope.cluster && calibration.stack == scope.stack &&
         calibration.has_experts.value_or(has_experts(scenario.job.model)) ==
             has_experts(scenario.job.model)) {
+      check_memory(calibration, scenario.cluster.gpu.memory, file.string());
       return calibration;
     }
   }

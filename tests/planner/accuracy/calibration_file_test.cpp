@@ -77,6 +77,36 @@ TEST(CalibrationFile, HoldsTheMemoryOfRunsThatMeasuredIt) {
   EXPECT_EQ(read.memory_runs()[0].job, "a job");
   EXPECT_THAT(refusal_of_file("/runs/0/memory_GiB", 50.5),
               HasSubstr("file.json: runs[0].formulas_GiB: missing"));
+  EXPECT_THAT(refusal_of_file("/runs/0/formulas_GiB", 48.0),
+              HasSubstr("file.json: runs[0].memory_GiB: missing"));
+}
+
+// No GPU shows less than a mebibyte in use, and none has a hundred tebibytes.
+TEST(CalibrationFile, RefusesMemoryThatNoGpuHas) {
+  for (const auto& [key, gib] : {std::pair("memory_GiB", 0.0), std::pair("memory_GiB", 2e5),
+                                 std::pair("formulas_GiB", 0.0), std::pair("formulas_GiB", 2e5)}) {
+    nlohmann::ordered_json document = nlohmann::ordered_json::parse(to_json(calibration()));
+    document["runs"][2]["memory_GiB"] = 50.5;
+    document["runs"][2]["formulas_GiB"] = 48.0;
+    document["runs"][2][key] = gib;
+    EXPECT_THAT(message_of([&] { return parse_calibration(document.dump(), "file.json"); }),
+                HasSubstr(std::string("file.json: runs[2].") + key + ": expected "))
+        << gib;
+  }
+}
+
+// Selene's A100 has 80 GiB.
+TEST(CalibrationSource, RefusesARunWithMoreMemoryThanItsGpuHas) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "file.json";
+  StackCalibration made = calibration();
+  made.runs[1].memory = MemoryRun{.measured = gibibytes(80.5), .formulas = gibibytes(48.0)};
+  write_file_atomically(file, to_json(made));
+  const CalibrationSource source = CalibrationSource::parse(file.string(), "--calibration");
+  EXPECT_EQ(message_of([&] { return source.fit(selene_2021("1T"), 3072); }),
+            file.string() +
+                ": runs[1].memory_GiB: expected at most the 80 of a GPU of "
+                "selene-a100, got 80.5");
 }
 
 // Nothing is reserved anew by published runs, nor by a file without memory.
