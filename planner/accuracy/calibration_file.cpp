@@ -12,7 +12,6 @@
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/object_reader.h"
 #include "cost_model/text/object_writer.h"
-#include "planner/accuracy/memory_levels.h"
 #include "planner/accuracy/run_calibration.h"
 
 namespace ptdp {
@@ -227,12 +226,11 @@ MeasuredRuns CalibrationSource::published_runs() const {
   return kind_ == Kind::kShipped ? read_published_runs() : MeasuredRuns();
 }
 
-Scenario CalibrationSource::with_own_reserve(const Scenario& scenario, std::int64_t gpus) const {
-  if (kind_ != Kind::kFiles) {
-    return scenario;
-  }
-  const MemoryBelief own = memory(scenario, gpus, {});
-  return own.support.num_runs > 0 ? with_reserve(scenario, own) : scenario;
+ReservedScenario CalibrationSource::with_own_reserve(const Scenario& scenario,
+                                                     std::int64_t gpus) const {
+  const MemoryBelief own = kind_ == Kind::kFiles ? memory(scenario, gpus, {}) : MemoryBelief();
+  return own.support.num_runs > 0 ? with_reserve(scenario, own)
+                                  : ReservedScenario{.scenario = scenario};
 }
 
 MemoryBelief CalibrationSource::memory(const Scenario& scenario, std::int64_t gpus,

@@ -12,6 +12,7 @@
 #include "cost_model/measured/calibration.h"
 #include "cost_model/measured/memory_belief.h"
 #include "cost_model/text/described.h"
+#include "planner/accuracy/memory_levels.h"
 #include "planner/accuracy/run_calibration.h"
 
 namespace ptdp {
@@ -94,7 +95,8 @@ class CalibrationSource {
   /// Returns the scenario with the reserve that measured memory in a given file asks for
   /// (with_reserve()). Returns it as it is where there is none: published runs differ too much from
   /// machine to machine to say what another one needs.
-  [[nodiscard]] Scenario with_own_reserve(const Scenario& scenario, std::int64_t gpus) const;
+  [[nodiscard]] ReservedScenario with_own_reserve(const Scenario& scenario,
+                                                  std::int64_t gpus) const;
   /// Fits a calibration with the shipped published runs, which are read if they are needed.
   [[nodiscard]] CalibrationFit fit(const Scenario& scenario, std::int64_t gpus) const;
   /// Fits a calibration as fit() does, but returns an uncalibrated one when no given file suits.

@@ -119,16 +119,20 @@ MemoryBelief published_memory(const MeasuredRuns& published, const Scenario& sce
   return prior ? believe_memory(levels.model, *prior, runs, job) : MemoryBelief();
 }
 
-Scenario with_reserve(const Scenario& scenario, const MemoryBelief& belief) {
+ReservedScenario with_reserve(const Scenario& scenario, const MemoryBelief& belief) {
+  ReservedScenario reserved = {.scenario = scenario};
   if (!belief.is_known() || scenario.stack.memory_model == MemoryModel::kPtdp) {
-    return scenario;
+    return reserved;
   }
   constexpr double most_reserved = 0.9;  // what a stack's file may say
-  Scenario reserved = scenario;
-  reserved.stack.reserve_fraction = 1.0;
-  const Bytes whole = reserved_memory(scenario.cluster.gpu, reserved.stack);
-  reserved.stack.reserve_fraction =
-      std::clamp(belief.quantile(kReservedProbability) / whole, 0.0, most_reserved);
+  double& fraction = reserved.scenario.stack.reserve_fraction;
+  fraction = 1.0;
+  const Bytes whole = reserved_memory(scenario.cluster.gpu, reserved.scenario.stack);
+  const double asked = belief.quantile(kReservedProbability) / whole;
+  fraction = std::clamp(asked, 0.0, most_reserved);
+  reserved.probability = fraction == asked
+                             ? kReservedProbability
+                             : belief.probability_of_fitting(Bytes(0.0), whole * fraction);
   return reserved;
 }
 

@@ -38,10 +38,17 @@ struct MemoryRow {
 
 /// The probability with which what is reserved beyond the formulas is enough.
 inline constexpr double kReservedProbability = 0.9;
+/// A scenario with what is reserved beyond the formulas.
+struct ReservedScenario {
+  Scenario scenario;
+  /// Probability that the reserve is enough; nullopt where it is the stack's own fraction.
+  std::optional<double> probability = {};
+};
 /// Returns the scenario with the reserve that a belief asks for in place of the stack's fraction:
-/// its upper end, with kReservedProbability, at least 0. Returns it as it is where nothing is
-/// known, and for this project's runtime, whose fraction is measured.
-[[nodiscard]] Scenario with_reserve(const Scenario& scenario, const MemoryBelief& belief);
+/// its upper end, with kReservedProbability. A reserve of 0 may be enough with more, and the most
+/// that a stack may reserve with less. Returns the scenario as it is where nothing is known, and
+/// for this project's runtime, whose fraction is measured.
+[[nodiscard]] ReservedScenario with_reserve(const Scenario& scenario, const MemoryBelief& belief);
 
 /// Computes what a user's own runs of the scenario's cluster and stack, and what the shipped levels
 /// say of another cluster with this stack, say of the memory of its job.

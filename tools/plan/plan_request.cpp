@@ -10,9 +10,9 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/inputs/stack_precision.h"
-#include "cost_model/memory/memory.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/plural.h"
+#include "planner/answer/memory_text.h"
 #include "planner/answer/plans_document.h"
 #include "tools/plan/search_flags.h"
 #include "tools/plan/stack_switches.h"
@@ -182,18 +182,11 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
 }
 
 void reserve_memory(PlanRequest& request, const CalibrationSource& calibration) {
-  const Scenario planned = calibration.with_own_reserve(request.scenario, request.gpus);
-  const bool is_own = planned != request.scenario;
-  request.scenario = planned;
-  const GpuSpec& gpu = planned.cluster.gpu;
-  const double reserved = reserved_memory(gpu, planned.stack) / gpu.memory;
-  if (is_own || reserved > 0.0) {
-    request.assumptions.push_back(fmt::format(
-        "{:.3g} % of device memory reserved for what is not computed (CUDA context, NCCL, "
-        "gaps of the allocator){}",
-        100.0 * reserved,
-        is_own ? ": with 90 % probability enough by the runs of --calibration" : ""));
+  ReservedScenario reserved = calibration.with_own_reserve(request.scenario, request.gpus);
+  if (std::string text = reserve_text(reserved); !text.empty()) {
+    request.assumptions.push_back(std::move(text));
   }
+  request.scenario = std::move(reserved.scenario);
 }
 
 SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {

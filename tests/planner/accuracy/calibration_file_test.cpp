@@ -119,14 +119,16 @@ TEST(CalibrationSource, ReservesByMeasuredMemoryOfAFileAlone) {
     write_file_atomically(file, to_json(made));
     return CalibrationSource::parse(file.string(), "--calibration");
   };
-  EXPECT_EQ(CalibrationSource::shipped().with_own_reserve(scenario, 3072), scenario);
-  EXPECT_EQ(CalibrationSource::none().with_own_reserve(scenario, 3072), scenario);
-  EXPECT_EQ(source().with_own_reserve(scenario, 3072), scenario);
+  EXPECT_EQ(CalibrationSource::shipped().with_own_reserve(scenario, 3072).scenario, scenario);
+  EXPECT_EQ(CalibrationSource::none().with_own_reserve(scenario, 3072).scenario, scenario);
+  EXPECT_EQ(source().with_own_reserve(scenario, 3072).scenario, scenario);
   EXPECT_FALSE(CalibrationSource::none().memory(scenario, 3072, {}).is_known());
   for (NamedCalibrationRun& run : made.runs) {
     run.memory = MemoryRun{.measured = Bytes(50.0 * kGibi), .formulas = Bytes(48.0 * kGibi)};
   }
-  const Scenario reserved = source().with_own_reserve(scenario, 3072);
+  const ReservedScenario own = source().with_own_reserve(scenario, 3072);
+  EXPECT_EQ(own.probability, kReservedProbability);
+  const Scenario& reserved = own.scenario;
   EXPECT_GT(reserved.stack.reserve_fraction, 2.0 / 80.0);
   EXPECT_LT(reserved.stack.reserve_fraction, scenario.stack.reserve_fraction);
 }

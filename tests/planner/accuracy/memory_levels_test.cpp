@@ -73,18 +73,43 @@ TEST(OwnMemory, IsThatOfOnesOwnRuns) {
 // Selene reserves a share of 80 GiB: 8 of them are 0.1.
 TEST(WithReserve, IsTheUpperEndOfTheBelief) {
   const Scenario scenario = selene_2021("1T");
-  MemoryBelief belief = own_memory(runs_beyond(2.3, 5), scenario, 3072);
-  const Scenario reserved = with_reserve(scenario, belief);
-  EXPECT_NEAR(reserved_memory(reserved.cluster.gpu, reserved.stack).value(),
+  const MemoryBelief belief = own_memory(runs_beyond(2.3, 5), scenario, 3072);
+  const ReservedScenario reserved = with_reserve(scenario, belief);
+  EXPECT_NEAR(reserved_memory(reserved.scenario.cluster.gpu, reserved.scenario.stack).value(),
               belief.quantile(0.9).value(), 1.0);
-  belief.expected = Bytes(-20.0 * kGibi);
-  EXPECT_EQ(with_reserve(scenario, belief).stack.reserve_fraction, 0.0);
-  EXPECT_EQ(with_reserve(scenario, {}), scenario);
+  EXPECT_EQ(reserved.probability, 0.9);
+  const ReservedScenario unknown = with_reserve(scenario, {});
+  EXPECT_EQ(unknown.scenario, scenario);
+  EXPECT_FALSE(unknown.probability.has_value());
+}
+
+// Cauchy's distribution around the expected memory: 1/2 + atan(z)/π lies below z deviations. Of 72
+// GiB, the most of 80 that a stack may reserve, 71 expected with a deviation of 2 leave z = 1/2,
+// and 74 leave z = −1. Nothing at all is enough for −20 ± 2 with z = 10.
+TEST(WithReserve, SaysHowLikelyWhatCanBeReservedIsEnough) {
+  const Scenario scenario = selene_2021("1T");
+  struct Row {
+    double expected;
+    double fraction;
+    double probability;
+  };
+  for (const Row& row : {Row{71.0, 0.9, 0.5 + std::atan(0.5) / M_PI}, Row{74.0, 0.9, 0.25},
+                         Row{-20.0, 0.0, 0.5 + std::atan(10.0) / M_PI}}) {
+    const MemoryBelief belief = {.support = {.num_runs = 2, .all_runs = 2},
+                                 .expected = gibibytes(row.expected),
+                                 .deviation = gibibytes(2.0),
+                                 .degrees = 1.0};
+    const ReservedScenario reserved = with_reserve(scenario, belief);
+    EXPECT_EQ(reserved.scenario.stack.reserve_fraction, row.fraction) << row.expected;
+    EXPECT_NEAR(reserved.probability.value_or(0.0), row.probability, 1e-4) << row.expected;
+  }
 }
 
 TEST(WithReserve, LeavesTheOwnRuntimeAlone) {
   const Scenario own = shipped_scenario("gpt-tiny", "hgx-h200", "ptdp-cuda");
-  EXPECT_EQ(with_reserve(own, own_memory(runs_beyond(2.3, 5), own, 8)), own);
+  const ReservedScenario reserved = with_reserve(own, own_memory(runs_beyond(2.3, 5), own, 8));
+  EXPECT_EQ(reserved.scenario, own);
+  EXPECT_FALSE(reserved.probability.has_value());
   EXPECT_FALSE(published_memory(read_published_runs(), own, 8).is_known());
 }
 
