@@ -1,7 +1,12 @@
 // Makes plans and their schedules, and writes and reads them as JSON.
 #include "planner/plan/plan.h"
 
+#include <fmt/format.h>
+
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -141,9 +146,43 @@ void describe(Fields& fields, Described<Fields, PlanMemory>& memory) {
   if (fields.optional("beyond_formulas", memory.beyond.is_known()) ||
       fields.optional("probability_of_fitting", memory.beyond.is_known())) {
     fields.object("beyond_formulas", memory.beyond);
+    if constexpr (Fields::kIsReading) {
+      if (!memory.beyond.is_known()) {
+        throw Error(fields.place_of("beyond_formulas") +
+                    ".calibration_all_runs: expected 1 run behind it or more, got 0");
+      }
+    }
     fields.number("probability_of_fitting", memory.probability_of_fitting, {0.0, 1.0});
   }
 }
+
+namespace {
+
+/// Returns the 90 % interval of a belief [GiB].
+std::vector<double> memory_interval(const MemoryBelief& belief) {
+  const Bytes half_width = belief.half_width();
+  return {(belief.expected - half_width).value() / kGibi,
+          (belief.expected + half_width).value() / kGibi};
+}
+
+/// Throws Error at `place` unless an interval that was read is that of the belief.
+void check_interval(const std::vector<double>& found, const MemoryBelief& belief,
+                    const std::string& place) {
+  const std::vector<double> expected = memory_interval(belief);
+  // An end may lie near 0, so that its own size is no measure of rounding.
+  const double rounding = 1e-9 * (expected[1] - expected[0]);
+  const bool follows =
+      std::equal(found.begin(), found.end(), expected.begin(), expected.end(),
+                 [&](double a, double b) { return std::abs(a - b) <= rounding || is_close(a, b); });
+  if (!follows) {
+    throw Error(
+        fmt::format("{}: expected [{:.6g}, {:.6g}], which follows from the other keys, got "
+                    "[{:.6g}]; was the plan edited?",
+                    place, expected[0], expected[1], fmt::join(found, ", ")));
+  }
+}
+
+}  // namespace
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, MemoryBelief>& belief) {
@@ -151,12 +190,11 @@ void describe(Fields& fields, Described<Fields, MemoryBelief>& belief) {
   fields.quantity("expected_GiB", belief.expected, kGibi, beyond_range);
   fields.quantity("deviation_GiB", belief.deviation, kGibi, {1e-6, 1e6, "GiB"});
   fields.number("degrees_of_freedom", belief.degrees, {1.0, 1e9});
-  std::vector<double> interval;
-  if constexpr (!Fields::kIsReading) {
-    interval = {(belief.expected - belief.half_width()).value() / kGibi,
-                (belief.expected + belief.half_width()).value() / kGibi};
-  }
+  std::vector<double> interval = memory_interval(belief);
   fields.numbers("interval_GiB", interval, beyond_range);
+  if constexpr (Fields::kIsReading) {
+    check_interval(interval, belief, fields.place_of("interval_GiB"));
+  }
   describe_support(fields, belief.support);
 }
 

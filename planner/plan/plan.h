@@ -100,8 +100,9 @@ void check_schedule_exists(const ScheduleRecipe& recipe, int pp, int vpp);
 ///   - the configuration violates no constraint and fits;
 ///   - the schedule is the one of the configuration, and there are as many stages as pp;
 ///   - the breakdown adds up;
+///   - the interval of memory beyond the formulas is that of its distribution, with runs behind it;
 ///   - for a plan of this version of ptdp-plan, everything predicted follows from its inputs and
-///     its calibration, which are believed.
+///     its calibration, which are believed: the runs behind it are not in the plan.
 ///
 /// Throws Error with the place of the fault; `place` names the text.
 [[nodiscard]] Plan parse_plan(std::string_view text, const std::string& place);

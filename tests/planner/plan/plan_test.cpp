@@ -54,16 +54,21 @@ TEST(Plan, ReadsBackAsTheSameBytes) {
   EXPECT_EQ(to_json(parse_plan(text, "plan.json")), text);
 }
 
-// 71 GiB and more by the formulas: a belief that no more than a few GiB lie beyond them.
-TEST(Plan, HoldsWhatRunsSayOfItsMemory) {
+/// Returns the plan with a belief that no more than a few GiB lie beyond the formulas, which say 71
+/// GiB and more.
+Plan plan_with_belief(double degrees = 3.5) {
   const Plan plain = trillion_plan();
   const MemoryBelief beyond = {
       .support = {.num_runs = 2, .stack_runs = 2, .program_runs = 60, .all_runs = 87},
       .expected = Bytes(1.25 * kGibi),
       .deviation = Bytes(2.5 * kGibi),
-      .degrees = 3.5};
-  const Plan plan = make_plan({plain.scenario, plain.config}, plain.gpus, plain.memory_headroom,
-                              calibration_of(plain), beyond);
+      .degrees = degrees};
+  return make_plan({plain.scenario, plain.config}, plain.gpus, plain.memory_headroom,
+                   calibration_of(plain), beyond);
+}
+
+TEST(Plan, HoldsWhatRunsSayOfItsMemory) {
+  const Plan plan = plan_with_belief();
   EXPECT_GT(plan.memory.probability_of_fitting, 0.5);
   const std::string text = to_json(plan);
   const Plan read = parse_plan(text, "plan.json");
@@ -73,6 +78,32 @@ TEST(Plan, HoldsWhatRunsSayOfItsMemory) {
   const std::string key = "\"probability_of_fitting\": ";
   other.replace(other.find(key) + key.size(), 3, "0.1");
   EXPECT_THAT(message_of_plan(other), HasSubstr("memory.probability_of_fitting"));
+}
+
+// With one degree of freedom 95 % lie below tan(0.45π) = 6.31375 deviations of 2.5 GiB.
+TEST(Plan, RefusesAnIntervalOfMemoryThatDoesNotFollow) {
+  nlohmann::ordered_json document = nlohmann::ordered_json::parse(to_json(plan_with_belief(1.0)));
+  nlohmann::ordered_json& interval = document["memory"]["beyond_formulas"]["interval_GiB"];
+  EXPECT_NEAR(interval[0].get<double>(), 1.25 - 2.5 * 6.313752, 1e-5);
+  EXPECT_NEAR(interval[1].get<double>(), 1.25 + 2.5 * 6.313752, 1e-5);
+  interval = {-14.0, 17.0344};
+  EXPECT_EQ(message_of_plan(document.dump()),
+            "plan.json: memory.beyond_formulas.interval_GiB: expected [-14.5344, 17.0344], which "
+            "follows from the other keys, got [-14, 17.0344]; was the plan edited?");
+  interval = {-14.5344};
+  EXPECT_THAT(message_of_plan(document.dump()), HasSubstr("interval_GiB: expected [-14.5344, "));
+}
+
+TEST(Plan, RefusesABeliefAboutMemoryWithoutRuns) {
+  nlohmann::ordered_json document = nlohmann::ordered_json::parse(to_json(plan_with_belief()));
+  nlohmann::ordered_json& beyond = document["memory"]["beyond_formulas"];
+  beyond["calibration_runs"] = 0;
+  for (const char* key :
+       {"calibration_stack_runs", "calibration_program_runs", "calibration_all_runs"}) {
+    beyond.erase(key);
+  }
+  EXPECT_THAT(message_of_plan(document.dump()),
+              HasSubstr("memory.beyond_formulas.calibration_all_runs: expected 1 run"));
 }
 
 TEST(Plan, OfSharedSequencesReadsBackAsTheSameBytes) {
