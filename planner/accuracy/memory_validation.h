@@ -44,7 +44,8 @@ struct ValidatedMemory {
 };
 
 /// The probabilities with which runs are stated to fit, in the check of these.
-inline constexpr std::array kStatedProbabilities = {0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95};
+inline constexpr std::array kStatedProbabilities = {0.05, 0.1,  0.25, 0.5, 0.75,
+                                                    0.9,  0.95, 0.98, 0.99};
 
 /// What beliefs about the memory of rows are worth. All figures are over the rows of which
 /// something is known, `errors.count` of them.

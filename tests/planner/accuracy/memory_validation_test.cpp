@@ -85,7 +85,7 @@ TEST(SummaryOf, CountsTheRowsOfWhichSomethingIsKnown) {
   EXPECT_NEAR(found->errors.max_absolute, 0.1, 1e-12);
   EXPECT_EQ(found->inside, 0.5);
   EXPECT_NEAR(found->half_width, 0.75 * 6.31375, 1e-4);  // the middle of 1 and 0.5 deviations
-  EXPECT_THAT(found->fitted, testing::ElementsAre(0.5, 0.5, 0.5, 0.5, 0.5, 1.0, 1.0));
+  EXPECT_THAT(found->fitted, testing::ElementsAre(0.5, 0.5, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0));
   EXPECT_FALSE(summary_of(all, &ValidatedMemory::by_other_groups).has_value());
 }
 
@@ -98,7 +98,7 @@ TEST(MemoryReport, SaysNothingByOtherGroupsWhereThereAreNone) {
   EXPECT_FALSE(report.memory.groups.at(0).by_other_groups.has_value());
   EXPECT_FALSE(report.memory.held_out.has_value());
   const std::string text = to_text(report);
-  EXPECT_THAT(text, testing::ContainsRegex("\nall  .*    none"));
+  EXPECT_THAT(text, testing::ContainsRegex("\nall  .*    none\n"));
   EXPECT_THAT(text, testing::HasSubstr("\nmean over groups held out: none, there is one group\n"));
   EXPECT_THAT(text, testing::HasSubstr("\n  mean over groups             none\n"));
   const nlohmann::json memory = nlohmann::json::parse(to_json(report)).at("memory");
