@@ -8,6 +8,7 @@
 
 #include "cost_model/memory/memory.h"
 #include "cost_model/text/object_writer.h"
+#include "planner/answer/memory_text.h"
 #include "planner/answer/planning.h"
 #include "planner/explain/nothing_fits.h"
 
@@ -48,7 +49,8 @@ std::string to_text(const Explanation& explanation, const Scenario& scenario,
   const auto show = [&](const Candidate& candidate) {
     const std::string fit =
         beyond.is_known()
-            ? ", " + fitting_text(probability_of_fitting(candidate, explanation, scenario, beyond))
+            ? fitting_remark(probability_of_fitting(candidate, explanation, scenario, beyond),
+                             beyond)
             : "";
     return fmt::format("{}{}: {:.4g} s, {:.1f} GiB{}", to_string(candidate.config),
                        stack_remark(scenario.stack, candidate.config),
@@ -57,11 +59,13 @@ std::string to_text(const Explanation& explanation, const Scenario& scenario,
   };
   const Candidate& compared = explanation.matching.best.front();
   std::string text = fmt::format("Best that matches: {}\n", show(compared));
+  const std::string rest = beyond_line(beyond, scenario.cluster.gpu.memory,
+                                       explanation.matching_options.memory_headroom);
   if (explanation.all.best.empty()) {
-    return text + "Without it, nothing that the other flags allow can run.\n";
+    return text + "Without it, nothing that the other flags allow can run.\n" + rest;
   }
   if (explanation.all.best.front().config == compared.config) {
-    return text + "It is the best that the other flags allow.\n";
+    return text + "It is the best that the other flags allow.\n" + rest;
   }
   const Candidate& best = explanation.all.best.front();
   const double lost = loss(compared, best, objective);
@@ -85,7 +89,7 @@ std::string to_text(const Explanation& explanation, const Scenario& scenario,
   } else if (std::abs(lost) <= interval.high - 1.0) {
     text += "The difference lies within the 90 % interval of the prediction: a tie.\n";
   }
-  return text;
+  return text + rest;
 }
 
 std::string to_json(const Explanation& explanation, const Scenario& scenario,

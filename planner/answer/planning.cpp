@@ -177,13 +177,6 @@ ObjectWriter inputs_json(const Scenario& scenario, const SearchOptions& options)
   return inputs;
 }
 
-std::string fitting_text(double probability) {
-  constexpr double of_note = 0.01;  // runs say no more of the tails
-  return probability > 1.0 - of_note ? "fits with over 99 %"
-         : probability < of_note     ? "fits with under 1 %"
-                                     : fmt::format("fits with {:.0f} %", 100.0 * probability);
-}
-
 double probability_better(const Plan& plan, const Plan& other, const PlanningResult& result) {
   const auto cost = [&](const Plan& of) {
     return Seconds(score(of.predicted.iteration_time.value, of.config, result.options.objective));

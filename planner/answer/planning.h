@@ -57,8 +57,6 @@ struct PlanningResult {
 /// (probability_of_order()). The result must be calibrated.
 [[nodiscard]] double probability_better(const Plan& plan, const Plan& other,
                                         const PlanningResult& result);
-/// Returns a probability of fitting for people: "fits with 96 %", "fits with over 99 %".
-[[nodiscard]] std::string fitting_text(double probability);
 /// Returns a costed configuration as a part of documents: its time, calibrated, and peak memory.
 [[nodiscard]] ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor);
 

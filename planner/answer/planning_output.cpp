@@ -9,6 +9,7 @@
 #include "cost_model/pipeline_rank/rank_parameters.h"
 #include "cost_model/text/plural.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/answer/memory_text.h"
 #include "planner/explain/nothing_fits.h"
 #include "planner/formatting.h"
 #include "planner/plan/run_terms.h"
@@ -193,25 +194,21 @@ std::string term_intervals(const Plan& plan) {
   return text;
 }
 
-/// Returns what runs had beyond the formulas of memory, and how likely the plan fits; empty where
+/// Returns how likely the plan fits, with what runs had beyond the formulas of memory; empty where
 /// nothing is known.
-std::string memory_beyond(const PlanMemory& memory) {
+std::string fit_of_memory(const Plan& plan) {
+  const PlanMemory& memory = plan.memory;
   const MemoryBelief& beyond = memory.beyond;
   if (!beyond.is_known()) {
     return "";
   }
-  const double expected = beyond.expected.value() / kGibi;
-  const double half_width = beyond.half_width().value() / kGibi;
-  return row("formulas", fmt::format("{:>6.2f} GiB", memory.formulas().value() / kGibi)) +
-         row("beyond them", fmt::format("{:>+6.2f} GiB, 90 % interval {:+.1f} .. {:+.1f} GiB",
-                                        expected, expected - half_width, expected + half_width)) +
-         row("which rests on", to_text(beyond.support)) +
-         row("with these the plan", fitting_text(memory.probability_of_fitting));
-}
-
-/// Returns how likely a runner-up fits; empty where nothing is known.
-std::string fit_of_memory(const PlanMemory& memory) {
-  return memory.beyond.is_known() ? ", " + fitting_text(memory.probability_of_fitting) : "";
+  const std::string into = fitted_memory(plan.scenario.cluster.gpu.memory, plan.memory_headroom);
+  return fmt::format("\nHow likely it fits (rests on {})\n", to_text(beyond.support)) +
+         row("all but the reserve",
+             fmt::format("{:.2f} GiB by the formulas", memory.formulas().value() / kGibi)) +
+         row("runs have beyond that", beyond_text(beyond)) +
+         row("so the plan", fitting_text(memory.probability_of_fitting, beyond) +
+                                (into.empty() ? "" : " into ") + into);
 }
 
 std::string memory_breakdown(const Plan& plan) {
@@ -227,7 +224,7 @@ std::string memory_breakdown(const Plan& plan) {
   for (const MemoryTerm& term : kMemoryTerms) {
     text += row(term.name, fmt::format("{:>6.2f} GiB", (memory.*term.size).value() / kGibi));
   }
-  return text + memory_beyond(plan.memory);
+  return text + fit_of_memory(plan);
 }
 
 std::string traffic(const Plan& plan) {
@@ -288,7 +285,7 @@ std::string runners_up(const PlanningResult& result) {
                         to_string(plan.config), stack_remark(plan.scenario.stack, plan.config),
                         duration(time), 100.0 * loss, objective == Objective::kCost ? " cost" : "",
                         odds_of(result, plan, loss), plan.memory.peak().value() / kGibi,
-                        fit_of_memory(plan.memory),
+                        fitting_remark(plan.memory.probability_of_fitting, plan.memory.beyond),
                         describe_differences(cost_of(plan, objective), cost_of(best, objective),
                                              unit_of(objective)));
   }

@@ -147,9 +147,11 @@ const StrategyResult* StrategyComparison::best() const {
 StrategyComparison compare_strategies(const Scenario& scenario, const SearchOptions& options,
                                       const CalibrationSource& calibration) {
   check(scenario);
+  const MeasuredRuns published = calibration.published_runs();
   StrategyComparison comparison{.scenario = scenario,
                                 .options = options,
-                                .calibration = calibration.fit(scenario, options.gpus)};
+                                .calibration = calibration.fit(scenario, options.gpus, published),
+                                .memory = calibration.memory(scenario, options.gpus, published)};
   comparison.options.num_best = 1;
   comparison.options.wants_front = false;
   for (const StrategyName& name : kStrategies) {
@@ -168,9 +170,9 @@ StrategyComparison compare_strategies(const Scenario& scenario, const SearchOpti
     if (!result.search.best.empty()) {
       const Candidate& best = result.search.best.front();
       const ParallelConfig& config = best.config;
-      result.plan = make_plan({search.scenario, config, best.costs.get()}, options.gpus,
-                              options.memory_headroom,
-                              comparison.calibration.at(run_point(scenario, config)));
+      result.plan = make_plan(
+          {search.scenario, config, best.costs.get()}, options.gpus, options.memory_headroom,
+          comparison.calibration.at(run_point(scenario, config)), comparison.memory);
       result.is_run_by_stack = result.is_run_by_stack && is_run_by_stack(scenario.stack, config);
     } else {
       result.reason = search.left_out.empty() ? reason_of(search, result.search) : search.left_out;

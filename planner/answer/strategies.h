@@ -57,6 +57,7 @@ struct StrategyComparison {
   Scenario scenario;
   SearchOptions options;
   CalibrationFit calibration;           ///< One calibration for all, so that it favors none.
+  MemoryBelief memory;                  ///< What runs say of memory beyond the formulas, for all.
   std::vector<StrategyResult> results;  ///< Results in the order of kStrategies.
 
   /// Returns the best result under the objective; null when no strategy can run.

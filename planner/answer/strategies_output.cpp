@@ -4,6 +4,7 @@
 #include "cost_model/text/csv_columns.h"
 #include "cost_model/text/object_writer.h"
 #include "cost_model/text/plural.h"
+#include "planner/answer/memory_text.h"
 #include "planner/answer/planning.h"
 #include "planner/answer/strategies.h"
 #include "planner/explain/explain.h"
@@ -50,9 +51,10 @@ std::string block(const StrategyComparison& comparison, const StrategyResult& re
     return fmt::format("  {:<12} none{}\n    {}\n{}", result.name.name, not_run, result.reason,
                        note);
   }
-  std::string text =
-      fmt::format("  {:<12} {}\n    {}{}\n{}", result.name.name, figures(comparison, result),
-                  to_string(result.plan->config), not_run, note);
+  std::string text = fmt::format(
+      "  {:<12} {}\n    {}{}{}\n{}", result.name.name, figures(comparison, result),
+      to_string(result.plan->config), not_run,
+      fitting_remark(result.plan->memory.probability_of_fitting, comparison.memory), note);
   if (!result.search.is_proven) {
     text += fmt::format("    not proven: what was not looked at takes at least {}\n",
                         duration(result.search.unseen->least_time * comparison.calibration.factor));
@@ -115,6 +117,8 @@ std::string to_text(const StrategyComparison& comparison,
               ? fmt::format("\nAll times are calibrated with one factor, which rests on {}.\n",
                             to_text(comparison.calibration.support))
               : "\nNot calibrated.\n";
+  text += beyond_line(comparison.memory, scenario.cluster.gpu.memory,
+                      comparison.options.memory_headroom);
   if (!assumptions.empty()) {
     text += "\nAssumed\n";
   }

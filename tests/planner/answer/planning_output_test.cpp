@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cost_model/memory/memory.h"
 #include "planner/answer/explanation_output.h"
 #include "tests/support/scenarios.h"
 
@@ -425,6 +426,62 @@ TEST(Summary, SetsPublishedRunsBesideTheBest) {
   result.leaves_out_published_runs = false;
   EXPECT_THAT(published(), StartsWith("Published\n  row"));
   EXPECT_THAT(published(), EndsWith("\n    on another cluster or stack than planned for here\n"));
+}
+
+// By the formulas 20 and 70 GiB are without the reserve, whatever that is, of 80 GiB of which 4 are
+// kept free. Beyond them lie 2 ± 2 GiB with the tails of Cauchy's distribution: 54 GiB are 27
+// deviations above, where 1 − 1/(27π) lie below, and 4 are 2, where 85 % do.
+TEST(SummarizeExplanation, SaysWhatItsProbabilitiesOfFittingRestOn) {
+  const Scenario scenario = selene_2021("1T");
+  const double reserve = reserved_memory(scenario.cluster.gpu, scenario.stack).value() / kGibi;
+  const MemoryBelief beyond = {
+      .support = {.num_runs = 3, .stack_runs = 3, .program_runs = 3, .all_runs = 3},
+      .expected = gibibytes(2.0),
+      .deviation = gibibytes(2.0),
+      .degrees = 1.0};
+  Explanation explanation;
+  explanation.matching_options = {.gpus = 3072, .memory_headroom = 0.05};
+  explanation.matching.best = {{trillions(128, 3), Seconds(110.0), gibibytes(20.0 + reserve)}};
+  explanation.all.best = {{trillions(64, 6), Seconds(100.0), gibibytes(70.0 + reserve)}};
+  const std::string line =
+      "\nMemory beyond the formulas: +2.00 GiB, 90 % interval -10.6 .. +14.6 GiB; rests on 3 runs "
+      "of "
+      "this cluster and stack. Fitting is into the 76.00 GiB that the headroom leaves.\n";
+  const std::string text = to_text(explanation, scenario, {}, beyond);
+  EXPECT_THAT(text, AllOf(HasSubstr("GiB, fits with 99 %\n"), HasSubstr("GiB, fits with 85 %\n"),
+                          EndsWith(line)));
+  const nlohmann::json json = nlohmann::json::parse(to_json(explanation, scenario, {}, beyond));
+  EXPECT_NEAR(json["matching"]["probability_of_fitting"], 0.9882, 1e-9);
+  EXPECT_NEAR(json["best"]["probability_of_fitting"], 0.8524, 1e-9);
+  explanation.all.best = explanation.matching.best;
+  EXPECT_THAT(to_text(explanation, scenario, {}, beyond), EndsWith("allow.\n" + line.substr(1)));
+  explanation.all.best.clear();
+  EXPECT_THAT(to_text(explanation, scenario, {}, beyond), EndsWith("can run.\n" + line.substr(1)));
+}
+
+// The formulas' memory is that of all categories but the reserve.
+TEST(Summary, SaysHowLikelyAPlanFits) {
+  const Scenario scenario = selene_2021("1T");
+  const MemoryBelief beyond = {.support = {.program_runs = 79, .all_runs = 87},
+                               .expected = gibibytes(2.0),
+                               .deviation = gibibytes(2.0),
+                               .degrees = 1.0};
+  const Plan plan = make_plan({scenario, trillions(64, 6)}, 3072, 0.05, {}, beyond);
+  const MemoryBreakdown& heaviest = plan.memory.stages.at(0);
+  const double formulas = (heaviest.total() - heaviest.reserve).value() / kGibi;
+  const std::string text = to_text(plan, RunBudget{});
+  const std::string heading =
+      "\n\nHow likely it fits (rests on no run of this stack, 79 runs of its kind of program)\n"
+      "  all but the reserve    ";
+  ASSERT_THAT(text, HasSubstr(heading));
+  EXPECT_NEAR(std::stod(text.substr(text.find(heading) + heading.size())), formulas, 0.005);
+  EXPECT_THAT(text,
+              HasSubstr(" GiB by the formulas\n"
+                        "  runs have beyond that  +2.00 GiB, 90 % interval -10.6 .. +14.6 GiB\n"
+                        "  so the plan            fits with about 90 % into the 76.00 GiB that "
+                        "the headroom leaves\n\n"));
+  EXPECT_THAT(to_text(make_plan({scenario, trillions(64, 6)}, 3072, 0.0, {}), RunBudget{}),
+              Not(HasSubstr("How likely it fits")));
 }
 
 // 110 s beside 100 s are a loss of a tenth, within 0.91 to 1.40; 150 s are not. Calibrated by 1.5.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -16,6 +17,7 @@
 namespace ptdp {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 const StrategyResult& of(const StrategyComparison& comparison, Strategy strategy) {
@@ -192,6 +194,34 @@ TEST(CompareStrategies, IsWrittenAsJsonAndCsv) {
   const std::string csv = to_csv(comparison);
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
   EXPECT_THAT(csv, HasSubstr("\nzero-3,1,0,,,,,,,,\"needs tp 1, which --tp 8 rules out\"\n"));
+}
+
+// Published runs of the program say how much memory lies beyond the formulas, and hence how likely
+// each strategy fits; a strategy that takes more memory is no likelier to.
+TEST(CompareStrategies, SaysHowLikelyEachFits) {
+  const StrategyComparison comparison = compare_strategies(
+      llama_on_h100(), {.gpus = 64, .memory_headroom = 0.05}, CalibrationSource::shipped());
+  ASSERT_TRUE(comparison.memory.is_known());
+  const std::string text = to_text(comparison, {});
+  const nlohmann::json json = nlohmann::json::parse(to_json(comparison));
+  std::map<double, double> probabilities;
+  for (std::size_t i = 0; i < comparison.results.size(); ++i) {
+    const StrategyResult& result = comparison.results[i];
+    ASSERT_TRUE(result.plan.has_value());
+    EXPECT_THAT(text, ContainsRegex(to_string(result.plan->config) +
+                                    "( .not run by torchtitan-2024.)?, fits with [^,]* %\n"));
+    const nlohmann::json& memory = json["strategies"][i]["memory"];
+    EXPECT_TRUE(memory.contains("beyond_formulas"));
+    probabilities.emplace(result.plan->memory.peak().value(),
+                          memory["probability_of_fitting"].get<double>());
+  }
+  double last = 1.0;
+  for (const auto& [peak, probability] : probabilities) {
+    EXPECT_LE(probability, last) << peak;
+    last = probability;
+  }
+  EXPECT_THAT(text, HasSubstr("\nMemory beyond the formulas: "));
+  EXPECT_THAT(text, HasSubstr(". Fitting is into the 76.00 GiB that the headroom leaves.\n"));
 }
 
 // By RFC 4180 a quote within a quoted field is doubled: the reason names the "host" of a cluster.
