@@ -34,9 +34,10 @@ constexpr const char* kUsage =
     "DIRECTORY/<cluster>+<stack>.json, or +experts.json, for ptdp-plan --calibration DIRECTORY.\n"
     "Runs are reports of ptdp-run -o, and rows with the columns of profiles/published\n"
     "(profiles/README.md).\n"
-    "Measured memory (column memory_GB) says likewise what lies beyond the formulas of memory: "
-    "plans\n"
-    "of --calibration leave free what is enough with 90 % probability.\n"
+    "Measured memory (column memory_GB) says likewise what lies beyond the formulas of memory:\n"
+    "plans of --calibration say how likely they fit, and leave free what is enough with 90 %\n"
+    "probability. Those for ptdp-run's own stacks, ptdp-cpu and ptdp-cuda, leave free what the\n"
+    "stack's file says, which was measured.\n"
     "\n"
     "--profile corrects the cluster and the stack that runs were planned for, constant by\n"
     "constant, by what the runs measured of each term: products, attention, memory, launches,\n"
@@ -45,11 +46,9 @@ constexpr const char* kUsage =
     "after. One run will do; with three or more, each is also predicted from the others\n"
     "(leave-one-out).\n"
     "\n"
-    "--intervals says what 90 % intervals are worth: each group of runs is predicted by the "
-    "others\n"
-    "alone. --levels prints the constants of the levels, and what the runs say of each cluster "
-    "and\n"
-    "stack: profiles/published/levels.json.\n"
+    "--intervals says what 90 % intervals are worth: each group of runs is predicted by the\n"
+    "others alone. --levels prints the constants of the levels, and what the runs say of each\n"
+    "cluster and stack: profiles/published/levels.json.\n"
     "\n";
 
 po::options_description flag_descriptions() {
@@ -68,9 +67,10 @@ po::options_description flag_descriptions() {
 std::string intervals_text(const std::vector<CostedRun>& runs) {
   const RelativeInterval bare = fit_uncalibrated_interval(runs);
   std::string text = fmt::format(
-      "not calibrated, fitted to {}: x {:.2f} .. {:.2f}; in cost_model/measured/interval.h: x "
-      "{:.2f} .. {:.2f}\n\ngroups held out of the levels and of their constants, means over "
-      "groups\n{:<24} {:>6} {:>6} {:>7} {:>7} {:>6} {:>6}\n",
+      "not calibrated, fitted to {}: x {:.2f} .. {:.2f}; "
+      "in cost_model/measured/interval.h: x {:.2f} .. {:.2f}\n\n"
+      "groups held out of the levels and of their constants, means over groups\n"
+      "{:<24} {:>6} {:>6} {:>7} {:>7} {:>6} {:>6}\n",
       plural(std::ssize(runs), "run"), bare.low, bare.high, kUncalibratedInterval.low,
       kUncalibratedInterval.high, "nearest runs left", "groups", "runs", "inside", "+-", "error",
       "bias");

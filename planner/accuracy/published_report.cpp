@@ -54,11 +54,10 @@ std::string errors_section(const Reports& reports) {
   std::string text =
       "\n## Errors by group\n\n"
       "predicted/measured − 1 of the time of an iteration [%]. *As it is*: the cost model, not\n"
-      "calibrated. *Leave-one-out*: corrected by all other rows, the more the nearer they "
-      "are.\n\n"
-      "| group | rows | as it is: MAPE | median | p90 | max | bias | leave-one-out: MAPE | median "
-      "| "
-      "p90 | max | bias |\n"
+      "calibrated. *Leave-one-out*: corrected by all other rows, the more the nearer they are.\n"
+      "\n"
+      "| group | rows | as it is: MAPE | median | p90 | max | bias "
+      "| leave-one-out: MAPE | median | p90 | max | bias |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   const auto add = [&](const GroupErrors& none, const GroupErrors& leave_one_out,
                        const std::string& name) {
@@ -84,16 +83,15 @@ bool is_behind_constants(const std::string& group) {
 std::string intervals_section(const Reports& reports, const std::vector<CostedRun>& runs) {
   std::string text =
       "\n## Intervals\n\n"
-      "Rows inside the 90 % interval of their prediction, and the median half-width [%]. *Group "
-      "held\n"
-      "out*: neither the levels nor their constants rest on the group. *Cost model*: whether a "
-      "constant of\nit was set on rows of the group "
-      "([which](../../cost_model/"
-      "ACCURACY.md#constants-that-come-from-the-runs-they-are-compared-with)"
-      ");\n"
-      "the levels that are shipped rest on all groups.\n\n"
-      "| group | rows | as it is: inside | ± | leave-one-out: inside | ± | group held out: inside "
-      "| ± | MAPE | bias | what lies behind it then | cost model |\n"
+      "Rows inside the 90 % interval of their prediction, and the median half-width [%].\n"
+      "*Group held out*: neither the levels nor their constants rest on the group.\n"
+      "*Cost model*: whether a constant of it was set on rows of the group\n"
+      "([which](../../cost_model/ACCURACY.md"
+      "#constants-that-come-from-the-runs-they-are-compared-with));\n"
+      "the levels that are shipped rest on all groups.\n"
+      "\n"
+      "| group | rows | as it is: inside | ± | leave-one-out: inside | ± "
+      "| group held out: inside | ± | MAPE | bias | what lies behind it then | cost model |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   const std::vector<HeldOutRun> held_out = hold_groups_out(runs);
   std::map<std::string, std::vector<HeldOutRun>> by_group;
@@ -119,8 +117,8 @@ std::string intervals_section(const Reports& reports, const std::vector<CostedRu
         is_behind_constants(name) ? "in-sample" : "unseen");
   }
   text +=
-      "\nGroups held out, by the nearest runs that are left; inside, MAPE and bias are means over "
-      "groups.\n\n"
+      "\nGroups held out, by the nearest runs that are left;\n"
+      "inside, MAPE and bias are means over groups.\n\n"
       "| runs of | groups | rows | inside | ± | MAPE | bias |\n|---|---|---|---|---|---|---|\n";
   const auto add = [&](std::string_view name, const HeldOutCoverage& coverage) {
     text += fmt::format("| {} | {} | {} | {:.0f} | {} | {} | {:+.1f} |\n", name,
@@ -142,11 +140,14 @@ std::string levels_section() {
   const LevelModel& model = shipped_levels().time.model;
   std::string text =
       "\n## Levels\n\n"
-      "Standard deviations of ln(measured/predicted), fitted to all rows (`ptdp-calibrate "
-      "--levels`);\nthose of jobs and of runs of one job are shares of what the runs of a scope "
-      "scatter.\n\n"
-      "| kind of program | stack | dense or experts | cluster | job | runs of a job | usual "
-      "scatter |\n|---|---|---|---|---|---|---|\n|";
+      "Standard deviations of ln(measured/predicted), fitted to all rows\n"
+      "(`ptdp-calibrate --levels`); those of jobs and of runs of one job are shares of what the\n"
+      "runs of a scope scatter.\n"
+      "\n"
+      "| kind of program | stack | dense or experts | cluster | job | runs of a job "
+      "| usual scatter |\n"
+      "|---|---|---|---|---|---|---|\n"
+      "|";
   for (const double variance : model.variances) {
     text += fmt::format(" {:.3f} |", std::sqrt(variance));
   }
@@ -165,8 +166,8 @@ ErrorSummary errors_at(const ValidationReport& report, const std::vector<std::si
 
 std::string factors_section(const Reports& reports, const std::vector<CostedRun>& runs) {
   std::string text =
-      "\n## Factors\n\nWhat all rows say of another job, by cluster, stack and kind of model; MAPE "
-      "[%].\n\n"
+      "\n## Factors\n\n"
+      "What all rows say of another job, by cluster, stack and kind of model; MAPE [%].\n\n"
       "| cluster | stack | model | rows | factor | as it is | in-sample | leave-one-out |\n"
       "|---|---|---|---|---|---|---|---|\n";
   const auto indices_of = by_scope(runs);
@@ -185,16 +186,12 @@ std::string factors_section(const Reports& reports, const std::vector<CostedRun>
 /// Returns what levels say of memory, and what the probabilities of fitting are worth.
 std::string memory_levels_section(const MemoryReport& memory) {
   std::string text =
-      "\nBy levels: formulas and what runs have beyond them, in bytes, corrected by all other "
-      "rows, "
-      "or\n"
-      "by rows of other groups alone. *Inside*: measured inside the 90 % interval, whose "
-      "half-width "
-      "is\n"
-      "±.\n\n"
-      "| group | rows | all other rows: MAPE | bias | inside | ± [GiB] | other groups: MAPE | bias "
-      "| "
-      "inside | ± [GiB] |\n"
+      "\nBy levels: formulas and what runs have beyond them, in bytes, corrected by all other\n"
+      "rows, or by rows of other groups alone. *Inside*: measured inside the 90 % interval, whose\n"
+      "half-width is ±.\n"
+      "\n"
+      "| group | rows | all other rows: MAPE | bias | inside | ± [GiB] "
+      "| other groups: MAPE | bias | inside | ± [GiB] |\n"
       "|---|---|---|---|---|---|---|---|---|---|\n";
   const auto cells = [](const std::optional<MemoryBeliefs>& beliefs) {
     return beliefs
@@ -214,8 +211,10 @@ std::string memory_levels_section(const MemoryReport& memory) {
   text += fmt::format("| **mean over groups** | {} | | | | |{}\n",
                       memory.held_out ? memory.held_out->errors.count : 0, cells(memory.held_out));
   text +=
-      "\nShare of rows [%] that fit into a capacity into which they are stated to fit with a "
-      "probability\nof [%]:\n\n| |";
+      "\nShare of rows [%] that fit into a capacity into which they are stated to fit with a\n"
+      "probability of [%]:\n"
+      "\n"
+      "| |";
   for (const double stated : kStatedProbabilities) {
     text += fmt::format(" {:.0f} |", 100.0 * stated);
   }
@@ -241,11 +240,10 @@ std::string memory_section(const MemoryReport& memory) {
   }
   std::string text =
       "\n## Memory\n\n"
-      "predicted/measured − 1 of the GPU that has most in use [%]. *As it is*: formulas and the "
-      "stack's\n"
-      "reserve. *One constant*: formulas and the median of what the other rows of the stack "
-      "measure\n"
-      "beyond them.\n\n"
+      "predicted/measured − 1 of the GPU that has most in use [%]. *As it is*: formulas and the\n"
+      "stack's reserve. *One constant*: formulas and the median of what the other rows of the\n"
+      "stack measure beyond them.\n"
+      "\n"
       "| group | rows | as it is: MAPE | max | bias | one constant: MAPE | max | bias |\n"
       "|---|---|---|---|---|---|---|---|\n";
   const auto cells = [](const ErrorSummary& errors) {
@@ -282,12 +280,12 @@ std::string ranking_section(const ValidationReport& none) {
       "Rows of one model, batch, sequence, number of GPUs and cluster, within a group, ordered by\n"
       "the cost model as it is. Ordered: pairs in the measured order, but for those within {:.0f} "
       "%.\n"
-      "Regret: how much longer than the fastest row the one predicted fastest took; top 3: the "
-      "best\n"
-      "of the three predicted fastest [%]. On the right without rows that contradict "
-      "themselves.\n\n"
-      "| group | sets | rows | pairs | ordered | mean regret | max | max of top 3 | rows | pairs | "
-      "ordered | mean regret | max | max of top 3 |\n"
+      "Regret: how much longer than the fastest row the one predicted fastest took; top 3: the\n"
+      "best of the three predicted fastest [%]. On the right without rows that contradict\n"
+      "themselves.\n"
+      "\n"
+      "| group | sets | rows | pairs | ordered | mean regret | max | max of top 3 "
+      "| rows | pairs | ordered | mean regret | max | max of top 3 |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
       100.0 * kMeasuredTie);
   for (const GroupRanking& group : ranking_by_group(rank_rows(none))) {
@@ -308,9 +306,10 @@ std::string order_section(const ValidationReport& leave_one_out) {
     layout_variances.push_back(row.calibration.layout_variance);
   }
   std::string text = fmt::format(
-      "\nHow likely the faster prediction is measured faster, as stated and as observed [%]: all "
-      "pairs that\ndiffer by {:.0f} % or more, with the scatter that the other rows of a scope "
-      "show.\n\n"
+      "\nHow likely the faster prediction is measured faster, as stated and as observed [%]: all\n"
+      "pairs that differ by {:.0f} % or more, with the scatter that the other rows of a scope\n"
+      "show.\n"
+      "\n"
       "| stated | pairs | mean stated | observed |\n|---|---|---|---|\n",
       100.0 * kMeasuredTie);
   for (const OrderBin& bin : order_bins(rows, layout_variances)) {
@@ -326,14 +325,11 @@ std::string order_section(const ValidationReport& leave_one_out) {
 std::string contradictions_section(const ValidationReport& none) {
   std::string text = fmt::format(
       "\n## Rows that contradict themselves\n\n"
-      "Found without any model. In a series of rows that differ in the microbatch size b only, "
-      "the\n"
-      "time per sequence and slot of the pipeline, q = T/((m + p − 1)·b), falls slowly as b grows. "
-      "A row\n"
-      "contradicts itself whose q is more than {} times that of a row with a larger b, or more "
-      "than "
-      "{}\n"
-      "times that of one with a smaller b.\n\n",
+      "Found without any model. In a series of rows that differ in the microbatch size b only,\n"
+      "the time per sequence and slot of the pipeline, q = T/((m + p − 1)·b), falls slowly as b\n"
+      "grows. A row contradicts itself whose q is more than {} times that of a row with a larger\n"
+      "b, or more than {} times that of one with a smaller b.\n"
+      "\n",
       kMostOverLarger, kMostOverSmaller);
   std::map<std::string, std::string> by_group;
   for (const ValidatedRun& row : none.rows) {
@@ -377,9 +373,9 @@ std::string skipped_section(const ValidationReport& none) {
 
 std::string explanations_section(const ValidationReport& none, const GroupNotes& notes) {
   std::string text = fmt::format(
-      "\n## Why the worst groups are bad\n\nGroups whose median error as it is exceeds {:.0f} %, "
-      "worst first; "
-      "the texts stand in\n[notes.md](notes.md).\n",
+      "\n## Why the worst groups are bad\n\n"
+      "Groups whose median error as it is exceeds {:.0f} %, worst first; the texts stand in\n"
+      "[notes.md](notes.md).\n",
       100.0 * kNeedsExplanation);
   std::vector<GroupErrors> groups = none.groups;
   std::stable_sort(groups.begin(), groups.end(), [](const GroupErrors& a, const GroupErrors& b) {
