@@ -7,7 +7,8 @@
 
 namespace ptdp {
 
-/// The range of fitted variances. The least one stands for 0: an effect of 0.1 %.
+/// The range of fitted variances. The least one stands for 0: an effect of 0.1 % on time, or of
+/// 0.001 GiB on memory.
 inline constexpr double kLeastVariance = 1e-6;
 inline constexpr double kMostVariance = 10.0;
 /// The largest fitted variance of memory [GiB²].
@@ -20,7 +21,7 @@ inline constexpr LevelModel kLevelStart = {.variances = {0.01, 0.01, 0.01, 0.01}
                                            .scatter = 0.1,
                                            .scatter_runs = 1.0};
 
-/// Where the search starts for memory [GiB].
+/// Where the search starts for memory: variances in GiB², scatter in GiB.
 inline constexpr LevelModel kMemoryLevelStart = {.variances = {4.0, 4.0, 4.0, 4.0},
                                                  .job = 0.5,
                                                  .noise = 0.5,

@@ -107,6 +107,35 @@ TEST(RefitTable, ShowsFactorsAndErrorsBesideTheShippedOnes) {
                         "  25.0    x1.250   10.0   10.0          12.5\n"));
 }
 
+// Cauchy's distribution with deviations of 1 and 0.5 GiB: 95 % lie below 6.31375 of them.
+TEST(RefitTable, ShowsMemoryBesideWhatIsShipped) {
+  StackFit refit{.calibration = {.cluster = "c", .stack = "s"}};
+  refit.calibration.runs.resize(3);
+  const auto belief = [](const Support& support, double expected, double deviation) {
+    return MemoryBelief{.support = support,
+                        .expected = gibibytes(expected),
+                        .deviation = gibibytes(deviation),
+                        .degrees = 1.0};
+  };
+  refit.memory =
+      MemoryFit{.num_runs = 2,
+                .before = belief({.all_runs = 87}, -1.25, 1.0),
+                .after = belief({.num_runs = 2, .stack_runs = 2, .program_runs = 2, .all_runs = 89},
+                                2.5, 0.5),
+                .shipped_errors = {.mean_absolute = 0.25},
+                .leave_one_out = {.mean_absolute = 0.125}};
+  EXPECT_THAT(
+      to_text({refit}, {}),
+      HasSubstr("\nc + s                                                2      -1.2    6.3   "
+                "25.0      +2.5    3.2   12.5\n"
+                "  rests on 2 runs of this cluster and stack\n"
+                "errors with these runs: leave-one-out\n"));
+  refit.memory->before = {};
+  EXPECT_THAT(to_text({refit}, {}), HasSubstr("   2      none          25.0      +2.5"));
+  refit.memory.reset();
+  EXPECT_THAT(to_text({refit}, {}), testing::Not(HasSubstr("memory beyond the formulas")));
+}
+
 // Runs of ptdp-run hold their profiles: those of one name must be one.
 TEST(StackFit, RefusesTwoMachinesOfOneName) {
   std::vector<CostedRun> runs = runs_of("megatron-lm-2021", {1.2, 1.2, 1.2});
