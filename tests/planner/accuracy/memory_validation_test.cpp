@@ -76,7 +76,11 @@ TEST(SummaryOf, CountsTheRowsOfWhichSomethingIsKnown) {
       {.measured = gibibytes(50.0), .formulas = gibibytes(40.0), .by_others = cauchy(8.0, 1.0)},
       {.measured = gibibytes(40.0), .formulas = gibibytes(30.0), .by_others = cauchy(14.0, 0.5)},
       {.measured = gibibytes(70.0), .formulas = gibibytes(30.0), .reserve = gibibytes(5.0)}};
-  const std::vector<const ValidatedMemory*> all = {&rows[0], &rows[1], &rows[2]};
+  std::vector<const ValidatedMemory*> all;
+  all.reserve(rows.size());
+  for (const ValidatedMemory& row : rows) {
+    all.push_back(&row);
+  }
   const std::optional<MemoryBeliefs> found = summary_of(all, &ValidatedMemory::by_others);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->errors.count, 2);
