@@ -37,23 +37,23 @@ struct StepErrors {
 };
 
 /// Steps of H200s (tests/golden/h200_steps.csv) beside predictions from the data sheet and from
-/// published measurements of parts. Of whole steps 19 are known, of three cards, one of which may
-/// differ from the next. Of their terms nine are known, of one card: deviation·√(1 + 1/9).
+/// published measurements of parts. Of whole steps 27 are known, of four cards, one of which may
+/// differ from the next. Of their terms 17 are known, of two cards: deviation·√(1 + 1/17).
 inline constexpr StepErrors kErrorsByDataSheet = {
-    .basis = "steps of this runtime on three H200, their terms on one",
-    .step = {0.0275, 0.0269, 3.57},
-    .matmul = {-0.0144, 0.0323, 8.0},
-    .attention = {0.2494, 0.0421, 8.0},
-    .memory_bound = {0.0784, 0.2005, 8.0},
-    .optimizer = {-0.0833, 0.0487, 8.0}};
-/// The nine steps of one card beside predictions from what `ptdp-profile` measured on it in 40 s.
+    .basis = "steps of this runtime on four H200, their terms on two",
+    .step = {0.0003, 0.0257, 5.98},
+    .matmul = {-0.0132, 0.0323, 16.0},
+    .attention = {-0.0075, 0.0421, 16.0},
+    .memory_bound = {0.0939, 0.2005, 16.0},
+    .optimizer = {-0.0833, 0.0456, 16.0}};
+/// Eight steps of one card beside predictions from what `ptdp-profile` measured on it in 195 s.
 inline constexpr StepErrors kErrorsByProfile = {
-    .basis = "nine steps of this runtime on one H200, predicted from its profile",
-    .step = {-0.0204, 0.0312, 8.0},
-    .matmul = {-0.0100, 0.0399, 8.0},
-    .attention = {-0.0010, 0.0597, 8.0},
-    .memory_bound = {-0.0957, 0.1519, 8.0},
-    .optimizer = {0.0836, 0.0461, 8.0}};
+    .basis = "eight steps of this runtime on one H200, predicted from its profile",
+    .step = {-0.0110, 0.0242, 7.0},
+    .matmul = {-0.0007, 0.0270, 7.0},
+    .attention = {-0.0552, 0.0597, 7.0},
+    .memory_bound = {-0.0411, 0.1790, 7.0},
+    .optimizer = {0.0681, 0.0461, 7.0}};
 
 /// Returns the errors of steps that resemble the job's: of this project's runtime on one GPU, which
 /// is an H200 by its data sheet or has a profile of its own. Returns nullptr for other jobs.

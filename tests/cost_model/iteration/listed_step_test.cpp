@@ -143,7 +143,8 @@ TEST(ListedStep, OfGptOnAnH200IsTheSumOfWhatWasCountedByHand) {
   // which as many tokens reach a part.
   const double causal = 2.0 * kStepTokens * kStepTokens * kStepHidden;
   const double attention =
-      passes * causal * (1.0 / 0.7121 + 2.5 / 0.5714) / 989.4e12 * (1.0 + 790.0 / kStepTokens);
+      passes * causal / 989.4e12 *
+      (1.0 / 0.5321 * (1.0 + 767.0 / kStepTokens) + 2.5 / 0.4801 * (1.0 + 1097.0 / kStepTokens));
   EXPECT_NEAR(cost.attention.value(), attention, 1e-9);
 
   const double start = gpu.kernel_latency.value();

@@ -125,6 +125,7 @@ TEST(LayerTraffic, OfOperationsOneByOneIsWhatAnH200Took) {
   TransformerConfig model;
   model.num_attention_heads = 32;
   model.num_query_groups = 32;
+  model.kv_channels = 128;
   model.hidden_size = 4096;
   model.ffn_hidden_size = 14336;
   model.seq_length = 8192;
