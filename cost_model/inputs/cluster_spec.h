@@ -17,8 +17,8 @@ namespace ptdp {
 
 /// Fractions of the GPU's peak that a fused attention kernel reaches, 0 … 1. They count the causal
 /// half of the FLOPs, and 2.5 times that backward. Long sequences reach them; s tokens reach
-/// 1/(1 + half_rate_length/s) of them. They hold between products, which leave attention the clock
-/// of the GPU's power limit.
+/// 1/(1 + half_rate_length/s) of them. They should hold between products, at the clock that the
+/// power limit leaves; the GPU's `source` says whether they were measured so.
 struct AttentionRate {
   std::string kernel;  ///< Name as in StackSpec::attention: "flash-1", "flash-2", "cudnn".
   /// Width of a head for which the entry holds; 0: widths that have no entry of their own.
@@ -26,7 +26,7 @@ struct AttentionRate {
   double forward = 0.0;
   double backward = 0.0;
   double half_rate_length = 0.0;  ///< Tokens at which a kernel reaches half of its rate.
-  /// Stands in for half_rate_length in the backward pass; nullopt: that one holds.
+  /// The backward pass has this in place of half_rate_length; nullopt: it has that one.
   std::optional<double> backward_half_rate_length = std::nullopt;
   Seconds start;  ///< Fixed time of a pass, beyond the start of a kernel.
 

@@ -153,7 +153,7 @@ struct StackSpec {
   /// The fused kernel on GPUs that have no rate for `attention`; empty: none runs there.
   std::string other_attention = {};
   MemoryModel memory_model = MemoryModel::kMegatron;
-  /// Whether bias-GELU, bias-dropout-add and scale-mask-softmax are one kernel each.
+  /// Whether bias-GELU, gates, rotary positions, dropout-add and softmax are one kernel each.
   bool fused_element_wise = true;
   /// Whether RMS norms are PyTorch operations in fp32, one kernel each.
   bool composed_norms = false;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "cost_model/error.h"
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/inputs/stack_precision.h"
 #include "cost_model/text/object_reader.h"
@@ -40,8 +41,19 @@ std::vector<RunFeature> features_of(const ParallelConfig& config) {
   return features;
 }
 
-bool has(const CalibrationPoint& point, RunFeature feature) {
-  return std::find(point.features.begin(), point.features.end(), feature) != point.features.end();
+/// Returns whether a run has the feature, or may have it: files of earlier versions say neither
+/// precision nor features.
+bool may_have(const CalibrationPoint& point, RunFeature feature) {
+  return point.precision.empty() ||
+         std::find(point.features.begin(), point.features.end(), feature) != point.features.end();
+}
+
+/// Throws Error at `place` for a precision that is none of precision_names().
+void check_precision(const std::string& precision, const std::string& place) {
+  const std::vector<std::string> names = precision_names();
+  if (std::find(names.begin(), names.end(), precision) == names.end()) {
+    throw Error(place + ": expected a precision, such as bf16 or fp8-block, got " + precision);
+  }
 }
 
 }  // namespace
@@ -107,8 +119,8 @@ std::vector<std::string> never_measured(const CalibrationPoint& point,
   std::vector<RunFeature> measured;
   for (const RunFeature feature : point.features) {
     const std::string name(name_of(feature, NamedValues<RunFeature>(kRunFeatureNames)));
-    if (!note_unless_measured(name,
-                              [&](const CalibrationPoint& other) { return has(other, feature); })) {
+    if (!note_unless_measured(
+            name, [&](const CalibrationPoint& other) { return may_have(other, feature); })) {
       continue;
     }
     for (const RunFeature earlier : measured) {
@@ -116,7 +128,7 @@ std::vector<std::string> never_measured(const CalibrationPoint& point,
           std::string(name_of(earlier, NamedValues<RunFeature>(kRunFeatureNames))) + " with " +
               name,
           [&](const CalibrationPoint& other) {
-            return has(other, feature) && has(other, earlier);
+            return may_have(other, feature) && may_have(other, earlier);
           });
     }
     measured.push_back(feature);
@@ -132,6 +144,9 @@ void describe(Fields& fields, Described<Fields, CalibrationPoint>& point) {
   fields.choice("recompute", point.recompute, NamedValues<Recompute>(kRecomputeNames));
   if (fields.optional("precision", !point.precision.empty())) {
     fields.text("precision", point.precision);
+    if constexpr (Fields::kIsReading) {
+      check_precision(point.precision, fields.place_of("precision"));
+    }
   }
   if (fields.optional("features", !point.features.empty())) {
     fields.choices("features", point.features, NamedValues<RunFeature>(kRunFeatureNames));

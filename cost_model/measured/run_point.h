@@ -64,8 +64,8 @@ struct CalibrationPoint {
 /// the pipeline stages is 2 apart.
 [[nodiscard]] double distance(const CalibrationPoint& a, const CalibrationPoint& b);
 
-/// Returns a line for each thing of `point` that none of the others has, and for each two features
-/// that none has together; nothing without others. The point with index `left_out` does not count.
+/// Returns a line for each thing of `point` that none of the others has, or no other has together.
+/// The point with index `left_out` does not count, and without others there is no line.
 [[nodiscard]] std::vector<std::string> never_measured(const CalibrationPoint& point,
                                                       const std::vector<CalibrationPoint>& others,
                                                       std::size_t left_out);

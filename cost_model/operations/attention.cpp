@@ -35,14 +35,14 @@ const AttentionRate* find_rate(const GpuSpec& gpu, std::string_view kernel, int 
   return nearest;
 }
 
-/// One pass of a fused kernel.
+/// A pass of a fused kernel has these FLOPs and this rate.
 struct Pass {
   double work = 1.0;         ///< Its FLOPs over those of QKᵀ and PV.
   FlopsPerSecond long_rate;  ///< What long sequences reach.
   double half_rate_length = 0.0;
   Seconds start;
 
-  /// Time over heads, tokens and width (`sizes`), in which a token attends to `attended` others.
+  /// Returns its time for heads, tokens and width (`sizes`) where a token attends to `attended`.
   [[nodiscard]] Seconds time(const OperationSizes& sizes, double attended) const {
     const auto& [heads, tokens, width] = sizes;
     const Flops flops(work * 4.0 * heads * tokens * attended * width);

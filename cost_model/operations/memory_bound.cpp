@@ -25,10 +25,14 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
       model.position_embedding == PositionEmbedding::kRope ? 2.0 * (queries + keys) : Bytes(0.0);
 
   const bool drops = has_dropout(model);
-  LayerTraffic traffic{.forward = (drops ? 11.0 : 10.0) * norms + rotary + 2.0 * context +
-                                  (model.gated_linear_unit ? 3.0 : 2.0) * mlp,
-                       .backward = (drops ? 23.0 : 16.0) * norms + 2.0 * all_heads + rotary +
-                                   2.0 * context + (model.gated_linear_unit ? 5.0 : 4.0) * mlp,
+  const bool is_composed = has_composed_norms && model.normalization == Normalization::kRmsNorm;
+  const double norm_forward = is_composed ? 18.0 : 2.0;
+  const double norm_backward = is_composed ? 46.0 : 5.0;
+  LayerTraffic traffic{.forward = ((drops ? 7.0 : 6.0) + 2.0 * norm_forward) * norms + rotary +
+                                  2.0 * context + (model.gated_linear_unit ? 3.0 : 2.0) * mlp,
+                       .backward = ((drops ? 13.0 : 6.0) + 2.0 * norm_backward) * norms +
+                                   2.0 * all_heads + rotary + 2.0 * context +
+                                   (model.gated_linear_unit ? 5.0 : 4.0) * mlp,
                        .attention_forward = (drops ? 4.5 : 2.0) * scores,
                        .attention_backward = (drops ? 5.5 : 3.0) * scores};
   if (model.add_bias_linear || model.add_qkv_bias) {
@@ -36,14 +40,14 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
     traffic.backward += all_heads;
   }
   if (model.qk_layernorm) {
-    traffic.forward += 2.0 * (queries + keys);
-    traffic.backward += 5.0 * (queries + keys);
+    traffic.forward += norm_forward * (queries + keys);
+    traffic.backward += norm_backward * (queries + keys);
   }
   if (is_latent) {
     const Bytes compressed(per_width * (model.q_lora_rank + model.kv_lora_rank) /
                            (is_sequence_parallel ? tp : 1));
-    traffic.forward += 2.0 * compressed;
-    traffic.backward += 5.0 * compressed;
+    traffic.forward += norm_forward * compressed;
+    traffic.backward += norm_backward * compressed;
   }
   if (!is_element_wise_fused) {
     // Rotary positions in fp32 take 10 passes for 2.
@@ -52,10 +56,6 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
     traffic.backward += 4.0 * rotary + (model.gated_linear_unit ? 4.0 : 0.0) * mlp;
     traffic.attention_forward += 16.0 * scores;
     traffic.attention_backward += 17.0 * scores;
-  }
-  if (has_composed_norms && model.normalization == Normalization::kRmsNorm) {
-    traffic.forward += 2.0 * 16.0 * norms;
-    traffic.backward += 2.0 * 41.0 * norms;
   }
   return traffic;
 }

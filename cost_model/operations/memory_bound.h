@@ -32,9 +32,9 @@ namespace ptdp {
 /// It adds 8(Q+K) in each pass for rotary positions, which are numbers of fp32 then. It also adds
 /// 16S forward and 17S backward for scores that are converted, scaled, masked and converted back.
 ///
-/// RMS norms that are composed of PyTorch's operations convert to fp32, and have a kernel for each
-/// step there: 18A forward and 46A backward instead of 2A and 5A. The final norm counts as one
-/// kernel even then.
+/// RMS norms that are composed of PyTorch's operations convert to fp32 and have a kernel for each
+/// step. They make 18 passes forward and 46 backward instead of 2 and 5. The final norm counts as
+/// one kernel even then.
 ///
 /// Source: counted from Megatron-LM de7dc40f88, megatron/model/{transformer,fused_softmax}.py, with
 /// 2-byte elements and one-byte dropout masks. Gates, rotary positions and composed norms: counted

@@ -81,8 +81,7 @@ struct MemoryReport {
   std::vector<ValidatedMemory> rows;  ///< Rows of the runs that report memory, in their order.
   std::vector<MemoryErrors> groups;   ///< Errors by group, in the order of names.
   MemoryErrors total;
-  /// What the rows of other groups say: figures are means over the groups of which something is
-  /// known, each of which counts alike; nullopt where there is none.
+  /// What the rows of other groups say, as means over groups; nullopt where nothing is known.
   std::optional<MemoryBeliefs> held_out = {};
   std::vector<MemoryConstant> constants;  ///< One constant per stack, in the order of names.
 };

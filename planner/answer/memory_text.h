@@ -9,8 +9,8 @@
 namespace ptdp {
 
 /// Returns a probability of fitting that rests on `beyond`: "fits with 96 %", "fits with over
-/// 99 %". Where no run of the cluster and stack is behind it, it is told in tens of per cent: "fits
-/// with about 70 %", "fits with over 90 %".
+/// 99 %". Without runs of the cluster and stack it is in tens: "fits with about 70 %", "fits with
+/// over 90 %".
 [[nodiscard]] std::string fitting_text(double probability, const MemoryBelief& beyond);
 /// Returns fitting_text() after a comma; empty where nothing is known.
 [[nodiscard]] std::string fitting_remark(double probability, const MemoryBelief& beyond);

@@ -45,7 +45,10 @@ TEST(NeverMeasured, NamesWhatNoOtherRunHas) {
     return never_measured(point, runs, left_out);
   };
   EXPECT_THAT(lines({.precision = "bf16", .features = {kContextParallel}}), ElementsAre());
-  EXPECT_THAT(lines({}), ElementsAre());  // a file of an earlier version says no precision
+  EXPECT_THAT(lines({}), ElementsAre());
+  // A file of an earlier version says neither precision nor features of its runs.
+  EXPECT_THAT(never_measured({.precision = "bf16", .features = {kInterleaved, kZero3}}, {{}}, 1),
+              ElementsAre());
   EXPECT_THAT(lines({.precision = "nvfp4", .features = {kZero3}}),
               ElementsAre("precision nvfp4, which no run of this cluster and stack has",
                           "ZeRO-3, which no run of this cluster and stack has"));
@@ -105,6 +108,9 @@ TEST(RunPointJson, ReadsBackAsItWas) {
   const auto again = parse<CalibrationPoint>(dump(point));
   EXPECT_EQ(distance(point, again), 0.0);
   EXPECT_EQ(dump(again), dump(point));
+  EXPECT_EQ(
+      message_of([&] { return parse<CalibrationPoint>(replaced(dump(point), "fp8-mx", "BF16")); }),
+      "test.json: precision: expected a precision, such as bf16 or fp8-block, got BF16");
   for (const std::string key : {"\"parameters\": 7", "\"gpus\": 64", "\"tp\": 8", "\"pp\": 2"}) {
     const std::string name = key.substr(1, key.find(':') - 2);
     EXPECT_EQ(message_of([&] {

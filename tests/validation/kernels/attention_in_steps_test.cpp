@@ -2,6 +2,7 @@
 // measured.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -56,12 +57,6 @@ TEST(AttentionInSteps, IsTheCatalogsWherePowerLimitsIt) {
   EXPECT_EQ(num_rows, 24);
 }
 
-TEST(AttentionInSteps, TakesLongerThanAlone) {
-  for (std::size_t row = 0; row < passes().num_rows(); ++row) {
-    EXPECT_GT(number(row, "between_us"), 1.03 * number(row, "alone_us")) << row;
-  }
-}
-
 // An H100 has the multiprocessors of an H200, and a power limit that leaves its products more.
 TEST(AttentionInSteps, OfAnH100IsThatOfAnH200ByTheirProducts) {
   const GpuSpec h100 = find_gpu("h100-80gb-sxm");
@@ -81,6 +76,12 @@ TEST(AttentionInSteps, OfAnH100IsThatOfAnH200ByTheirProducts) {
     }
   }
   EXPECT_EQ(num_entries, 10);
+  for (const char* same : {"h800-80gb-sxm", "h100-96gb-hbm2e"}) {
+    for (const AttentionRate& entry : find_gpu(same).attention_rates) {
+      EXPECT_EQ(std::count(h100.attention_rates.begin(), h100.attention_rates.end(), entry), 1)
+          << same << ": " << entry.kernel << " " << entry.head_width;
+    }
+  }
 }
 
 }  // namespace
