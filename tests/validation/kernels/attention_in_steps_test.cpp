@@ -21,7 +21,8 @@ const CsvTable& passes() {
 }
 
 int count(std::size_t row, const char* column) {
-  return parse_count(passes().text(row, column), 1, 1'000'000, passes().place_of(row, column));
+  return static_cast<int>(
+      parse_count(passes().text(row, column), 1, 1'000'000, passes().place_of(row, column)));
 }
 
 double number(std::size_t row, const char* column) {
