@@ -19,6 +19,17 @@ TransformerConfig small_model() {
   return model;
 }
 
+/// Returns the model with what Llama's layers have, and without biases and dropout.
+TransformerConfig as_llama(TransformerConfig model) {
+  model.dropout = false;
+  model.add_bias_linear = false;
+  model.add_qkv_bias = false;
+  model.gated_linear_unit = true;
+  model.normalization = Normalization::kRmsNorm;
+  model.position_embedding = PositionEmbedding::kRope;
+  return model;
+}
+
 // By hand, b = 2, s = 16, h = 8: A = 2·2·16·8 = 512 bytes; a = 4, t = 2: S = 2·2·2·256 = 2048
 // bytes.
 TEST(LayerTraffic, MatchesTheHandCount) {
@@ -103,13 +114,7 @@ TEST(LayerTraffic, GrowsWhereNothingIsFused) {
 // gradients 6, and back 3: 46. Rotary positions have 3 + 4 + 3 for 2 each way. SiLU and the gate
 // have 2 + 3 for 3 forward, 6 + 3 for 5 backward.
 TEST(LayerTraffic, OfOperationsOneByOneInALlama) {
-  TransformerConfig model = small_model();
-  model.dropout = false;
-  model.add_bias_linear = false;
-  model.add_qkv_bias = false;
-  model.gated_linear_unit = true;
-  model.normalization = Normalization::kRmsNorm;
-  model.position_embedding = PositionEmbedding::kRope;
+  const TransformerConfig model = as_llama(small_model());
   const LayerTraffic fused = layer_traffic(model, 2, 1, false, true);
   const LayerTraffic unfused = layer_traffic(model, 2, 1, false, false, 2, true);
   EXPECT_EQ(unfused.forward - fused.forward,
@@ -124,19 +129,13 @@ TEST(LayerTraffic, OfOperationsOneByOneInALlama) {
 // 18 % and positions 10 % too fast, and the gate is 24 % too slow: it is faster than kernels
 // usually are.
 TEST(LayerTraffic, OfOperationsOneByOneIsWhatAnH200Took) {
-  TransformerConfig model;
+  TransformerConfig model = as_llama({});
   model.num_attention_heads = 32;
   model.num_query_groups = 32;
   model.kv_channels = 128;
   model.hidden_size = 4096;
   model.ffn_hidden_size = 14336;
   model.seq_length = 8192;
-  model.dropout = false;
-  model.add_bias_linear = false;
-  model.add_qkv_bias = false;
-  model.gated_linear_unit = true;
-  model.normalization = Normalization::kRmsNorm;
-  model.position_embedding = PositionEmbedding::kRope;
   const GpuSpec gpu = find_gpu("h200-141gb-sxm");
   const LayerTraffic traffic = layer_traffic(model, 1, 1, false, false, 2, true);
   const auto pass = [&](double width) { return Bytes(2.0 * 8192 * width); };
