@@ -216,11 +216,11 @@ std::vector<Calibration> leave_one_out(const LevelModel& model, const LevelPrior
   for (std::size_t i = 0; i < runs.size(); ++i) {
     sums.remove(levels[i]);
     const CalibrationFit fit = fit_of(model, prior, sums, levels[i].job);
-    calibrations.push_back(
-        fit.is_calibrated()
-            ? calibration_at(fit,
-                             reach_of(points[i], never_measured(points[i], points, i), points, i))
-            : Calibration{});
+    Calibration& calibration = calibrations.emplace_back();
+    if (fit.is_calibrated()) {
+      const std::vector<std::string> unseen = never_measured(points[i], points, i);
+      calibration = calibration_at(fit, reach_of(points[i], unseen, points, i));
+    }
     sums.add(levels[i]);
   }
   return calibrations;

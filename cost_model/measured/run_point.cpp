@@ -25,6 +25,7 @@ constexpr std::array kSizes = {
     Field{"seq_length", &CalibrationPoint::seq_length}, Field{"gpus", &CalibrationPoint::gpus},
     Field{"tp", &CalibrationPoint::tp}, Field{"pp", &CalibrationPoint::pp}};
 
+/// Returns what the configuration switches on, in the order of declaration.
 std::vector<RunFeature> features_of(const ParallelConfig& config) {
   std::vector<RunFeature> features;
   const auto add_if = [&](bool has, RunFeature feature) {

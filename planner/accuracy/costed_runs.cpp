@@ -25,7 +25,12 @@ Scenario scenario_of(const MeasuredRun& run) {
 }
 
 Scenario scenario_of(const CostedRun& run) {
-  return run.scenario ? *run.scenario : scenario_of(run.run);
+  ProfileCache profiles;
+  return scenario_of(run, profiles);
+}
+
+Scenario scenario_of(const CostedRun& run, ProfileCache& profiles) {
+  return run.scenario ? *run.scenario : profiles.scenario_of(run.run);
 }
 
 CostedRuns cost_runs(const MeasuredRuns& runs) {

@@ -53,6 +53,8 @@ struct CostedRuns {
 /// Returns the scenario of a run: the one it holds, else that of the profiles that its row names.
 /// Throws Error for unknown profiles.
 [[nodiscard]] Scenario scenario_of(const CostedRun& run);
+/// Returns scenario_of() with profiles that `profiles` finds once for many runs.
+[[nodiscard]] Scenario scenario_of(const CostedRun& run, ProfileCache& profiles);
 
 /// Returns why a run's profile or numbers keep the cost model from costing it; nullopt if it can be
 /// costed.

@@ -74,7 +74,7 @@ std::optional<MemoryRun> memory_run(const CostedRun& run, ProfileCache& profiles
   if (!run.run.memory) {
     return std::nullopt;
   }
-  return computed_memory(run.run, run.scenario ? *run.scenario : profiles.scenario_of(run.run));
+  return computed_memory(run.run, scenario_of(run, profiles));
 }
 
 std::vector<MemoryRow> memory_rows(const std::vector<CostedRun>& runs) {

@@ -117,8 +117,8 @@ MemoryReport make_memory_report(const std::vector<CostedRun>& runs) {
   report.rows.reserve(reported.size());
   for (std::size_t i = 0; i < reported.size(); ++i) {
     const CostedRun& run = runs[reported[i].place];
-    ValidatedMemory& row = report.rows.emplace_back(predicted_memory(
-        run, reported[i].memory, run.scenario ? *run.scenario : profiles.scenario_of(run.run)));
+    ValidatedMemory& row = report.rows.emplace_back(
+        predicted_memory(run, reported[i].memory, scenario_of(run, profiles)));
     row.by_others = by_others[i];
     row.by_other_groups = by_other_groups[i];
   }

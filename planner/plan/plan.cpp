@@ -2,7 +2,6 @@
 #include "planner/plan/plan.h"
 
 #include <fmt/format.h>
-
 #include <fmt/ranges.h>
 
 #include <algorithm>

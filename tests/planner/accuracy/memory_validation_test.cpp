@@ -67,9 +67,9 @@ MemoryBelief cauchy(double expected, double deviation) {
           .degrees = 1.0};
 }
 
-// Of the first row 8 GiB are expected beyond 40, and 10 are there: (40 + 8)/50 is 4 % too little,
-// two deviations off. Those of 90 and 95 % are 3.078 and 6.314. Of the second row 14 are expected
-// beyond 30, and 10 are there: 10 % too much, eight deviations off, below all stated quantiles. The
+// The first row is expected to have 8 GiB beyond 40, and has 10: (40 + 8)/50 is 4 % too little,
+// two deviations off. Those of 90 and 95 % are 3.078 and 6.314. The second row is expected to have
+// 14 beyond 30, and has 10: 10 % too much, eight deviations off, below all stated quantiles. The
 // third row counts in nothing.
 TEST(SummaryOf, CountsTheRowsOfWhichSomethingIsKnown) {
   const std::vector<ValidatedMemory> rows = {
