@@ -1,6 +1,8 @@
 #include "tests/runtime/layout_sets.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -10,23 +12,32 @@
 namespace ptdp::testing {
 namespace {
 
-/// A pair of values of two dimensions of a layout.
-using Pair = std::tuple<int, std::string, int, std::string>;
+constexpr int kDimensions = 8;
 
-std::set<Pair> pairs_of(const Layout& layout) {
-  const std::vector<std::string> values = {
-      std::to_string(layout.tp),         (layout.sequence_parallel ? "sp" : ""),
-      std::to_string(layout.pp),         std::to_string(layout.vpp),
-      std::to_string(layout.dp),         layout.schedule,
-      std::to_string(layout.zero_stage), std::to_string(static_cast<int>(layout.recompute))};
-  std::set<Pair> pairs;
-  for (int i = 0; i < std::ssize(values); ++i) {
-    for (int j = i + 1; j < std::ssize(values); ++j) {
-      pairs.insert({i, values[i], j, values[j]});
+/// Numbers every pair of values of two dimensions: greedy choices compare millions of them.
+class PairNumbers {
+ public:
+  [[nodiscard]] std::vector<int> of(const Layout& layout) {
+    const std::array<std::string, kDimensions> values = {
+        std::to_string(layout.tp),         (layout.sequence_parallel ? "sp" : ""),
+        std::to_string(layout.pp),         std::to_string(layout.vpp),
+        std::to_string(layout.dp),         layout.schedule,
+        std::to_string(layout.zero_stage), std::to_string(static_cast<int>(layout.recompute))};
+    std::vector<int> pairs;
+    pairs.reserve(kDimensions * (kDimensions - 1) / 2);
+    for (int i = 0; i < kDimensions; ++i) {
+      for (int j = i + 1; j < kDimensions; ++j) {
+        pairs.push_back(
+            numbers_.try_emplace({i, values[i], j, values[j]}, static_cast<int>(numbers_.size()))
+                .first->second);
+      }
     }
+    return pairs;
   }
-  return pairs;
-}
+
+ private:
+  std::map<std::tuple<int, std::string, int, std::string>, int> numbers_;
+};
 
 }  // namespace
 
@@ -64,10 +75,12 @@ std::vector<Layout> all_layouts(const Job& job) {
 }
 
 std::vector<Layout> pairwise_covering(const std::vector<Layout>& layouts) {
-  std::set<Pair> missing;
-  std::vector<std::set<Pair>> pairs;
+  PairNumbers numbers;
+  std::set<int> missing;
+  std::vector<std::vector<int>> pairs;
+  pairs.reserve(layouts.size());
   for (const Layout& layout : layouts) {
-    pairs.push_back(pairs_of(layout));
+    pairs.push_back(numbers.of(layout));
     missing.insert(pairs.back().begin(), pairs.back().end());
   }
   std::vector<Layout> chosen;
@@ -76,13 +89,13 @@ std::vector<Layout> pairwise_covering(const std::vector<Layout>& layouts) {
     std::ptrdiff_t most = 0;
     for (std::size_t i = 0; i < layouts.size(); ++i) {
       const auto covered = std::count_if(pairs[i].begin(), pairs[i].end(),
-                                         [&](const Pair& pair) { return missing.contains(pair); });
+                                         [&](int pair) { return missing.contains(pair); });
       if (covered > most) {
         most = covered;
         best = i;
       }
     }
-    for (const Pair& pair : pairs[best]) {
+    for (const int pair : pairs[best]) {
       missing.erase(pair);
     }
     chosen.push_back(layouts[best]);

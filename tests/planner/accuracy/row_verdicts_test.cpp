@@ -54,50 +54,59 @@ Scenario with_what_was_run(Scenario scenario, const ParallelConfig& config) {
   return scenario;
 }
 
-// The search is asked in the words in which validation prints the row.
-TEST(ShippedRows, AreJudgedAlikeByValidationAndSearch) {
+/// Whether a row fits into its GPUs.
+enum class Verdict { kFits, kDoesNot };
+
+/// Asks the search in the words in which validation prints the row.
+Verdict expect_judged_alike(const CostedRun& run) {
+  const ParallelConfig& config = run.run.config;
+  const Scenario scenario = with_what_was_run(scenario_of(run), config);
+  const auto violation =
+      find_memory_violation({scenario, config}, usable_memory(scenario.cluster.gpu, 0.0));
+  const SearchResult result = search_for(scenario, config);
+  EXPECT_EQ(result.enumerated, 1);
+  EXPECT_EQ(result.best.empty(), violation.has_value());
+  if (violation) {
+    EXPECT_EQ(result.violations.begin()->first, *violation);
+    EXPECT_TRUE(result.shortfall.has_value());
+    if (result.shortfall) {
+      EXPECT_EQ(to_string(result.shortfall->config), to_string(config));
+    }
+    return Verdict::kDoesNot;
+  }
+  if (!result.best.empty()) {
+    EXPECT_EQ(to_string(result.best.front().config), to_string(config));
+  }
+  return Verdict::kFits;
+}
+
+/// What a stack as it is shipped cannot run is the one thing that the search adds.
+void expect_refused_for_its_stack_alone(const CostedRun& run) {
+  const ParallelConfig& config = run.run.config;
+  const Scenario scenario = scenario_of(run);
+  const SearchResult result = search_for(scenario, config);
+  const auto violation =
+      find_violation({scenario, config}, usable_memory(scenario.cluster.gpu, 0.0));
+  EXPECT_EQ(result.enumerated, 1);
+  EXPECT_EQ(violation.has_value(), result.best.empty());
+  if (violation && !result.violations.empty()) {
+    EXPECT_EQ(result.violations.begin()->first, *violation);
+  }
+}
+
+// One test, since costing the rows takes most of its time.
+TEST(ShippedRows, AreJudgedAlikeByValidationAndSearchAndRefusedForTheirStackAlone) {
   int num_fitting = 0;
   int num_misfits = 0;
   for (const CostedRun& run : shipped_runs()) {
-    const ParallelConfig& config = run.run.config;
-    const Scenario scenario = with_what_was_run(scenario_of(run), config);
-    const auto violation =
-        find_memory_violation({scenario, config}, usable_memory(scenario.cluster.gpu, 0.0));
-    const SearchResult result = search_for(scenario, config);
-    const std::string row = run.run.id + ": " + to_string(config);
-    EXPECT_EQ(result.enumerated, 1) << row;
-    EXPECT_EQ(result.best.empty(), violation.has_value()) << row;
-    if (violation) {
-      ++num_misfits;
-      EXPECT_EQ(result.violations.begin()->first, *violation) << row;
-      ASSERT_TRUE(result.shortfall.has_value()) << row;
-      EXPECT_EQ(to_string(result.shortfall->config), to_string(config)) << row;
-    } else if (!result.best.empty()) {
-      ++num_fitting;
-      EXPECT_EQ(to_string(result.best.front().config), to_string(config)) << row;
-    }
+    SCOPED_TRACE(run.run.id + ": " + to_string(run.run.config));
+    ++(expect_judged_alike(run) == Verdict::kFits ? num_fitting : num_misfits);
+    expect_refused_for_its_stack_alone(run);
   }
   RecordProperty("fitting", num_fitting);
   RecordProperty("misfits", num_misfits);
   EXPECT_GT(num_fitting, 0);
   EXPECT_GT(num_misfits, 0);
-}
-
-// What a stack as it is shipped cannot run is the one thing that the search adds.
-TEST(ShippedRows, AreRefusedForTheirStackAlone) {
-  for (const CostedRun& run : shipped_runs()) {
-    const ParallelConfig& config = run.run.config;
-    const Scenario scenario = scenario_of(run);
-    const SearchResult result = search_for(scenario, config);
-    const auto violation =
-        find_violation({scenario, config}, usable_memory(scenario.cluster.gpu, 0.0));
-    const std::string row = run.run.id + ": " + to_string(config);
-    EXPECT_EQ(result.enumerated, 1) << row;
-    EXPECT_EQ(violation.has_value(), result.best.empty()) << row;
-    if (violation && !result.violations.empty()) {
-      EXPECT_EQ(result.violations.begin()->first, *violation) << row;
-    }
-  }
 }
 
 }  // namespace
