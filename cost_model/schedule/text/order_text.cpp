@@ -13,7 +13,7 @@
 namespace ptdp {
 namespace {
 
-constexpr std::array<std::string_view, kNumActionKinds> kSpellings = {
+constexpr std::array<std::string_view, kNumActionKinds> kActionSpellings = {
     "F",      "B",      "I",      "W",           "R",       "SEND_F", "RECV_F", "SEND_B",
     "RECV_B", "COPY_F", "COPY_B", "REDUCE_GRAD", "UNSHARD", "TIED",   "NORM",   "OPTIMIZER"};
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
@@ -28,10 +28,10 @@ std::optional<ActionKind> kind_of(std::string_view spelling) {
   if (spelling == kWholeBackward) {
     return ActionKind::kBackward;
   }
-  const auto* const found = std::find(kSpellings.begin(), kSpellings.end(), spelling);
-  return found == kSpellings.end()
-             ? std::nullopt
-             : std::optional(static_cast<ActionKind>(std::distance(kSpellings.begin(), found)));
+  const auto* const found = std::find(kActionSpellings.begin(), kActionSpellings.end(), spelling);
+  return found == kActionSpellings.end() ? std::nullopt
+                                         : std::optional(static_cast<ActionKind>(
+                                               std::distance(kActionSpellings.begin(), found)));
 }
 
 /// Whether an action of this kind may lack its number: torch writes no bucket.
@@ -111,7 +111,7 @@ bool append(ParsedOrder& order, const Token& token, bool overlaps_next) {
 }  // namespace
 
 std::string_view spelling_of(ActionKind kind) {
-  return kSpellings[static_cast<std::size_t>(kind)];
+  return kActionSpellings[static_cast<std::size_t>(kind)];
 }
 
 std::string to_string(const Action& action) {
