@@ -226,7 +226,7 @@ std::vector<Calibration> leave_one_out(const LevelModel& model, const LevelPrior
   return calibrations;
 }
 
-ErrorSummary to_text(std::span<const double> errors) {
+ErrorSummary summarized(std::span<const double> errors) {
   if (errors.empty()) {
     return {};
   }

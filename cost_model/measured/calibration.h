@@ -115,6 +115,6 @@ struct ErrorSummary {
   double bias = 0.0;  ///< Mean signed error.
 };
 /// Summarizes relative errors; all numbers are 0 if there are none.
-[[nodiscard]] ErrorSummary to_text(std::span<const double> errors);
+[[nodiscard]] ErrorSummary summarized(std::span<const double> errors);
 
 }  // namespace ptdp

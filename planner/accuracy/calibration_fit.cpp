@@ -37,7 +37,7 @@ ErrorSummary errors_under(const std::vector<CostedRun>& runs,
     const CostedRun& run = runs[indices[i]];
     errors.push_back(calibrations[i].factor * (run.predicted / run.run.iteration_time) - 1.0);
   }
-  return to_text(errors);
+  return summarized(errors);
 }
 
 StackCalibration calibration_of(const std::vector<CostedRun>& runs,
@@ -119,7 +119,7 @@ ErrorSummary memory_errors(const std::vector<MemoryRun>& runs,
   for (std::size_t i = 0; i < runs.size(); ++i) {
     errors.push_back((runs[i].formulas + beliefs[i].expected) / runs[i].measured - 1.0);
   }
-  return to_text(errors);
+  return summarized(errors);
 }
 
 /// Returns what is shipped for the job of each run that has measured memory.

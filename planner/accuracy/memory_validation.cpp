@@ -68,8 +68,8 @@ MemoryErrors errors_of(const std::string& group, std::span<const ValidatedMemory
     with_constant.push_back(row->error_with_constant());
   }
   return {.group = group,
-          .as_it_is = to_text(as_it_is),
-          .with_constant = to_text(with_constant),
+          .as_it_is = summarized(as_it_is),
+          .with_constant = summarized(with_constant),
           .by_others = summary_of(rows, &ValidatedMemory::by_others),
           .by_other_groups = summary_of(rows, &ValidatedMemory::by_other_groups)};
 }
@@ -99,7 +99,7 @@ std::optional<MemoryBeliefs> summary_of(std::span<const ValidatedMemory* const> 
     return std::nullopt;
   }
   const auto known = static_cast<double>(errors.size());
-  summary.errors = to_text(errors);
+  summary.errors = summarized(errors);
   summary.inside /= known;
   for (double& share : summary.fitted) {
     share /= known;

@@ -161,7 +161,7 @@ ErrorSummary errors_at(const ValidationReport& report, const std::vector<std::si
   for (const std::size_t i : indices) {
     errors.push_back(report.rows[i].error());
   }
-  return to_text(errors);
+  return summarized(errors);
 }
 
 std::string factors_section(const Reports& reports, const std::vector<CostedRun>& runs) {

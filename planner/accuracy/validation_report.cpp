@@ -21,7 +21,7 @@ GroupErrors errors_of(const std::string& name, const std::vector<const Validated
     half_widths.push_back(row->calibration.interval.half_width());
     inside += row->is_inside_interval() ? 1.0 : 0.0;
   }
-  GroupErrors group{.group = name, .errors = to_text(errors)};
+  GroupErrors group{.group = name, .errors = summarized(errors)};
   if (!rows.empty()) {
     group.inside_interval = inside / static_cast<double>(rows.size());
     group.median_half_width = median(half_widths);

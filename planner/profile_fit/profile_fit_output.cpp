@@ -45,7 +45,7 @@ std::string errors_line(const ProfileFit& refit) {
     }
   }
   const auto mean = [](const std::vector<double>& errors) {
-    return fmt::format("{:.1f} %", 100.0 * to_text(errors).mean_absolute);
+    return fmt::format("{:.1f} %", 100.0 * summarized(errors).mean_absolute);
   };
   return fmt::format("{:>14}{:>12}{:>12}{:>15}  mean absolute error\n", "", mean(before),
                      mean(after), left_out.empty() ? "-" : mean(left_out));

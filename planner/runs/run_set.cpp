@@ -100,7 +100,7 @@ RunSet compare_runs(const std::vector<NamedReport>& runs) {
     }
   }
   if (!set.runs.empty()) {
-    set.errors = to_text(errors);
+    set.errors = summarized(errors);
     set.terms = errors_by_term(set.runs);
     set.orders = orders_of(set.runs);
   }

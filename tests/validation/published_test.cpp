@@ -56,15 +56,15 @@ Prediction predicted_trillion(const Calibration& calibration) {
 TEST(Table1, IsPredictedWithoutCalibration) {
   const std::vector<CostedRun> runs = published("sc21-t1");
   ASSERT_EQ(runs.size(), 10U);
-  const ErrorSummary errors = to_text(errors_of(runs, CalibrationKind::kNone));
+  const ErrorSummary errors = summarized(errors_of(runs, CalibrationKind::kNone));
   EXPECT_LE(errors.mean_absolute, 0.09);
   EXPECT_LE(errors.max_absolute, 0.13);
 }
 
 void expect_the_stated_accuracy(const std::vector<double>& errors) {
   ASSERT_EQ(errors.size(), 19U);
-  EXPECT_LE(to_text(errors).mean_absolute, 0.03);
-  EXPECT_LE(to_text(errors).max_absolute, 0.07);
+  EXPECT_LE(summarized(errors).mean_absolute, 0.03);
+  EXPECT_LE(summarized(errors).max_absolute, 0.07);
 }
 
 TEST(Table1AndKorthikantiTable5, ArePredictedByTheFactorOfTheirOtherRows) {
@@ -100,8 +100,8 @@ TEST(SpecifiedGroups, ArePredictedWithTheFactorOfTheirOtherRows) {
       }
     }
     ASSERT_GE(calibrated.size(), 8U) << group;
-    EXPECT_LE(to_text(calibrated).median_absolute, 0.05) << group;
-    EXPECT_LE(to_text(calibrated).p90_absolute, 0.15) << group;
+    EXPECT_LE(summarized(calibrated).median_absolute, 0.05) << group;
+    EXPECT_LE(summarized(calibrated).p90_absolute, 0.15) << group;
   }
 }
 

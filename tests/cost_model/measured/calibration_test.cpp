@@ -183,7 +183,7 @@ TEST(SupportText, SaysHowNearTheRunsAre) {
 
 // By hand: absolute values 0.1, 0.2, 0.4, 0; in order 0, 0.1, 0.2, 0.4.
 TEST(Summarize, MatchesTheHandComputedFigures) {
-  const ErrorSummary summary = to_text(std::vector<double>{0.1, -0.2, 0.4, 0.0});
+  const ErrorSummary summary = summarized(std::vector<double>{0.1, -0.2, 0.4, 0.0});
   EXPECT_EQ(summary.count, 4);
   EXPECT_NEAR(summary.mean_absolute, 0.175, 1e-12);
   EXPECT_NEAR(summary.median_absolute, 0.15, 1e-12);
@@ -193,11 +193,11 @@ TEST(Summarize, MatchesTheHandComputedFigures) {
 }
 
 TEST(Summarize, FindsTheWorstOnEitherSide) {
-  EXPECT_NEAR(to_text(std::vector<double>{0.1, -0.7, 0.4}).max_absolute, 0.7, 1e-12);
+  EXPECT_NEAR(summarized(std::vector<double>{0.1, -0.7, 0.4}).max_absolute, 0.7, 1e-12);
 }
 
 TEST(Summarize, OfNothingIsZero) {
-  const ErrorSummary summary = to_text(std::span<const double>());
+  const ErrorSummary summary = summarized(std::span<const double>());
   EXPECT_EQ(summary.count, 0);
   EXPECT_EQ(summary.mean_absolute, 0.0);
   EXPECT_EQ(summary.max_absolute, 0.0);

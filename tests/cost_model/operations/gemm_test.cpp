@@ -254,12 +254,12 @@ TEST(MatmulTime, FitsTheProductsMeasuredOnAnA100AsStated) {
   gpu.memory_bandwidth = gigabytes_per_second(1600.0);
   gpu.matmul_memory_efficiency = 1.0;
   const std::vector<MeasuredProduct> products = measured_products("gemm_a100_pcie.csv", gpu);
-  const ErrorSummary all = to_text(errors_between(products, kNone, kForever));
+  const ErrorSummary all = summarized(errors_between(products, kNone, kForever));
   EXPECT_EQ(all.count, 183);
   EXPECT_LT(all.mean_absolute, 0.039);
   EXPECT_LT(all.max_absolute, 0.30);
   EXPECT_LT(std::abs(all.bias), 0.01);
-  const ErrorSummary longer = to_text(errors_between(products, Seconds(1e-3), kForever));
+  const ErrorSummary longer = summarized(errors_between(products, Seconds(1e-3), kForever));
   EXPECT_EQ(longer.count, 117);
   EXPECT_LT(longer.mean_absolute, 0.016);
   EXPECT_LT(longer.max_absolute, 0.06);
@@ -270,15 +270,15 @@ TEST(MatmulTime, FitsTheProductsMeasuredOnAnA100AsStated) {
 TEST(MatmulTime, FitsTheLongProductsMeasuredOnAB200AsStated) {
   const std::vector<MeasuredProduct> products =
       measured_products("gemm_b200.csv", find_gpu("b200-180gb-sxm"));
-  const ErrorSummary all = to_text(errors_between(products, kNone, kForever));
+  const ErrorSummary all = summarized(errors_between(products, kNone, kForever));
   EXPECT_EQ(all.count, 514);
   EXPECT_LT(all.mean_absolute, 0.12);
-  const ErrorSummary longer = to_text(errors_between(products, Seconds(0.8e-3), kForever));
+  const ErrorSummary longer = summarized(errors_between(products, Seconds(0.8e-3), kForever));
   EXPECT_EQ(longer.count, 274);
   EXPECT_LT(longer.mean_absolute, 0.035);
   EXPECT_LT(longer.max_absolute, 0.23);
   EXPECT_LT(std::abs(longer.bias), 0.01);
-  const ErrorSummary bursts = to_text(errors_between(products, Seconds(30e-6), Seconds(100e-6)));
+  const ErrorSummary bursts = summarized(errors_between(products, Seconds(30e-6), Seconds(100e-6)));
   EXPECT_GT(bursts.bias, 0.15);
   EXPECT_LT(bursts.bias, 0.25);
 }
@@ -304,8 +304,8 @@ TEST(MatmulTime, IsThatOfSquareProductsOnAnA100) {
     errors.push_back(rate / row.tflops - 1.0);
     EXPECT_LT(rate, 271.2) << row.size;
   }
-  EXPECT_LT(to_text(errors).mean_absolute, 0.105);
-  EXPECT_LT(to_text(errors).max_absolute, 0.24);
+  EXPECT_LT(summarized(errors).mean_absolute, 0.105);
+  EXPECT_LT(summarized(errors).max_absolute, 0.24);
 }
 
 }  // namespace

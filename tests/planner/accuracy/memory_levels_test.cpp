@@ -239,7 +239,7 @@ TEST(MemoryLeaveOneOut, HasTenPercentOfErrorInEachGroup) {
     errors[rows[i].group].push_back((run.formulas + beliefs[i]->expected) / run.measured - 1.0);
   }
   for (const auto& [group, of_group] : errors) {
-    EXPECT_LE(to_text(of_group).mean_absolute, 0.10) << group;
+    EXPECT_LE(summarized(of_group).mean_absolute, 0.10) << group;
   }
 }
 
