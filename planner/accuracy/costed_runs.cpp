@@ -102,6 +102,11 @@ std::string tally_of_skipped(const std::vector<SkippedRun>& skipped) {
   return text;
 }
 
+Seconds gpu_time_per_sequence(Seconds iteration, const MeasuredRun& run) {
+  return iteration * static_cast<double>(run.config.world_size()) /
+         static_cast<double>(run.global_batch_size);
+}
+
 double tflops_per_gpu(const MeasuredRun& run, Seconds time) {
   return hardware_flops(run.model, run.global_batch_size, run.config).value() / time.value() /
          static_cast<double>(run.config.world_size()) / kTera;

@@ -26,15 +26,17 @@ struct CostedRun {
   std::shared_ptr<const Scenario> scenario = nullptr;
 };
 
-/// A row that leaves fields out, with every way in which it may have been run (partial_runs.h). A
+/// A row that leaves fields out, with the ways in which it may have been run (partial_runs.h). A
 /// partial run calibrates nothing and counts in no error.
 struct PartialRun {
   std::string id;
   std::string group;
   std::vector<std::string> unknown;  ///< Columns that the row leaves out.
   std::int64_t tried = 0;            ///< Number of ways tried, those that cannot run included.
-  /// The ways that run and fit into memory, each with the time that the row's measurement means for
-  /// it. When none fits, though the measured run did, all ways that run. At least one.
+  /// Number of ways that run and fit into memory; when none fits, though the run did, that run.
+  std::int64_t num_ways = 0;
+  /// Those of num_ways that are near the fastest, each with the time that the row's measurement
+  /// means for it. At least one.
   std::vector<CostedRun> completions;
   bool fits = true;  ///< Whether any way fits by the model of memory.
 };
@@ -71,6 +73,9 @@ struct CostedRuns {
 [[nodiscard]] std::string first_skipped(const std::vector<SkippedRun>& skipped);
 /// Returns lines that say how many runs were skipped, and how many for each reason.
 [[nodiscard]] std::string tally_of_skipped(const std::vector<SkippedRun>& skipped);
+
+/// Returns the time of all GPUs together for a sequence, where an iteration takes `iteration`.
+[[nodiscard]] Seconds gpu_time_per_sequence(Seconds iteration, const MeasuredRun& run);
 
 /// Returns the hardware TFLOP/s per GPU of a run whose iteration takes `time`.
 [[nodiscard]] double tflops_per_gpu(const MeasuredRun& run, Seconds time);

@@ -13,6 +13,7 @@
 #include "cost_model/measured/quantile.h"
 #include "cost_model/measured/run_point.h"
 #include "planner/accuracy/levels_file.h"
+#include "planner/accuracy/partial_runs.h"
 
 namespace ptdp {
 namespace {
@@ -60,10 +61,6 @@ class CompleteRuns {
   std::map<std::optional<std::string>, RowLevels> rows_;
 };
 
-Seconds per_sequence(const ValidatedRun& run) {
-  return run.predicted().value / static_cast<double>(run.costed.run.global_batch_size);
-}
-
 ValidatedPartialRun validated(const PartialRun& partial, CompleteRuns& complete) {
   const std::vector<Calibration> calibrations = complete.calibrations_of(partial);
   std::vector<ValidatedRun> completions;
@@ -71,12 +68,15 @@ ValidatedPartialRun validated(const PartialRun& partial, CompleteRuns& complete)
     completions.push_back({.costed = partial.completions[i], .calibration = calibrations[i]});
   }
   const auto best = std::min_element(
-      completions.begin(), completions.end(),
-      [](const auto& a, const auto& b) { return per_sequence(a) < per_sequence(b); });
+      completions.begin(), completions.end(), [](const ValidatedRun& a, const ValidatedRun& b) {
+        return gpu_time_per_sequence(a.predicted().value, a.costed.run) <
+               gpu_time_per_sequence(b.predicted().value, b.costed.run);
+      });
   ValidatedPartialRun row{.id = partial.id,
                           .group = partial.group,
                           .unknown = partial.unknown,
                           .tried = partial.tried,
+                          .num_ways = partial.num_ways,
                           .completions = static_cast<int>(completions.size()),
                           .fits = partial.fits,
                           .best = *best,
@@ -161,18 +161,19 @@ std::vector<PartialGroup> partial_groups(const std::vector<ValidatedPartialRun>&
 
 std::string to_text(const std::vector<ValidatedPartialRun>& runs) {
   std::string text = fmt::format(
-      "\n{:<28} {:>10}  {:^21}  {:^21} {:>7}  {:>11}  {}\n{:<28} {:>10}  {:>10} {:>10}"
+      "\n{:<28} {:>10}  {:^21}  {:^21} {:>7}  {:>17}  {}\n{:<28} {:>10}  {:>10} {:>10}"
       "  {:>10} {:>10} {:>7}\n",
       "rows with unknown fields", "measured s", "range of predictions", "with 90 % intervals",
-      "error", "tried   fit", "best, and what is unknown", "", "", "fastest", "slowest", "low",
-      "high", "of best");
+      "error", "tried   fit  near", "best, and what is unknown", "", "", "fastest", "slowest",
+      "low", "high", "of best");
   for (const ValidatedPartialRun& row : runs) {
     text += fmt::format(
-        "{:<28} {:>10.4g}  {:>10.4g} {:>10.4g}  {:>10.4g} {:>10.4g} {:>+6.1f}%  {:>5} {:>5}  {} "
+        "{:<28} {:>10.4g}  {:>10.4g} {:>10.4g}  {:>10.4g} {:>10.4g} {:>+6.1f}%  {:>5} {:>5} {:>5}  "
+        "{} "
         "({}){}{}\n",
         row.id, row.best.costed.run.iteration_time.value(), row.fastest.value(),
         row.slowest.value(), row.low.value(), row.high.value(), 100.0 * row.best.error(), row.tried,
-        row.fits ? row.completions : 0, best_of(row), fmt::join(row.unknown, ", "),
+        row.fits ? row.num_ways : 0, row.completions, best_of(row), fmt::join(row.unknown, ", "),
         row.is_inside_interval() ? "" : "  outside", row.fits ? "" : "  too large");
   }
   text += fmt::format("\n{:<24} {:>5} {:>7} {:>9} {:>12} {:>11}\n", "group [%]", "rows", "inside",
@@ -183,11 +184,15 @@ std::string to_text(const std::vector<ValidatedPartialRun>& runs) {
                         100.0 * group.best_inside, 100.0 * group.median_best_error);
   }
   return text +
-         "\nA row with unknown fields is predicted over every way to fill them in that the stack "
-         "runs\nand that fits into memory; best: the fastest of them. Where the batch is unknown, "
-         "times are\nfor the batch of the best. Such rows count in no error and calibrate nothing. "
-         "Too large: by\nthe memory model no way fits, though the run did, so that all ways "
-         "count.\n";
+         fmt::format(
+             "\nA row with unknown fields is predicted over the ways to fill them in that the "
+             "stack "
+             "runs,\nthat fit into memory, and that take at most {} times as long as the best, the "
+             "fastest. Where\nthe batch is unknown, times are for the batch of the best. Such rows "
+             "count in no error and\ncalibrate nothing. Too large: by the memory model no way "
+             "fits, "
+             "though the run did.\n",
+             kNearTheFastest);
 }
 
 std::vector<ObjectWriter> partial_json(const std::vector<ValidatedPartialRun>& runs) {
@@ -210,7 +215,8 @@ std::vector<ObjectWriter> partial_json(const std::vector<ValidatedPartialRun>& r
     json.text("stack", run.stack);
     json.texts("unknown", row.unknown);
     json.count("tried", static_cast<int>(row.tried));
-    json.count("completions", row.completions);
+    json.count("completions", static_cast<int>(row.num_ways));
+    json.count("near", row.completions);
     json.flag("fits", row.fits);
     json.number("measured_s", run.iteration_time.value());
     json.numbers("predicted_s", {row.fastest.value(), row.slowest.value()});
@@ -225,16 +231,15 @@ std::string partial_section(const std::vector<ValidatedPartialRun>& none,
                             const std::vector<ValidatedPartialRun>& calibrated) {
   std::string text =
       "\n## Partial rows\n\n"
-      "Rows whose sources leave fields out, predicted over every way to fill them in that the "
+      "Rows whose sources leave fields out, predicted over the ways to fill them in that the "
       "stack\n"
-      "runs and that fits into memory: a range from the least lower to the largest upper end of "
-      "their\n"
-      "90 % intervals. Best: the fastest way, what a good engineer would have chosen. Calibrated: "
-      "by\n"
-      "the complete rows; partial rows calibrate nothing. ±: half the range over its middle, "
-      "median\n"
-      "[%]. Too large: rows none of whose ways fits by the model of memory, though the runs did; "
-      "all\nof them count.\n\n";
+      "runs, that fit into memory and that are near the fastest: a range from the least lower to\n"
+      "the largest upper end of their 90 % intervals. Best: the fastest way, what a good engineer\n"
+      "would have chosen. Calibrated: by the complete rows; partial rows calibrate nothing. ±: "
+      "half\n"
+      "the range over its middle, median [%]. Too large: rows none of whose ways fits by the "
+      "model\n"
+      "of memory, though the runs did.\n\n";
   if (none.empty()) {
     return text + "None.\n";
   }

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,6 +15,9 @@
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/iteration/flops.h"
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/iteration/least_step.h"
+#include "cost_model/pipeline_rank/planned_job.h"
 #include "planner/accuracy/missing_fields.h"
 #include "planner/accuracy/profile_cache.h"
 #include "planner/constraints/constraint.h"
@@ -64,6 +69,12 @@ std::string text_of(const Reasons& reasons, const PartialRun& partial) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+/// A way to fill in a row that can run.
+struct Way {
+  MeasuredRun run;
+  Seconds least;  ///< Lower bound of gpu_time_per_sequence().
+};
+
 /// Completes one row; partial().completions is empty when nothing runs.
 class RowCompletion {
  public:
@@ -98,10 +109,9 @@ class RowCompletion {
     for (const RowFields& fields : completions.values) {
       judge(fields);
     }
+    cost_near(std::move(fitting_));
     if (partial_.completions.empty() && !too_large_.empty()) {
-      for (MeasuredRun& run : too_large_) {
-        cost(std::move(run));
-      }
+      cost_near(std::move(too_large_));
       partial_.fits = false;
     }
   }
@@ -119,7 +129,7 @@ class RowCompletion {
     return has_time() || !row_.text(0, "tflops_per_gpu").empty();
   }
 
-  /// Judges one completion: its run is costed if it fits, and kept for later if it does not.
+  /// Judges one way: keeps it with what bounds its time, by whether it fits.
   void judge(const RowFields& fields) {
     MeasuredRuns read = read_measured_runs(row_.variations(0, {fields}));
     if (read.runs.empty()) {
@@ -143,28 +153,55 @@ class RowCompletion {
       }
       run.iteration_time = *time;
     }
-    const Scenario scenario = profiles_.scenario_of(run);
-    const Bytes usable = usable_memory(scenario.cluster.gpu, 0.0);
-    if (find_memory_violation({scenario, run.config}, usable)) {
-      too_large_.push_back(std::move(run));
-    } else {
-      cost(std::move(run));
+    try {
+      const Scenario scenario = profiles_.scenario_of(run);
+      const PlannedJob job(scenario, run.config);
+      const Seconds least =
+          is_simulated(run.config) ? least_step_time(job) : iteration_cost(job).total();
+      const Way way{.run = run, .least = gpu_time_per_sequence(least, run)};
+      const bool fits = !find_memory_violation(job, usable_memory(scenario.cluster.gpu, 0.0));
+      (fits ? fitting_ : too_large_).push_back(way);
+    } catch (const Error& error) {
+      ++reasons_[error.what()];
     }
   }
 
-  void cost(MeasuredRun run) {
-    CostedRuns costed = cost_runs({.runs = {std::move(run)}}, profiles_);
-    if (costed.costed.empty()) {
-      ++reasons_[costed.skipped.front().reason];
-    } else {
-      partial_.completions.push_back(std::move(costed.costed.front()));
+  /// Costs the ways that are near the fastest, the lowest bound first: the others need no
+  /// simulation.
+  void cost_near(std::vector<Way> ways) {
+    std::stable_sort(ways.begin(), ways.end(),
+                     [](const Way& a, const Way& b) { return a.least < b.least; });
+    partial_.num_ways = std::ssize(ways);
+    StepSimulations simulations;
+    Seconds slowest(std::numeric_limits<double>::infinity());
+    for (const Way& way : ways) {
+      if (way.least > slowest) {
+        break;
+      }
+      try {
+        const Scenario scenario = profiles_.scenario_of(way.run);
+        const Seconds time = iteration_time({scenario, way.run.config}, simulations);
+        slowest = std::min(slowest, kNearTheFastest * gpu_time_per_sequence(time, way.run));
+        partial_.completions.push_back(
+            {.run = way.run, .predicted = time, .precision = precision_name(scenario.stack)});
+      } catch (const Error& error) {
+        ++reasons_[error.what()];
+        --partial_.num_ways;
+      }
     }
+    partial_.completions.erase(
+        std::remove_if(partial_.completions.begin(), partial_.completions.end(),
+                       [&](const CostedRun& costed) {
+                         return gpu_time_per_sequence(costed.predicted, costed.run) > slowest;
+                       }),
+        partial_.completions.end());
   }
 
   const CsvTable& row_;
   ProfileCache& profiles_;
   PartialRun partial_;
-  std::vector<MeasuredRun> too_large_;
+  std::vector<Way> fitting_;
+  std::vector<Way> too_large_;
   Reasons reasons_;
 };
 
