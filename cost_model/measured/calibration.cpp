@@ -184,7 +184,8 @@ Calibration CalibrationFit::at(const CalibrationPoint& point) const {
 }
 
 double probability_of_order(Seconds first, Seconds second, double layout_variance) {
-  const double deviations = std::log(second / first) / std::sqrt(2.0 * layout_variance);
+  const double deviations =
+      kOrderSharpness * std::log(second / first) / std::sqrt(2.0 * layout_variance);
   return 0.5 * std::erfc(-deviations / std::sqrt(2.0));
 }
 

@@ -308,7 +308,7 @@ std::string order_section(const ValidationReport& leave_one_out) {
   std::string text = fmt::format(
       "\nHow likely the faster prediction is measured faster, as stated and as observed [%]: all\n"
       "pairs that differ by {:.0f} % or more, with the scatter that the other rows of a scope\n"
-      "show.\n"
+      "show, widened by one constant that was fitted to these pairs.\n"
       "\n"
       "| stated | pairs | mean stated | observed |\n|---|---|---|---|\n",
       100.0 * kMeasuredTie);
