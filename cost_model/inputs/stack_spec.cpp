@@ -183,6 +183,9 @@ void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   if (fields.optional("composed_norms", stack.composed_norms)) {
     fields.flag("composed_norms", stack.composed_norms);
   }
+  if (fields.optional("deterministic", stack.deterministic)) {
+    fields.flag("deterministic", stack.deterministic);
+  }
   fields.flag("tensor_parallel_overlap", stack.tensor_parallel_overlap);
   if (fields.optional("tp_comm_overlap", stack.tp_comm_overlap != TpCommOverlap::kNone)) {
     fields.choice("tp_comm_overlap", stack.tp_comm_overlap,

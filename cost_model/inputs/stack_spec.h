@@ -157,6 +157,9 @@ struct StackSpec {
   bool fused_element_wise = true;
   /// Whether RMS norms are PyTorch operations in fp32, one kernel each.
   bool composed_norms = false;
+  /// Whether results repeat to the bit: attention's backward pass sums in a fixed order, and PyTorch
+  /// fills tensors that it makes.
+  bool deterministic = false;
   /// Whether tensor-parallel collectives of backward passes run behind products.
   bool tensor_parallel_overlap = false;
   /// How collectives of sequence parallelism, forward and backward, run within products.

@@ -164,8 +164,7 @@ ElementWiseTime element_wise_work(const Scenario& scenario, const ParallelConfig
   model.ffn_hidden_size = dense_mlp_width(model, kind);
   model.seq_length /= config.cp;
   const LayerTraffic traffic =
-      layer_traffic(model, config.micro_batch_size, config.tp, config.sequence_parallel,
-                    stack.fused_element_wise, element_bytes(stack.precision), stack.composed_norms);
+      layer_traffic(model, config.micro_batch_size, config.tp, config.sequence_parallel, stack);
   const SplitHeadTraffic heads = split_head_traffic(scenario.job.model, config, stack);
   const SplitNormTraffic norms = split_norm_traffic(scenario.job.model, config, stack);
   const GpuSpec& gpu = scenario.cluster.gpu;

@@ -17,6 +17,8 @@ namespace {
 /// another.
 constexpr std::size_t kHeads = 1;
 
+/// Rate of a backward pass that sums gradients in a fixed order, over one that does not.
+constexpr double kInOrder = 361.3 / 574.7;
 constexpr double kBackwardWork = 2.5;  // FLOPs backward over forward, QKᵀ once more among them
 constexpr double kAnyWidth = 0.5;      // farther than a head's own width, nearer than all others
 
@@ -68,8 +70,7 @@ AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_b
   };
   const std::int64_t keys = query_head_width(model);
   const std::int64_t values = value_head_width(model);
-  const LayerTraffic traffic =
-      layer_traffic(model, micro_batch_size, tp, false, stack.fused_element_wise, bytes);
+  const LayerTraffic traffic = layer_traffic(model, micro_batch_size, tp, false, stack);
   return {.forward = product(s, keys) + product(values, s) +
                      memory_bound_time(traffic.attention_forward, gpu),
           .backward = product(s, values) + (product(values, s) + 2.0 * product(keys, s)) +
@@ -110,7 +111,7 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
                         .start = rate->start};
   const Pass backward = {
       .work = kBackwardWork,
-      .long_rate = FlopsPerSecond(peak * rate->backward),
+      .long_rate = FlopsPerSecond(peak * rate->backward * (stack.deterministic ? kInOrder : 1.0)),
       .half_rate_length = rate->backward_half_rate_length.value_or(rate->half_rate_length),
       .start = rate->start};
   return {.forward = corrected(

@@ -86,8 +86,10 @@ LinearTime grouped_linear_time(std::int64_t count, std::int64_t tokens, std::int
 }
 
 Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu, const StackSpec& stack) {
-  return memory_bound_time(
-      Bytes(weights * (element_bytes(stack.precision) + 2.0 * stack.gradient_bytes)), gpu);
+  const double fills = stack.deterministic ? 1.0 : 0.0;  // the gradient of this microbatch alone
+  return memory_bound_time(Bytes(weights * ((1.0 + fills) * element_bytes(stack.precision) +
+                                            2.0 * stack.gradient_bytes)),
+                           gpu);
 }
 
 }  // namespace ptdp

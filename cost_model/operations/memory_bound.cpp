@@ -5,11 +5,10 @@
 namespace ptdp {
 
 LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size, int tp,
-                           bool is_sequence_parallel, bool is_element_wise_fused, int element_bytes,
-                           bool has_composed_norms) {
+                           bool is_sequence_parallel, const StackSpec& stack) {
+  const int bytes = element_bytes(stack.precision);
   const double s = model.seq_length;
-  const double per_width =
-      1.0 * element_bytes * micro_batch_size * s;  // bytes of a pass over one feature
+  const double per_width = 1.0 * bytes * micro_batch_size * s;  // bytes of a pass over one feature
   const Bytes norms(per_width * model.hidden_size / (is_sequence_parallel ? tp : 1));
   const bool is_latent = has_latent_attention(model);
   const Bytes queries(per_width * static_cast<double>(query_width(model)) / tp);
@@ -18,14 +17,14 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
       is_latent ? queries : Bytes(per_width * static_cast<double>(key_width_of_rank(model, tp)));
   const Bytes values = is_latent ? context : keys;
   const Bytes mlp(per_width * model.ffn_hidden_size / tp);
-  const Bytes scores(1.0 * element_bytes * micro_batch_size *
-                     (1.0 * model.num_attention_heads / tp) * s * s);
+  const Bytes scores(1.0 * bytes * micro_batch_size * (1.0 * model.num_attention_heads / tp) * s *
+                     s);
   const Bytes all_heads = queries + keys + values;
   const Bytes rotary =
       model.position_embedding == PositionEmbedding::kRope ? 2.0 * (queries + keys) : Bytes(0.0);
 
   const bool drops = has_dropout(model);
-  const bool is_composed = has_composed_norms && model.normalization == Normalization::kRmsNorm;
+  const bool is_composed = stack.composed_norms && model.normalization == Normalization::kRmsNorm;
   const double norm_forward = is_composed ? 18.0 : 2.0;
   const double norm_backward = is_composed ? 46.0 : 5.0;
   LayerTraffic traffic{.forward = ((drops ? 7.0 : 6.0) + 2.0 * norm_forward) * norms + rotary +
@@ -49,13 +48,18 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
     traffic.forward += norm_forward * compressed;
     traffic.backward += norm_backward * compressed;
   }
-  if (!is_element_wise_fused) {
+  if (!stack.fused_element_wise) {
     // Rotary positions in fp32 take 10 passes for 2.
     traffic.forward +=
         (drops || model.add_bias_linear ? 8.0 : 0.0) * norms + 4.0 * rotary + 2.0 * mlp;
     traffic.backward += 4.0 * rotary + (model.gated_linear_unit ? 4.0 : 0.0) * mlp;
     traffic.attention_forward += 16.0 * scores;
     traffic.attention_backward += 17.0 * scores;
+  }
+  if (stack.deterministic) {
+    const Bytes of_attention = 4.0 * norms + all_heads + context;
+    traffic.forward += of_attention + (model.gated_linear_unit ? 2.0 : 1.0) * mlp;
+    traffic.backward += of_attention + mlp;
   }
   return traffic;
 }

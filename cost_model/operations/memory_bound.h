@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cost_model/inputs/cluster_spec.h"
+#include "cost_model/inputs/stack_spec.h"
 #include "cost_model/inputs/transformer_config.h"
 #include "cost_model/units.h"
 
@@ -36,6 +37,13 @@ namespace ptdp {
 /// step. They make 18 passes forward and 46 backward instead of 2 and 5. The final norm counts as
 /// one kernel even then.
 ///
+/// A deterministic stack fills every tensor that a kernel of TransformerEngine returns, in a pass
+/// of its own. Forward these are norms ×2, projection and second linear layer 4A in all, Q+2K, the
+/// context and what a bias-GELU or a gate takes. Backward they are the gradients of these inputs:
+/// 4A, Q+2K, the context and F. Sources: PyTorch,
+/// torch.utils.deterministic.fill_uninitialized_memory, which is on; TransformerEngine d0067d0da6,
+/// pytorch/csrc, where at::empty allocates.
+///
 /// Source: counted from Megatron-LM de7dc40f88, megatron/model/{transformer,fused_softmax}.py, with
 /// 2-byte elements and one-byte dropout masks. Gates, rotary positions and composed norms: counted
 /// from torchtitan of December 2024, torchtitan/models/llama/model.py and norms.py, and autograd.
@@ -49,8 +57,7 @@ struct LayerTraffic {
 /// Computes the traffic of one layer and microbatch on one GPU of a tensor-parallel group of `tp`.
 [[nodiscard]] LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
                                          int tp, bool is_sequence_parallel,
-                                         bool is_element_wise_fused = true, int element_bytes = 2,
-                                         bool has_composed_norms = false);
+                                         const StackSpec& stack = StackSpec());
 
 /// Time to move `traffic` by element-wise kernels: bytes / (memory_efficiency · bandwidth).
 [[nodiscard]] Seconds memory_bound_time(Bytes traffic, const GpuSpec& gpu);

@@ -31,6 +31,12 @@ std::vector<std::pair<std::string, std::string>> megatron_environment(const Plan
     // PyTorch's own products, the logits among them, are in fp32 unless it is told otherwise.
     variables.emplace_back("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1");
   }
+  if (plan.scenario.stack.deterministic) {
+    // What megatron/training/determinism.py demands.
+    variables.emplace_back("NCCL_ALGO", "Ring");
+    variables.emplace_back("NVTE_ALLOW_NONDETERMINISTIC_ALGO", "0");
+    variables.emplace_back("CUBLAS_WORKSPACE_CONFIG", ":4096:8");
+  }
   const ParallelConfig& config = plan.config;
   if (config.zero_stage > 1) {
     // Megatron-FSDP's collectives and products are launched side by side: 1 is refused.

@@ -104,6 +104,15 @@ void add_precision(const Plan& plan, ArgumentList& arguments) {
   }
 }
 
+/// Adds the switches of a stack whose results repeat to the bit.
+void add_determinism(const StackSpec& stack, ArgumentList& arguments) {
+  if (stack.deterministic) {
+    arguments.add("results that repeat", "--deterministic-mode");
+    arguments.add_if(!stack.fused_gradient_accumulation, "results that repeat",
+                     "--no-gradient-accumulation-fusion");
+  }
+}
+
 /// Adds the switches of a stack whose element-wise operations are kernels of their own.
 void add_fusions(const Plan& plan, ArgumentList& arguments) {
   if (plan.scenario.stack.fused_element_wise) {
@@ -155,6 +164,7 @@ std::vector<MegatronArgument> megatron_plan_arguments(const Plan& plan) {
   }
   add_precision(plan, arguments);
   add_fusions(plan, arguments);
+  add_determinism(stack, arguments);
   arguments.add_if(hides_dispatch(plan.scenario, config), "experts' messages behind compute",
                    "--overlap-moe-expert-parallel-comm");
   return arguments.take();

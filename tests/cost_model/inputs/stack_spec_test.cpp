@@ -89,6 +89,7 @@ StackSpec seldom_stack() {
   StackSpec stack = unusual_stack();
   stack.fused_element_wise = false;
   stack.composed_norms = true;
+  stack.deterministic = true;
   stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;
   stack.keeps_gathered_inputs = true;
   stack.recompute_stops_early = true;
@@ -141,6 +142,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "memory_model": "ptdp",
   "fused_element_wise": false,
   "composed_norms": true,
+  "deterministic": true,
   "tensor_parallel_overlap": true,
   "tp_comm_overlap": "userbuffers",
   "keeps_gathered_inputs": true,
@@ -271,6 +273,7 @@ TEST(StackSpecJson, ReadsBackEachFlag) {
   for (const auto& [flag, key] :
        Flags{{&StackSpec::fused_element_wise, "fused_element_wise"},
              {&StackSpec::composed_norms, "composed_norms"},
+             {&StackSpec::deterministic, "deterministic"},
              {&StackSpec::tensor_parallel_overlap, "tensor_parallel_overlap"},
              {&StackSpec::keeps_gathered_inputs, "keeps_gathered_inputs"},
              {&StackSpec::recompute_stops_early, "recompute_stops_early"},

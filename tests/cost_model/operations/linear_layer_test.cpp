@@ -141,5 +141,12 @@ TEST(GradientAccumulationTime, IsThatOfThreePasses) {
   EXPECT_NEAR(gradient_accumulation_time(100.0, gpu, bf16_stack(false, 2.0)).value(), 600.0, 1e-9);
 }
 
+// The new gradients are filled before they are computed.
+TEST(GradientAccumulationTime, HasAPassMoreWhereResultsRepeat) {
+  StackSpec stack = bf16_stack(false, 4.0);
+  stack.deterministic = true;
+  EXPECT_NEAR(gradient_accumulation_time(100.0, slow_memory(), stack).value(), 1200.0, 1e-9);
+}
+
 }  // namespace
 }  // namespace ptdp

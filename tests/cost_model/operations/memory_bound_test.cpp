@@ -54,7 +54,8 @@ TEST(LayerTraffic, OfAModelWithoutDropoutMatchesTheHandCount) {
 
 TEST(LayerTraffic, GrowsWithTheElement) {
   const LayerTraffic half = layer_traffic(small_model(), 2, 2, true);
-  const LayerTraffic whole = layer_traffic(small_model(), 2, 2, true, true, 4);
+  const LayerTraffic whole =
+      layer_traffic(small_model(), 2, 2, true, {.precision = Precision::kFp32});
   EXPECT_EQ(whole.forward, 2.0 * half.forward);
   EXPECT_EQ(whole.backward, 2.0 * half.backward);
   EXPECT_EQ(whole.attention_backward, 2.0 * half.attention_backward);
@@ -82,7 +83,22 @@ TEST(LayerTraffic, OfAGatedModelWithQueryGroupsMatchesTheHandCount) {
   EXPECT_EQ(traffic.backward, Bytes(64.0 * (16 * 8 + 32 + 24 + 16 + 120)));
 }
 
-// By hand, A and F are 512 and 2048 bytes here, S is 4096: every operation a kernel of its own.
+// By hand, A = Q = K = 512 and F = 2048 bytes: 4A, Q + 2K, a context as wide as Q, and F are filled
+// in each pass; forward a gate takes 2F.
+TEST(LayerTraffic, FillsWhatKernelsReturnWhereResultsRepeat) {
+  const auto more = [](const TransformerConfig& model) {
+    const LayerTraffic usual = layer_traffic(model, 2, 1, false);
+    const LayerTraffic filled = layer_traffic(model, 2, 1, false, {.deterministic = true});
+    EXPECT_EQ(filled.attention_forward, usual.attention_forward);
+    return std::pair(filled.forward - usual.forward, filled.backward - usual.backward);
+  };
+  const Bytes both(4.0 * 512 + 3.0 * 512 + 512 + 2048);
+  EXPECT_EQ(more(small_model()), std::pair(both, both));
+  TransformerConfig gated = small_model();
+  gated.gated_linear_unit = true;
+  EXPECT_EQ(more(gated), std::pair(both + Bytes(2048.0), both));
+}
+
 // By hand, with Q = K = 256 bytes on each of two ranks: biases 2(Q + 2K) and Q + 2K, norms 2(Q + K)
 // and 5(Q + K).
 TEST(LayerTraffic, OfSomeBiasesAndNormsOfHeadsMatchesTheHandCount) {
@@ -99,9 +115,11 @@ TEST(LayerTraffic, OfSomeBiasesAndNormsOfHeadsMatchesTheHandCount) {
   EXPECT_EQ(normed.backward, biased.backward + Bytes(5.0 * 512));
 }
 
+// By hand, A and F are 512 and 2048 bytes here, S is 4096: every operation a kernel of its own.
 TEST(LayerTraffic, GrowsWhereNothingIsFused) {
-  const LayerTraffic fused = layer_traffic(small_model(), 2, 1, false, true);
-  const LayerTraffic unfused = layer_traffic(small_model(), 2, 1, false, false);
+  const LayerTraffic fused = layer_traffic(small_model(), 2, 1, false);
+  const LayerTraffic unfused =
+      layer_traffic(small_model(), 2, 1, false, {.fused_element_wise = false});
   EXPECT_EQ(unfused.forward - fused.forward, Bytes(8.0 * 512 + 2.0 * 2048));
   EXPECT_EQ(unfused.backward, fused.backward);
   EXPECT_EQ(unfused.attention_forward - fused.attention_forward, Bytes(16.0 * 4096));
@@ -115,8 +133,9 @@ TEST(LayerTraffic, GrowsWhereNothingIsFused) {
 // have 2 + 3 for 3 forward, 6 + 3 for 5 backward.
 TEST(LayerTraffic, OfOperationsOneByOneInALlama) {
   const TransformerConfig model = as_llama(small_model());
-  const LayerTraffic fused = layer_traffic(model, 2, 1, false, true);
-  const LayerTraffic unfused = layer_traffic(model, 2, 1, false, false, 2, true);
+  const LayerTraffic fused = layer_traffic(model, 2, 1, false);
+  const LayerTraffic unfused =
+      layer_traffic(model, 2, 1, false, {.fused_element_wise = false, .composed_norms = true});
   EXPECT_EQ(unfused.forward - fused.forward,
             Bytes(2.0 * (18 - 2) * 512 + (10 - 2) * (512 + 512) + (5 - 3) * 2048));
   EXPECT_EQ(unfused.backward - fused.backward,
@@ -137,7 +156,8 @@ TEST(LayerTraffic, OfOperationsOneByOneIsWhatAnH200Took) {
   model.ffn_hidden_size = 14336;
   model.seq_length = 8192;
   const GpuSpec gpu = find_gpu("h200-141gb-sxm");
-  const LayerTraffic traffic = layer_traffic(model, 1, 1, false, false, 2, true);
+  const LayerTraffic traffic =
+      layer_traffic(model, 1, 1, false, {.fused_element_wise = false, .composed_norms = true});
   const auto pass = [&](double width) { return Bytes(2.0 * 8192 * width); };
   // Sums of branches, 3 passes each, and what puts heads together are no part of what was timed.
   const Bytes other_forward = 6.0 * pass(4096) + 2.0 * pass(4096);

@@ -211,6 +211,16 @@ TEST(MegatronBridge, ShardsFullyAndComputesIn8Bits) {
               HasSubstr("\"CUDA_DEVICE_MAX_CONNECTIONS\": \"8\""));
 }
 
+TEST(MegatronBridge, RepeatsResultsWhereTheStackDoes) {
+  const Scenario scenario =
+      shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025-deterministic", 64);
+  const Plan plan = plan_of(scenario, {.dp = 8, .zero_stage = 1});
+  std::map<std::string, std::string> settings = bridge_values(plan);
+  EXPECT_EQ(settings["model.deterministic_mode"], "True");
+  EXPECT_EQ(settings["model.gradient_accumulation_fusion"], "False");
+  EXPECT_THAT(bridge_python_file(plan), HasSubstr("\"NVTE_ALLOW_NONDETERMINISTIC_ALGO\": \"0\""));
+}
+
 TEST(MegatronBridge, ComputesIn4Bits) {
   Scenario scenario = shipped_scenario("llama-3-70b", "dgx-gb300", "megatron-bridge-2025", 256);
   scenario.stack = with_precision(scenario.stack, "nvfp4");

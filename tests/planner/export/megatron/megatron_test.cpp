@@ -233,6 +233,19 @@ TEST(Megatron, SetsTheConnectionsThatTheParserDemands) {
   EXPECT_EQ(connections("dgx-h100", {.tp = 2, .dp = 4, .zero_stage = 3}), "8");
 }
 
+// As Megatron-LM's own tests of that mode run (tests/functional_tests, gpt3_7b_tp1_pp4).
+TEST(Megatron, TellsAStackWhoseResultsRepeat) {
+  const Plan plan = plan_of(
+      shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025-deterministic", 64), kPlain);
+  EXPECT_THAT(arguments_of(plan),
+              HasSubstr("\n--deterministic-mode\n--no-gradient-accumulation-fusion\n"));
+  for (const char* variable : {"NCCL_ALGO=Ring", "NVTE_ALLOW_NONDETERMINISTIC_ALGO=0",
+                               "CUBLAS_WORKSPACE_CONFIG=:4096:8"}) {
+    EXPECT_THAT(script_of(plan), HasSubstr("export " + std::string(variable) + "\n"));
+  }
+  EXPECT_THAT(script_of(plan_1t()), Not(HasSubstr("eterministic")));
+}
+
 // TransformerEngine multiplies fp32 numbers in TF32 (cublaslt_gemm.cu), PyTorch does not by itself.
 TEST(Megatron, TellsTf32FromFp32ByVariables) {
   const auto script = [](std::string_view precision) {
