@@ -110,7 +110,7 @@ std::string beliefs_table(const MemoryReport& memory) {
                     "mean over groups held out: MAPE {:.1f} %, {:.0f} % inside, +- {:.1f} GiB\n",
                     100.0 * memory.held_out->errors.mean_absolute, 100.0 * memory.held_out->inside,
                     memory.held_out->half_width)
-              : "mean over groups held out: none, there is one group\n";
+              : "mean over groups held out: none, no other group says anything of these\n";
   text += fmt::format("\n{:<30}", "probability of fitting [%]");
   for (const double stated : kStatedProbabilities) {
     text += fmt::format(" {:>4.0f}", 100.0 * stated);

@@ -305,6 +305,9 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
   add_fields({"ep", "etp", "cp", "dp_replicate", "reshard_after_forward", "recompute_modules",
               "recompute_method", "recompute_num_layers", "offload", "offload_num_layers"},
              columns);
+  add("probability_of_fitting", [](const Plan& p) {
+    return p.memory.beyond.is_known() ? fmt::format("{:.4g}", p.memory.probability_of_fitting) : "";
+  });
   add("proven", [&](const Plan&) { return result.search.is_proven ? "1" : "0"; });
   return csv_text(columns, result.plans);
 }

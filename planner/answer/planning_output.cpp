@@ -331,7 +331,7 @@ std::string published(const PlanningResult& result) {
     return "\nPublished\n  no run of this model, batch and number of GPUs is known to us\n";
   }
   const Plan& best = result.plans.front();
-  std::string text = result.leaves_out_published_runs
+  std::string text = result.leaves_out_published_runs && result.calibration.is_calibrated()
                          ? "\nPublished (left out of the calibration)\n"
                          : "\nPublished\n";
   for (const PublishedComparison& comparison : result.published) {

@@ -412,6 +412,7 @@ TEST(Summary, SetsPublishedRunsBesideTheBest) {
   run.predicted.iteration_time.value = Seconds(100.0);
   run.is_same_stack = true;
   result.published = {run};
+  result.calibration.support.all_runs = 1;
   const auto published = [&] {
     return section(to_text(result, RunBudget{}, {}, "a command"), "Published");
   };
@@ -420,6 +421,8 @@ TEST(Summary, SetsPublishedRunsBesideTheBest) {
                                "tp=8 pp=64 dp=3 b=1 1f1b recompute=full: measured 80 s, "),
                     HasSubstr(" TFLOP/s per GPU; predicted 100 s (+25.0 %)\n    ours differs; "
                               "compared with it the published one spends +10 s bubble\n")));
+  result.calibration = {};
+  EXPECT_THAT(published(), StartsWith("Published\n  row (a table, a-stack): "));
   result.published[0].run.config = trillions(64, 6);
   EXPECT_THAT(published(), EndsWith("\n    the same configuration as ours\n"));
   result.published[0].is_same_stack = false;

@@ -152,7 +152,7 @@ TEST(PlanningCsv, HasAsManyFieldsInEveryLine) {
                                   RunBudget{.tokens = 1e9, .price_per_gpu_hour = 2.0}}) {
     std::istringstream lines(to_csv(trillion(), budget));
     for (std::string line; std::getline(lines, line);) {
-      EXPECT_EQ(std::count(line.begin(), line.end(), ','), 32) << line;
+      EXPECT_EQ(std::count(line.begin(), line.end(), ','), 33) << line;
     }
   }
 }
@@ -238,6 +238,7 @@ TEST(PlanningCsv, HasEachFigureUnderItsName) {
       {"recompute_num_layers", "10"},
       {"offload", "activations"},
       {"offload_num_layers", "12"},
+      {"probability_of_fitting", ""},
       {"proven", "1"}};
   ASSERT_EQ(csv.columns().size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -260,6 +261,9 @@ TEST(PlanningCsv, HasEachFigureUnderItsName) {
   EXPECT_EQ(selective.text(0, "reshard_after_forward"), "1");
   EXPECT_EQ(selective.text(0, "offload_num_layers"), "");
   EXPECT_EQ(selective.text(0, "proven"), "0");
+  result.plans[0].memory.beyond.support.all_runs = 1;
+  result.plans[0].memory.probability_of_fitting = 0.875;
+  EXPECT_EQ(CsvTable::from_text(to_csv(result), "csv").text(0, "probability_of_fitting"), "0.875");
 }
 
 // Candidates are calibrated by 2; a rule that takes 12.5 s loses a quarter against 10 s.
