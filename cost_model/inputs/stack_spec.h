@@ -157,8 +157,7 @@ struct StackSpec {
   bool fused_element_wise = true;
   /// Whether RMS norms are PyTorch operations in fp32, one kernel each.
   bool composed_norms = false;
-  /// Whether results repeat to the bit: attention's backward pass sums in a fixed order, and PyTorch
-  /// fills tensors that it makes.
+  /// Whether results repeat to the bit: attention sums in a fixed order, PyTorch fills new tensors.
   bool deterministic = false;
   /// Whether tensor-parallel collectives of backward passes run behind products.
   bool tensor_parallel_overlap = false;

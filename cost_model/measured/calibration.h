@@ -80,8 +80,8 @@ struct CalibrationFit {
   [[nodiscard]] Calibration at(const CalibrationPoint& point) const;
 };
 
-/// How much wider pairs of layouts scatter than the runs of a scope say: √2·noise times 1/0.865. It
-/// is the most likely value for 11,074 pairs of published runs, 9,512 of them of one group.
+/// Share of a predicted difference that counts, for pairs of layouts scatter more than runs of a
+/// scope. It is the most likely share for 11,074 pairs of published runs, 9,512 of one group.
 inline constexpr double kOrderSharpness = 0.865;
 
 /// Computes how likely the first of two layouts of one job is faster, by their predicted times:

@@ -169,8 +169,7 @@ std::string to_text(const std::vector<ValidatedPartialRun>& runs) {
   for (const ValidatedPartialRun& row : runs) {
     text += fmt::format(
         "{:<28} {:>10.4g}  {:>10.4g} {:>10.4g}  {:>10.4g} {:>10.4g} {:>+6.1f}%  {:>5} {:>5} {:>5}  "
-        "{} "
-        "({}){}{}\n",
+        "{} ({}){}{}\n",
         row.id, row.best.costed.run.iteration_time.value(), row.fastest.value(),
         row.slowest.value(), row.low.value(), row.high.value(), 100.0 * row.best.error(), row.tried,
         row.fits ? row.num_ways : 0, row.completions, best_of(row), fmt::join(row.unknown, ", "),

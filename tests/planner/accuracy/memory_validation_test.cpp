@@ -103,7 +103,9 @@ TEST(MemoryReport, SaysNothingByOtherGroupsWhereThereAreNone) {
   EXPECT_FALSE(report.memory.held_out.has_value());
   const std::string text = to_text(report);
   EXPECT_THAT(text, testing::ContainsRegex("\nall  .*    none\n"));
-  EXPECT_THAT(text, testing::HasSubstr("\nmean over groups held out: none, no other group says anything of these\n"));
+  EXPECT_THAT(text,
+              testing::HasSubstr(
+                  "\nmean over groups held out: none, no other group says anything of these\n"));
   EXPECT_THAT(text, testing::HasSubstr("\n  mean over groups             none\n"));
   const nlohmann::json memory = nlohmann::json::parse(to_json(report)).at("memory");
   EXPECT_EQ(memory.at("total").at("by_others").at("n"), 3);
