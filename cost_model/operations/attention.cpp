@@ -111,14 +111,15 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
                         .start = rate->start};
   const Pass backward = {
       .work = kBackwardWork,
-      .long_rate = FlopsPerSecond(peak * rate->backward * (stack.deterministic ? kInOrder : 1.0)),
+      .long_rate = FlopsPerSecond(peak * rate->backward),
       .half_rate_length = rate->backward_half_rate_length.value_or(rate->half_rate_length),
       .start = rate->start};
   return {.forward = corrected(
               drops ? DeviceOperation::kDropoutAttention : DeviceOperation::kAttention, forward),
           .backward = corrected(drops ? DeviceOperation::kDropoutAttentionBackward
                                       : DeviceOperation::kAttentionBackward,
-                                backward)};
+                                backward) /
+                      (stack.deterministic ? kInOrder : 1.0)};
 }
 
 }  // namespace ptdp

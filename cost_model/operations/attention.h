@@ -42,13 +42,13 @@ struct AttentionTime {
 /// A kernel's entry for the width of the heads comes first, then its entry for any width. Without
 /// both the nearest width counts, of two as near the narrower, whose rate is lower.
 ///
-/// Where the stack is deterministic, R of the backward pass is 361.3/574.7 of what it is:
-/// FlashAttention-3 on an H100, 8192 tokens, heads of 128 (Dao-AILab/flash-attention, pull request
-/// 1893, "naive det" over "non-det"). Other kernels and GPUs are taken to lose as much.
-///
 /// A GPU's measured times of attention, with dropout or without as the model has it, correct the
 /// fused times (MeasuredOperation), on a single core whatever the number of heads. A window takes
 /// the correction of its whole sequence.
+///
+/// Where the stack is deterministic, a fused backward pass takes 574.7/361.3 times as long, as that
+/// of FlashAttention-3 on an H100 does (Dao-AILab/flash-attention, pull request 1893: "non-det" and
+/// "naive det", 8192 tokens, heads of 128). Other kernels and GPUs are taken to lose as much.
 [[nodiscard]] AttentionTime attention_time(const TransformerConfig& model, int micro_batch_size,
                                            int tp, const GpuSpec& gpu, const StackSpec& stack);
 

@@ -42,7 +42,8 @@ enum class Fp8Use { kNever, kByRecipe };
                                              const GpuSpec& gpu, const StackSpec& stack);
 
 /// Time to add the gradient of `weights` weights to the sum over earlier microbatches. The gradient
-/// is read (an element each), the sum read and written.
+/// is read (an element each), the sum read and written. A deterministic stack fills the gradient
+/// before it is computed.
 [[nodiscard]] Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu,
                                                  const StackSpec& stack);
 

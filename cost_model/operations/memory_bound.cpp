@@ -57,9 +57,10 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
     traffic.attention_backward += 17.0 * scores;
   }
   if (stack.deterministic) {
-    const Bytes of_attention = 4.0 * norms + all_heads + context;
-    traffic.forward += of_attention + (model.gated_linear_unit ? 2.0 : 1.0) * mlp;
-    traffic.backward += of_attention + mlp;
+    const Bytes whole = is_sequence_parallel ? 4.0 * tp * norms : Bytes(0.0);
+    const Bytes of_both = 4.0 * norms + whole + all_heads + context;
+    traffic.forward += of_both + (model.gated_linear_unit ? 2.0 : 1.0) * mlp;
+    traffic.backward += of_both + mlp;
   }
   return traffic;
 }

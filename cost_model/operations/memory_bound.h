@@ -37,12 +37,14 @@ namespace ptdp {
 /// step. They make 18 passes forward and 46 backward instead of 2 and 5. The final norm counts as
 /// one kernel even then.
 ///
-/// A deterministic stack fills every tensor that a kernel of TransformerEngine returns, in a pass
-/// of its own. Forward these are norms ×2, projection and second linear layer 4A in all, Q+2K, the
-/// context and what a bias-GELU or a gate takes. Backward they are the gradients of these inputs:
-/// 4A, Q+2K, the context and F. Sources: PyTorch,
-/// torch.utils.deterministic.fill_uninitialized_memory, which is on; TransformerEngine d0067d0da6,
-/// pytorch/csrc, where at::empty allocates.
+/// A deterministic stack fills what TransformerEngine's kernels return, in a pass of its own.
+/// Forward these are norms ×2, projection and second linear layer 4A in all, Q+2K, the context, and
+/// F or with a gate 2F. Backward they are the gradients of these layers' inputs: 4A, Q+2K, the
+/// context and F. Sequence parallelism adds 4A·t in each pass: results before they are scattered,
+/// and inputs that are gathered. Experts, casts and scores of unfused attention are left out.
+/// Sources: PyTorch, torch.utils.deterministic.fill_uninitialized_memory, which is on;
+/// TransformerEngine d0067d0da6, pytorch/csrc, where at::empty allocates, and
+/// pytorch/distributed.py.
 ///
 /// Source: counted from Megatron-LM de7dc40f88, megatron/model/{transformer,fused_softmax}.py, with
 /// 2-byte elements and one-byte dropout masks. Gates, rotary positions and composed norms: counted

@@ -37,6 +37,10 @@ void add_model(const Plan& plan, std::vector<BridgeSetting>& settings) {
                                                       (is_tanh && model.add_bias_linear))))});
   settings.push_back({"fused kernels", "model.bias_dropout_fusion", std::string(python(is_fused))});
   settings.push_back({"fused kernels", "model.persist_layer_norm", "True"});
+  if (plan.scenario.stack.deterministic) {
+    // Bridge's own value is True, which it refuses in that mode.
+    settings.push_back({"results that repeat", "model.cross_entropy_loss_fusion", "False"});
+  }
   const bool is_yarn = model.rotary.scaling == RopeScaling::kYarn;
   if (is_yarn && !has_latent_attention(model)) {
     // Megatron-LM's program copies these from flags; the provider has no values of its own.

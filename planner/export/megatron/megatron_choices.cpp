@@ -32,7 +32,7 @@ std::vector<std::pair<std::string, std::string>> megatron_environment(const Plan
     variables.emplace_back("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1");
   }
   if (plan.scenario.stack.deterministic) {
-    // What megatron/training/determinism.py demands.
+    // What megatron/training/determinism.py sets where nothing is set.
     variables.emplace_back("NCCL_ALGO", "Ring");
     variables.emplace_back("NVTE_ALLOW_NONDETERMINISTIC_ALGO", "0");
     variables.emplace_back("CUBLAS_WORKSPACE_CONFIG", ":4096:8");

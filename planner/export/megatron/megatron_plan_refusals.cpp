@@ -143,6 +143,11 @@ std::vector<ExportRefusal> megatron_plan_refusals(const Plan& plan) {
   refusals.add_if(config.cp > 1 && model.seq_length % (2 * config.cp) != 0, "cp",
                   std::to_string(config.cp),
                   fmt::format("2*cp dividing the sequence of {}", model.seq_length));
+  const StackSpec& stack = plan.scenario.stack;
+  refusals.add_if(stack.deterministic && stack.tp_comm_overlap != TpCommOverlap::kNone,
+                  "tp_comm_overlap",
+                  name_of(stack.tp_comm_overlap, NamedValues<TpCommOverlap>(kTpCommOverlapNames)),
+                  "none with deterministic results");
   return refusals.take();
 }
 

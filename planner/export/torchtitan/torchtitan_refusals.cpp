@@ -111,6 +111,7 @@ void add_stack(const Plan& plan, bool is_old, Refusals& refusals) {
                            : "bf16: no flag of 0.3.0 trains in 8 bits (--to torchtitan-toml does)");
   }
   refusals.add_if(stack.attention == "unfused", "attention", "unfused", "a fused kernel");
+  refusals.add_if(stack.deterministic, "deterministic", "true", "a stack without it");
   refusals.add_if(config.sequence_parallel && config.tp > 1 &&
                       stack.tp_comm_overlap == TpCommOverlap::kUserBuffers,
                   "tp_comm_overlap", "userbuffers", "none or symmetric-memory");

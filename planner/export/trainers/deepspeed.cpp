@@ -21,6 +21,7 @@ std::vector<ExportRefusal> deepspeed_refusals(const Plan& plan) {
   const StackSpec& stack = plan.scenario.stack;
   Refusals refusals;
   refusals.add(node_refusals(plan));
+  refusals.add_if(stack.deterministic, "deterministic", "true", "a stack without it");
   const bool is_ulysses = stack.context_parallel_kind == ContextParallel::kAllToAll;
   refusals.add_if(config.cp > 1 && !is_ulysses, "cp", config.cp,
                   "1, or a stack whose context parallelism is all-to-all");

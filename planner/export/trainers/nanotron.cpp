@@ -21,6 +21,7 @@ std::vector<ExportRefusal> nanotron_refusals(const Plan& plan) {
   const StackSpec& stack = plan.scenario.stack;
   Refusals refusals;
   refusals.add(node_refusals(plan));
+  refusals.add_if(stack.deterministic, "deterministic", "true", "a stack without it");
   refusals.add_if(config.cp > 1, "cp", config.cp, "1 in nanotron 0.4");
   refusals.add_if(config.ep > 1, "ep", config.ep, "1");
   refusals.add_if(config.vpp > 1, "vpp", config.vpp, "1");

@@ -8,7 +8,7 @@ namespace ptdp {
 namespace {
 
 /// Beginnings of flags about data, checkpoints, logs and learning.
-constexpr std::array<std::string_view, 78> kWithoutEffect = {"--adam-",
+constexpr std::array<std::string_view, 77> kWithoutEffect = {"--adam-",
                                                              "--adlr-",
                                                              "--allow-ambiguous",
                                                              "--apply-wd",
@@ -28,7 +28,6 @@ constexpr std::array<std::string_view, 78> kWithoutEffect = {"--adam-",
                                                              "--data-path",
                                                              "--dataloader",
                                                              "--decoupled",
-                                                             "--deterministic",
                                                              "--dist-ckpt",
                                                              "--distributed-",
                                                              "--end-weight",
@@ -155,7 +154,7 @@ constexpr std::array<std::string_view, 12> kOfTheDeepspeedStack = {
     "--zero-"};
 
 /// Beginnings of flags about kernels, buckets and buffers.
-constexpr std::array<std::string_view, 51> kOfTheStack = {"--accumulate-allreduce",
+constexpr std::array<std::string_view, 52> kOfTheStack = {"--accumulate-allreduce",
                                                           "--apply-query-key",
                                                           "--attention-backend",
                                                           "--bias-",
@@ -165,6 +164,7 @@ constexpr std::array<std::string_view, 51> kOfTheStack = {"--accumulate-allreduc
                                                           "--delay-wgrad",
                                                           "--deallocate",
                                                           "--defer-embedding",
+                                                          "--deterministic",
                                                           "--disable-tp-comm",
                                                           "--empty-unused",
                                                           "--enable-cuda-graph",

@@ -41,7 +41,7 @@ constexpr std::array kFormerKeys = {
     FormerKey{"quantize.linear.mx.recipe_name", "mx.recipe_name"}};
 
 /// Beginnings of keys about data, checkpoints, logs and learning.
-constexpr std::array<std::string_view, 41> kPassedOver = {"job.",
+constexpr std::array<std::string_view, 40> kPassedOver = {"job.",
                                                           "profiling.",
                                                           "profiler.",
                                                           "metrics.",
@@ -69,7 +69,6 @@ constexpr std::array<std::string_view, 41> kPassedOver = {"job.",
                                                           "training.dataloader.",
                                                           "training.data_parallel_type",
                                                           "training.dataset",
-                                                          "training.deterministic",
                                                           "training.gc_",
                                                           "training.max_norm",
                                                           "training.seed",
@@ -84,7 +83,7 @@ constexpr std::array<std::string_view, 41> kPassedOver = {"job.",
                                                           "config"};
 
 /// Beginnings of keys about kernels, their compilation and formats of messages.
-constexpr std::array<std::string_view, 24> kKernels = {
+constexpr std::array<std::string_view, 25> kKernels = {
     "compile.",
     "float8.",
     "mx.",
@@ -106,6 +105,7 @@ constexpr std::array<std::string_view, 24> kKernels = {
     "parallelism.pipeline_parallel_expert_parallel_overlap",
     "parallelism.spmd_backend",
     "training.compile",
+    "training.deterministic",
     "training.disable_cuda_graphs",
     "training.enable_loss_parallel",
     "training.mixed_precision_reduce"};

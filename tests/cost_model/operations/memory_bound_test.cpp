@@ -97,6 +97,10 @@ TEST(LayerTraffic, FillsWhatKernelsReturnWhereResultsRepeat) {
   TransformerConfig gated = small_model();
   gated.gated_linear_unit = true;
   EXPECT_EQ(more(gated), std::pair(both + Bytes(2048.0), both));
+  // On two ranks that share the sequence: 4A/t and 4A, the rest by half.
+  const LayerTraffic usual = layer_traffic(small_model(), 2, 2, true);
+  const LayerTraffic filled = layer_traffic(small_model(), 2, 2, true, {.deterministic = true});
+  EXPECT_EQ(filled.forward - usual.forward, both / 2.0 + Bytes(4.0 * 512));
 }
 
 // By hand, with Q = K = 256 bytes on each of two ranks: biases 2(Q + 2K) and Q + 2K, norms 2(Q + K)

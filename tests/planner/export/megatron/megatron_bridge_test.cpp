@@ -218,6 +218,7 @@ TEST(MegatronBridge, RepeatsResultsWhereTheStackDoes) {
   std::map<std::string, std::string> settings = bridge_values(plan);
   EXPECT_EQ(settings["model.deterministic_mode"], "True");
   EXPECT_EQ(settings["model.gradient_accumulation_fusion"], "False");
+  EXPECT_EQ(settings["model.cross_entropy_loss_fusion"], "False");
   EXPECT_THAT(bridge_python_file(plan), HasSubstr("\"NVTE_ALLOW_NONDETERMINISTIC_ALGO\": \"0\""));
 }
 

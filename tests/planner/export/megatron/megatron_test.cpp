@@ -244,6 +244,9 @@ TEST(Megatron, TellsAStackWhoseResultsRepeat) {
     EXPECT_THAT(script_of(plan), HasSubstr("export " + std::string(variable) + "\n"));
   }
   EXPECT_THAT(script_of(plan_1t()), Not(HasSubstr("eterministic")));
+  Plan overlapped = plan;
+  overlapped.scenario.stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;
+  EXPECT_THAT(refused(overlapped), ElementsAre("tp_comm_overlap"));
 }
 
 // TransformerEngine multiplies fp32 numbers in TF32 (cublaslt_gemm.cu), PyTorch does not by itself.

@@ -252,6 +252,9 @@ TEST(Torchtitan, RefusesStacksByName) {
   scenario.stack.precision = Precision::kFp16;
   EXPECT_THAT(refused(scenario, kShards), ElementsAre("precision"));
   scenario = llama();
+  scenario.stack.deterministic = true;
+  EXPECT_THAT(refused(scenario, kShards), ElementsAre("deterministic"));
+  scenario = llama();
   scenario.stack = with_fp8(scenario.stack, "fp8");
   EXPECT_THAT(refused(scenario, kShards), ElementsAre("precision"));
   EXPECT_THAT(refused_by_toml(scenario, kShards), IsEmpty());

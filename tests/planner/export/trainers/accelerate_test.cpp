@@ -107,6 +107,8 @@ TEST(AccelerateExport, WritesModelsThatReadBack) {
 TEST(AccelerateExport, RefusesWhatAccelerateDoesNotRun) {
   EXPECT_THAT(accelerate_refuses([](Plan& p) { p.config.pp = 2; }), ElementsAre("pp"));
   EXPECT_THAT(accelerate_refuses([](Plan& p) { p.config.ep = 2; }), ElementsAre("ep"));
+  EXPECT_THAT(accelerate_refuses([](Plan& p) { p.scenario.stack.deterministic = true; }),
+              ElementsAre("deterministic"));
   EXPECT_THAT(accelerate_refuses([](Plan& p) { p.config.vpp = 2; }), ElementsAre("vpp"));
   EXPECT_THAT(accelerate_refuses([](Plan& p) { p.config.zero_stage = 2; }),
               ElementsAre("zero_stage", "recompute"));

@@ -106,6 +106,8 @@ TEST(DeepspeedExport, ShardsOverOneRankWhereNothingIsSharded) {
 TEST(DeepspeedExport, RefusesWhatDeepspeedDoesNotRun) {
   EXPECT_THAT(deepspeed_refuses([](Plan& p) { p.config.cp = 2; }), ElementsAre("cp", "cp"));
   EXPECT_THAT(deepspeed_refuses([](Plan& p) { p.config.ep = 2; }), ElementsAre("ep"));
+  EXPECT_THAT(deepspeed_refuses([](Plan& p) { p.scenario.stack.deterministic = true; }),
+              ElementsAre("deterministic"));
   EXPECT_THAT(deepspeed_refuses([](Plan& p) { p.config.vpp = 2; }), ElementsAre("vpp"));
   EXPECT_THAT(deepspeed_refuses([](Plan& p) { p.config.schedule = ScheduleKind::kInterleaved; }),
               ElementsAre("schedule"));

@@ -145,6 +145,8 @@ TEST(NanotronExport, RefusesWhatNanotronDoesNotRun) {
     return fields_of(nanotron_refusals(plan));
   };
   EXPECT_THAT(changed([](Plan& p) { p.config.cp = 2; }), ElementsAre("cp"));
+  EXPECT_THAT(changed([](Plan& p) { p.scenario.stack.deterministic = true; }),
+              ElementsAre("deterministic"));
   EXPECT_THAT(changed([](Plan& p) { p.config.ep = 2; }), ElementsAre("ep"));
   EXPECT_THAT(changed([](Plan& p) { p.config.vpp = 2; }), ElementsAre("vpp"));
   EXPECT_THAT(changed([](Plan& p) { p.config.schedule = ScheduleKind::kZbH1; }),

@@ -11,6 +11,7 @@
 namespace ptdp {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -93,9 +94,11 @@ TEST(Megatron, SplitsExpertsAsTensorsUnlessTold) {
 }
 
 TEST(Megatron, ListsFlagsThatItDoesNotKnow) {
-  const ImportedRun run = run_of("--lr 1e-4 --save x --my-own-flag 3 --no-rope-fusion");
+  const ImportedRun run =
+      run_of("--lr 1e-4 --save x --my-own-flag 3 --no-rope-fusion --deterministic-mode");
   EXPECT_THAT(run.reading.unknown_flags, ElementsAre("--my-own-flag"));
-  EXPECT_THAT(run.reading.notes, Contains(HasSubstr("--no-rope-fusion")));
+  EXPECT_THAT(run.reading.notes,
+              Contains(AllOf(HasSubstr("--no-rope-fusion"), HasSubstr("--deterministic-mode"))));
 }
 
 TEST(Megatron, AsksForWhatTheFileDoesNotSay) {
