@@ -30,7 +30,7 @@ constexpr const char* kUsage =
     "Predicts every run of the files as it was configured and shows how far off that is; without\n"
     "a file, the published runs that are shipped. The columns are those of profiles/published\n"
     "(profiles/README.md). --runs and --group may be repeated. A row that leaves fields out gets\n"
-    "the range over all that they may have been. Where an error exceeds --max-mape or\n"
+    "the range over what they are likely to have been. Where an error exceeds --max-mape or\n"
     "--max-error, the exit status is 6. A report of ptdp-run (run.json) is printed again; several\n"
     "are compared: errors by run and by term, and whether plans of one job come in their measured\n"
     "order.\n"

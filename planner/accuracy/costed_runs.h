@@ -33,7 +33,7 @@ struct PartialRun {
   std::string group;
   std::vector<std::string> unknown;  ///< Columns that the row leaves out.
   std::int64_t tried = 0;            ///< Number of ways tried, those that cannot run included.
-  /// Number of ways that run and fit into memory; when none fits, though the run did, that run.
+  /// Number of ways that run and fit into memory; when none fits, number of all ways that run.
   std::int64_t num_ways = 0;
   /// Those of num_ways that are near the fastest, each with the time that the row's measurement
   /// means for it. At least one.

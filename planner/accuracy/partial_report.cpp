@@ -77,7 +77,7 @@ ValidatedPartialRun validated(const PartialRun& partial, CompleteRuns& complete)
                           .unknown = partial.unknown,
                           .tried = partial.tried,
                           .num_ways = partial.num_ways,
-                          .completions = static_cast<int>(completions.size()),
+                          .num_near = static_cast<int>(completions.size()),
                           .fits = partial.fits,
                           .best = *best,
                           .fastest = best->predicted().value,
@@ -172,7 +172,7 @@ std::string to_text(const std::vector<ValidatedPartialRun>& runs) {
         "{} ({}){}{}\n",
         row.id, row.best.costed.run.iteration_time.value(), row.fastest.value(),
         row.slowest.value(), row.low.value(), row.high.value(), 100.0 * row.best.error(), row.tried,
-        row.fits ? row.num_ways : 0, row.completions, best_of(row), fmt::join(row.unknown, ", "),
+        row.fits ? row.num_ways : 0, row.num_near, best_of(row), fmt::join(row.unknown, ", "),
         row.is_inside_interval() ? "" : "  outside", row.fits ? "" : "  too large");
   }
   text += fmt::format("\n{:<24} {:>5} {:>7} {:>9} {:>12} {:>11}\n", "group [%]", "rows", "inside",
@@ -186,11 +186,12 @@ std::string to_text(const std::vector<ValidatedPartialRun>& runs) {
          fmt::format(
              "\nA row with unknown fields is predicted over the ways to fill them in that the "
              "stack "
-             "runs,\nthat fit into memory, and that take at most {} times as long as the best, the "
-             "fastest. Where\nthe batch is unknown, times are for the batch of the best. Such rows "
-             "count in no error and\ncalibrate nothing. Too large: by the memory model no way "
-             "fits, "
-             "though the run did.\n",
+             "runs,\nthat fit into memory, and that take at most {} times the least GPU time for a "
+             "sequence,\nuncalibrated; best: the least. Where the batch is unknown, times are for "
+             "the "
+             "batch of the\nbest. Such rows count in no error and calibrate nothing. Too large: by "
+             "the "
+             "memory model no\nway fits, though the run did.\n",
              kNearTheFastest);
 }
 
@@ -215,7 +216,7 @@ std::vector<ObjectWriter> partial_json(const std::vector<ValidatedPartialRun>& r
     json.texts("unknown", row.unknown);
     json.count("tried", static_cast<int>(row.tried));
     json.count("completions", static_cast<int>(row.num_ways));
-    json.count("near", row.completions);
+    json.count("near", row.num_near);
     json.flag("fits", row.fits);
     json.number("measured_s", run.iteration_time.value());
     json.numbers("predicted_s", {row.fastest.value(), row.slowest.value()});

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "planner/accuracy/missing_fields.h"
 #include "planner/accuracy/profile_cache.h"
 #include "planner/constraints/constraint.h"
+#include "planner/search/parallel_tasks.h"
 
 namespace ptdp {
 namespace {
@@ -109,11 +111,8 @@ class RowCompletion {
     for (const RowFields& fields : completions.values) {
       judge(fields);
     }
-    cost_near(std::move(fitting_));
-    if (partial_.completions.empty() && !too_large_.empty()) {
-      cost_near(std::move(too_large_));
-      partial_.fits = false;
-    }
+    partial_.fits = !fitting_.empty();
+    cost_near(std::move(partial_.fits ? fitting_ : too_large_));
   }
 
   [[nodiscard]] const PartialRun& partial() const { return partial_; }
@@ -158,9 +157,9 @@ class RowCompletion {
       const PlannedJob job(scenario, run.config);
       const Seconds least =
           is_simulated(run.config) ? least_step_time(job) : iteration_cost(job).total();
-      const Way way{.run = run, .least = gpu_time_per_sequence(least, run)};
+      Way way{.run = run, .least = gpu_time_per_sequence(least, run)};
       const bool fits = !find_memory_violation(job, usable_memory(scenario.cluster.gpu, 0.0));
-      (fits ? fitting_ : too_large_).push_back(way);
+      (fits ? fitting_ : too_large_).push_back(std::move(way));
     } catch (const Error& error) {
       ++reasons_[error.what()];
     }
@@ -186,7 +185,6 @@ class RowCompletion {
             {.run = way.run, .predicted = time, .precision = precision_name(scenario.stack)});
       } catch (const Error& error) {
         ++reasons_[error.what()];
-        --partial_.num_ways;
       }
     }
     partial_.completions.erase(
@@ -208,20 +206,21 @@ class RowCompletion {
 }  // namespace
 
 void complete_partial_runs(CostedRuns& runs) {
-  ProfileCache profiles;
+  std::vector<ProfileCache> profiles(std::max(1U, std::thread::hardware_concurrency()));
+  std::vector<std::optional<RowCompletion>> completions(runs.skipped.size());
+  run_tasks(completions.size(), profiles.size(), [&](std::size_t worker, std::size_t i) {
+    if (runs.skipped[i].row != nullptr) {
+      completions[i].emplace(runs.skipped[i], profiles[worker]).complete();
+    }
+  });
   std::vector<SkippedRun> still_skipped;
-  for (SkippedRun& skipped : runs.skipped) {
-    if (skipped.row == nullptr) {
-      still_skipped.push_back(std::move(skipped));
+  for (std::size_t i = 0; i < completions.size(); ++i) {
+    SkippedRun& skipped = runs.skipped[i];
+    if (completions[i] && !completions[i]->partial().completions.empty()) {
+      runs.partial.push_back(completions[i]->partial());
       continue;
     }
-    RowCompletion completion(skipped, profiles);
-    completion.complete();
-    if (!completion.partial().completions.empty()) {
-      runs.partial.push_back(completion.partial());
-      continue;
-    }
-    if (std::string reason = completion.reason(); !reason.empty()) {
+    if (std::string reason = completions[i] ? completions[i]->reason() : ""; !reason.empty()) {
       skipped.reason = std::move(reason);
     }
     still_skipped.push_back(std::move(skipped));

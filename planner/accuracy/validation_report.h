@@ -37,7 +37,7 @@ struct ValidatedPartialRun {
   std::vector<std::string> unknown;  ///< Columns that the row leaves out.
   std::int64_t tried = 0;            ///< Number of ways tried, those that cannot run included.
   std::int64_t num_ways = 0;         ///< Number of ways that run and fit (PartialRun).
-  int completions = 0;               ///< Number of ways near the fastest (PartialRun).
+  int num_near = 0;                  ///< Number of ways near the fastest (PartialRun).
   bool fits = true;                  ///< Whether any completion fits by the model of memory.
   /// The completion predicted to take the least GPU time for a sequence: what a good engineer would
   /// have chosen.
