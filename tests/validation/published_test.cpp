@@ -174,8 +174,8 @@ TEST(UncalibratedInterval, IsTheOneFittedToThePublishedRuns) {
   EXPECT_NEAR(kUncalibratedInterval.high, fitted.high, 1e-9);
 }
 
-// Pairs of layouts: the share measured in the stated order is what was stated, within 10 points in
-// each bin, and within 5 over all.
+// Pairs of layouts: the share measured in the stated order is what was stated, within 5 points in
+// each bin and over all.
 TEST(PublishedPairs, AreInTheirOrderAsOftenAsStated) {
   const ValidationReport report =
       make_validation_report({.costed = published("")}, CalibrationKind::kLeaveOneOut);

@@ -38,7 +38,7 @@ if(PTDP_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(checks_by_calls --param=asan-instrumentation-with-call-threshold=0)
 endif()
 # Checking every pointer for null, alignment, type, size and wrapping takes a third of the compilation.
-# Libraries that cast no pointer but to bytes can only have a null one or one out of bounds, whose use the
+# Libraries that reinterpret no pointer but as bytes can only have a null one or one out of bounds, whose use the
 # address sanitizer reports. Linked behind ptdp_options, which asks for all checks; the fuzz targets, which
 # clang compiles, have them.
 add_library(ptdp_casts_no_pointer INTERFACE)
