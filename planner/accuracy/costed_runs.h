@@ -35,8 +35,8 @@ struct PartialRun {
   std::int64_t tried = 0;            ///< Number of ways tried, those that cannot run included.
   /// Number of ways that run and fit into memory; when none fits, number of all ways that run.
   std::int64_t num_ways = 0;
-  /// Those of num_ways that are near the fastest, each with the time that the row's measurement
-  /// means for it. At least one.
+  /// Ways near the fastest (partial_runs.h), each with the time that the row's measurement means
+  /// for it. At least one.
   std::vector<CostedRun> completions;
   bool fits = true;  ///< Whether any way fits by the model of memory.
 };

@@ -185,13 +185,10 @@ std::string to_text(const std::vector<ValidatedPartialRun>& runs) {
   return text +
          fmt::format(
              "\nA row with unknown fields is predicted over the ways to fill them in that the "
-             "stack "
-             "runs,\nthat fit into memory, and that take at most {} times the least GPU time for a "
-             "sequence,\nuncalibrated; best: the least. Where the batch is unknown, times are for "
-             "the "
-             "batch of the\nbest. Such rows count in no error and calibrate nothing. Too large: by "
-             "the "
-             "memory model no\nway fits, though the run did.\n",
+             "stack runs,\nthat fit into memory, and that take at most {} times the least GPU time "
+             "for a sequence,\nuncalibrated; best: the least. Where the batch is unknown, times "
+             "are for the batch of the\nbest. Such rows count in no error and calibrate nothing. "
+             "Too large: by the memory model no\nway fits, though the run did.\n",
              kNearTheFastest);
 }
 

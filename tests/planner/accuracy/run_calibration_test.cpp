@@ -67,17 +67,19 @@ TEST(RowLevels, KnowNothingOfTheGroupLeftOut) {
   EXPECT_EQ(others.calibration(rows[4]).factor, others.fit(rows[4]).factor);
 }
 
-// One run of one's own moves a prediction of its job most of the way to what it measured, and
-// narrows its interval.
+// By hand, one run of normal noise has the weight of what stays unknown of the job over that noise.
+// That is most of the way to what it measured, and the interval narrows.
 TEST(CalibrateByOwn, IsWorthSomethingWithOneRun) {
   const Scenario scenario = selene_2021("1T");
   CalibrationRun own{.measured = Seconds(1.3),
                      .predicted = Seconds(1.0),
                      .job = job_name(scenario.job.model, scenario.job.global_batch_size, 3072)};
   const Calibration before = calibrate_by_published({}, scenario, 3072).at({});
-  const Calibration after = calibrate_by_own({own}, scenario, 3072).at({});
-  EXPECT_GT(after.factor, before.factor + 0.8 * (1.3 - before.factor));
-  EXPECT_LT(after.factor, 1.3);
+  const CalibrationFit known = calibrate_by_own({own}, scenario, 3072);
+  const Calibration after = known.at({});
+  const double weight = known.variance / known.layout_variance - 1.0;
+  EXPECT_GT(weight, 0.8);
+  EXPECT_NEAR(after.factor, std::pow(1.3, weight) * std::pow(before.factor, 1.0 - weight), 0.005);
   EXPECT_LT(after.interval.half_width(), before.interval.half_width());
   own.job = "another";
   const Calibration other = calibrate_by_own({own}, scenario, 3072).at({});
