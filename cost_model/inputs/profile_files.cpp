@@ -39,6 +39,11 @@ bool is_path(const std::string& name_or_path) {
   return name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json");
 }
 
+/// Returns the file that a shipped profile of this name has, or would have.
+fs::path shipped_file(ProfileKind kind, const std::string& name) {
+  return profiles_directory() / traits_of(kind).directory / (name + ".json");
+}
+
 /// Another name that a shipped profile goes by.
 struct Alias {
   std::string name;
@@ -76,6 +81,28 @@ std::optional<std::string> find_alias(ProfileKind kind, const std::string& name)
   return found;
 }
 
+/// Returns the directory of profiles that the user chose; null: none.
+const char* chosen_directory() {
+  // getenv races only with setenv, which no part of ptdp calls.
+  return std::getenv("PTDP_PROFILES");  // NOLINT(concurrency-mt-unsafe)
+}
+
+/// Returns the directory of profiles beside the installed program, else the one of the source tree.
+/// Throws Error if neither is one.
+fs::path find_profiles_directory() {
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  fs::path installed = program.parent_path().parent_path() / "share/ptdp/profiles";
+  if (!program.empty() && fs::is_directory(installed)) {
+    return installed;
+  }
+  if (fs::is_directory(PTDP_SOURCE_PROFILES)) {
+    return PTDP_SOURCE_PROFILES;
+  }
+  throw Error("no profiles found: neither " + installed.string() + " nor " +
+              std::string(PTDP_SOURCE_PROFILES) + " is a directory; set PTDP_PROFILES");
+}
+
 }  // namespace
 
 const char* schema_of(ProfileKind kind) {
@@ -89,24 +116,14 @@ ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
 }
 
 fs::path profiles_directory() {
-  // getenv races only with setenv, which no part of ptdp calls.
-  if (const char* chosen = std::getenv("PTDP_PROFILES")) {  // NOLINT(concurrency-mt-unsafe)
+  if (const char* chosen = chosen_directory()) {
     if (!fs::is_directory(chosen)) {
       throw Error("PTDP_PROFILES: expected a directory, got " + in_quotes(chosen));
     }
     return chosen;
   }
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  fs::path installed = program.parent_path().parent_path() / "share/ptdp/profiles";
-  if (!program.empty() && fs::is_directory(installed)) {
-    return installed;
-  }
-  if (fs::is_directory(PTDP_SOURCE_PROFILES)) {
-    return PTDP_SOURCE_PROFILES;
-  }
-  throw Error("no profiles found: neither " + installed.string() + " nor " +
-              std::string(PTDP_SOURCE_PROFILES) + " is a directory; set PTDP_PROFILES");
+  static const fs::path found = find_profiles_directory();
+  return found;
 }
 
 std::vector<std::string> list_profiles(ProfileKind kind) {
@@ -124,20 +141,25 @@ std::vector<std::string> list_profiles(ProfileKind kind) {
   return names;
 }
 
+bool is_read_once(ProfileKind kind, const std::string& name_or_path) {
+  return chosen_directory() == nullptr && has_profile(kind, name_or_path);
+}
+
+bool has_profile(ProfileKind kind, const std::string& name) {
+  std::error_code ignored;
+  return !is_path(name) && fs::is_regular_file(shipped_file(kind, name), ignored);
+}
+
 fs::path profile_file(ProfileKind kind, const std::string& name_or_path) {
   const KindTraits& traits = traits_of(kind);
   fs::path path = name_or_path;
   if (!is_path(name_or_path)) {
-    const std::vector<std::string> known = list_profiles(kind);
-    const auto is_known = [&known](const std::string& name) {
-      return std::find(known.begin(), known.end(), name) != known.end();
-    };
-    const std::string name = is_known(name_or_path)
+    const std::string name = has_profile(kind, name_or_path)
                                  ? name_or_path
                                  : find_alias(kind, name_or_path).value_or(name_or_path);
-    if (!is_known(name)) {
-      std::string message =
-          "unknown " + std::string(traits.noun) + ' ' + in_quotes(name) + did_you_mean(name, known);
+    if (!has_profile(kind, name)) {
+      std::string message = "unknown " + std::string(traits.noun) + ' ' + in_quotes(name) +
+                            did_you_mean(name, list_profiles(kind));
       if (kind == ProfileKind::kGpu || kind == ProfileKind::kCurve) {
         message += " (profiles/" + std::string(traits.directory) + " holds all)";
       } else {
@@ -147,7 +169,7 @@ fs::path profile_file(ProfileKind kind, const std::string& name_or_path) {
       }
       throw Error(message);
     }
-    path = profiles_directory() / traits.directory / (name + ".json");
+    path = shipped_file(kind, name);
   }
   std::error_code ignored;
   return kind == ProfileKind::kModel && fs::is_directory(path, ignored) ? path / "config.json"

@@ -7,7 +7,6 @@
 #include <numeric>
 #include <set>
 
-#include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/config_fields.h"
@@ -33,8 +32,9 @@ TransformerConfig resolved_or_skipped(const TransformerConfig& model, const std:
 
 /// Returns the shipped profile of a row's model with experts, or its first layers if the row has
 /// fewer. Throws SkipRow if there is none, or the row disagrees with it.
-TransformerConfig read_expert_model(const RunFields& row, const std::string& place) {
-  const std::optional<ModelProfile> profile = find_model_in_any_case(row.text("model"));
+TransformerConfig read_expert_model(const RunFields& row, const std::string& place,
+                                    RowModels& models) {
+  const std::optional<ModelProfile>& profile = models.find(row.text("model"));
   if (!profile) {
     throw SkipRow{"a model with experts that no profile describes"};
   }
@@ -64,9 +64,9 @@ TransformerConfig read_expert_model(const RunFields& row, const std::string& pla
   return model;
 }
 
-TransformerConfig read_model(const RunFields& row, const std::string& place) {
+TransformerConfig read_model(const RunFields& row, const std::string& place, RowModels& models) {
   if (row.count_or("n_experts", 0) > 0) {
-    return read_expert_model(row, place);
+    return read_expert_model(row, place, models);
   }
   TransformerConfig model;
   model.num_layers = row.count("layers", 1);
@@ -365,7 +365,7 @@ Seconds read_time(const RunFields& row, const MeasuredRun& run) {
   return Seconds(tokens / row.rate("tokens_s_gpu") / static_cast<double>(run.config.world_size()));
 }
 
-MeasuredRun read_run(const RunFields& row, const std::string& place) {
+MeasuredRun read_run(const RunFields& row, const std::string& place, RowModels& models) {
   MeasuredRun run;
   run.id = row.line("id");
   run.group = row.line("holdout_group");
@@ -375,7 +375,7 @@ MeasuredRun read_run(const RunFields& row, const std::string& place) {
   }
   run.cluster = row.profile("cluster_key");
   run.stack = row.profile("stack_key");
-  run.model = read_model(row, place);
+  run.model = read_model(row, place, models);
   run.global_batch_size = row.count("gbs", 1);
   run.config = read_config(row, run.model);
   run.precision = read_precision(row.text("precision"));
@@ -403,22 +403,38 @@ MeasuredRun read_run(const RunFields& row, const std::string& place) {
 
 }  // namespace
 
-std::optional<ModelProfile> find_model_in_any_case(std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  return contains(list_profiles(ProfileKind::kModel), name) ? std::optional(find_model(name))
-                                                            : std::nullopt;
+const std::optional<ModelProfile>& RowModels::find(const std::string& name) {
+  const auto [found, is_first] = models_.try_emplace(name);
+  if (is_first) {
+    std::string lower = name;
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+    if (has_profile(ProfileKind::kModel, lower)) {
+      found->second = find_model(lower);
+    }
+  }
+  return found->second;
+}
+
+MeasuredRun read_measured_run(const CsvTable& table, std::size_t row, RowModels& models) {
+  const RunFields reader(table, row);
+  return read_run(reader, table.place_of(row, reader.text("id")), models);
 }
 
 MeasuredRuns read_measured_runs(const CsvTable& table) {
+  RowModels models;
+  return read_measured_runs(table, models);
+}
+
+MeasuredRuns read_measured_runs(const CsvTable& table, RowModels& models) {
   check_columns(table);
   MeasuredRuns result;
   for (std::size_t row = 0; row < table.num_rows(); ++row) {
-    const RunFields reader(table, row);
     try {
-      result.runs.push_back(read_run(reader, table.place_of(row, reader.text("id"))));
+      result.runs.push_back(read_measured_run(table, row, models));
     } catch (const SkipRow& skip) {
-      result.skipped.push_back({reader.text("id"), reader.text("holdout_group"), skip.reason,
+      result.skipped.push_back({table.text(row, "id"), table.text(row, "holdout_group"),
+                                skip.reason,
                                 std::make_shared<const CsvTable>(table.variations(row, {{}}))});
     }
   }

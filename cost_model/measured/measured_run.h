@@ -1,6 +1,8 @@
 // Published and own training runs with their configurations.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,8 +63,15 @@ struct MeasuredRuns {
   std::vector<SkippedRun> skipped;
 };
 
-/// Returns the shipped model that a row names, in any case of letters; nullopt if there is none.
-[[nodiscard]] std::optional<ModelProfile> find_model_in_any_case(std::string name);
+/// The shipped models that rows name, each read once.
+class RowModels {
+ public:
+  /// Returns the model of this name in any case of letters; nullopt if there is none.
+  [[nodiscard]] const std::optional<ModelProfile>& find(const std::string& name);
+
+ private:
+  std::map<std::string, std::optional<ModelProfile>> models_;  ///< By the name that rows say.
+};
 
 /// Reads runs from a table with the columns of profiles/published.
 ///
@@ -87,5 +96,12 @@ struct MeasuredRuns {
 /// predict more tokens, and layers: fewer than the profile's are its first ones. A row that
 /// contradicts the profile, or names none, is skipped.
 [[nodiscard]] MeasuredRuns read_measured_runs(const CsvTable& table);
+/// Reads runs as read_measured_runs(table) does, with models that `models` has read already.
+[[nodiscard]] MeasuredRuns read_measured_runs(const CsvTable& table, RowModels& models);
+
+/// Reads one row of a table whose columns check_columns() has checked. Throws SkipRow for a row
+/// that read_measured_runs() would skip (run_fields.h), and Error for a malformed field.
+[[nodiscard]] MeasuredRun read_measured_run(const CsvTable& table, std::size_t row,
+                                            RowModels& models);
 
 }  // namespace ptdp

@@ -105,10 +105,11 @@ const std::string& RunFields::text(std::string_view column) const {
 }
 
 bool RunFields::is_given(std::string_view column) const {
-  if (text(column) == "?") {
+  const std::string& value = text(column);
+  if (value == "?") {
     throw SkipRow{std::string(column) + " is not given"};
   }
-  return !text(column).empty();
+  return !value.empty();
 }
 
 std::string RunFields::place_of(std::string_view column) const {
@@ -127,10 +128,11 @@ const std::string& RunFields::line(std::string_view column) const {
 }
 
 const std::string& RunFields::required_text(std::string_view column) const {
-  if (!is_given(column)) {
+  const std::string& value = line(column);
+  if (value.empty() || value == "?") {
     throw SkipRow{std::string(column) + " is not given"};
   }
-  return line(column);
+  return value;
 }
 
 const std::string& RunFields::profile(std::string_view column) const {
@@ -142,8 +144,11 @@ const std::string& RunFields::profile(std::string_view column) const {
 }
 
 int RunFields::count(std::string_view column, std::int64_t low) const {
+  const std::string& value = required_text(column);
+  const std::optional<std::int64_t> found = find_count(value, low, kLargestCount);
+  // Where the field stands is spelled out only for an error: thousands of rows are read at a start.
   return static_cast<int>(
-      parse_count(required_text(column), low, kLargestCount, table_.place_of(row_, column)));
+      found ? *found : parse_count(value, low, kLargestCount, table_.place_of(row_, column)));
 }
 
 int RunFields::count_or(std::string_view column, int otherwise) const {
@@ -175,11 +180,12 @@ std::optional<bool> RunFields::flag(std::string_view column) const {
   if (!is_given(column)) {
     return std::nullopt;
   }
-  if (text(column) != "y" && text(column) != "n") {
+  const std::string& value = text(column);
+  if (value != "y" && value != "n") {
     throw Error(table_.place_of(row_, column) + R"(: expected "y" or "n", got )" +
-                in_quotes(text(column)));
+                in_quotes(value));
   }
-  return text(column) == "y";
+  return value == "y";
 }
 
 }  // namespace ptdp

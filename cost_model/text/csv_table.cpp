@@ -184,15 +184,20 @@ void CsvTable::require(const std::vector<std::string>& columns) const {
   }
 }
 
-std::int64_t parse_count(std::string_view text, std::int64_t low, std::int64_t high,
-                         const std::string& place) {
+std::optional<std::int64_t> find_count(std::string_view text, std::int64_t low, std::int64_t high) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
-    throw Error(place + ": expected a whole number from " + std::to_string(low) + " to " +
-                std::to_string(high) + ", got " + in_quotes(text));
+  const bool is_count = error == std::errc() && end == text.data() + text.size();
+  return is_count && value >= low && value <= high ? std::optional(value) : std::nullopt;
+}
+
+std::int64_t parse_count(std::string_view text, std::int64_t low, std::int64_t high,
+                         const std::string& place) {
+  if (const std::optional<std::int64_t> value = find_count(text, low, high)) {
+    return *value;
   }
-  return value;
+  throw Error(place + ": expected a whole number from " + std::to_string(low) + " to " +
+              std::to_string(high) + ", got " + in_quotes(text));
 }
 
 double parse_number(std::string_view text, double low, double high, const std::string& place) {

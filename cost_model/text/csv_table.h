@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace ptdp {
@@ -58,10 +60,22 @@ class CsvTable {
 
   std::string place_;
   std::vector<std::string> columns_;
-  std::map<std::string, std::size_t, std::less<>> indices_;  ///< Index of a column by its name.
+  /// Hashes names of columns, so that they are found without being copied.
+  struct ColumnHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view column) const {
+      return std::hash<std::string_view>()(column);
+    }
+  };
+  /// Index of a column by its name.
+  std::unordered_map<std::string, std::size_t, ColumnHash, std::equal_to<>> indices_;
   std::vector<Row> rows_;
 };
 
+/// Returns the whole number that `text` spells; nullopt if it spells none, or one outside `low` …
+/// `high`.
+[[nodiscard]] std::optional<std::int64_t> find_count(std::string_view text, std::int64_t low,
+                                                     std::int64_t high);
 /// Returns the whole number that `text` spells. Throws Error at `place` if it spells none, or one
 /// outside `low` … `high`.
 [[nodiscard]] std::int64_t parse_count(std::string_view text, std::int64_t low, std::int64_t high,

@@ -114,8 +114,9 @@ double tflops_per_gpu(const MeasuredRun& run, Seconds time) {
 
 MeasuredRuns read_runs(const std::vector<std::filesystem::path>& files) {
   MeasuredRuns all;
+  RowModels models;
   for (const std::filesystem::path& file : files) {
-    MeasuredRuns runs = read_measured_runs(CsvTable::from_file(file));
+    MeasuredRuns runs = read_measured_runs(CsvTable::from_file(file), models);
     std::move(runs.runs.begin(), runs.runs.end(), std::back_inserter(all.runs));
     std::move(runs.skipped.begin(), runs.skipped.end(), std::back_inserter(all.skipped));
   }

@@ -183,7 +183,8 @@ bool has_latent_attention(const PartialRow& row) {
   if (row.count("n_experts") == 0) {
     return false;
   }
-  const std::optional<ModelProfile> profile = find_model_in_any_case(row.text("model"));
+  RowModels models;
+  const std::optional<ModelProfile>& profile = models.find(row.text("model"));
   return profile && has_latent_attention(profile->config);
 }
 

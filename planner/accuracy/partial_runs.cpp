@@ -18,6 +18,7 @@
 #include "cost_model/iteration/flops.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/iteration/least_step.h"
+#include "cost_model/measured/run_fields.h"
 #include "cost_model/pipeline_rank/planned_job.h"
 #include "planner/accuracy/missing_fields.h"
 #include "planner/accuracy/profile_cache.h"
@@ -108,8 +109,10 @@ class RowCompletion {
         fields["iter_time_best_s"] = "1";  // replaced once the batch is known
       }
     }
-    for (const RowFields& fields : completions.values) {
-      judge(fields);
+    const CsvTable ways = row_.variations(0, completions.values);
+    check_columns(ways);
+    for (std::size_t way = 0; way < ways.num_rows(); ++way) {
+      judge(ways, way);
     }
     partial_.fits = !fitting_.empty();
     cost_near(std::move(partial_.fits ? fitting_ : too_large_));
@@ -129,23 +132,22 @@ class RowCompletion {
   }
 
   /// Judges one way: keeps it with what bounds its time, by whether it fits.
-  void judge(const RowFields& fields) {
-    MeasuredRuns read = read_measured_runs(row_.variations(0, {fields}));
-    if (read.runs.empty()) {
-      ++reasons_[read.skipped.front().reason];
+  void judge(const CsvTable& ways, std::size_t row) {
+    MeasuredRun run;
+    try {
+      run = read_measured_run(ways, row, models_);
+    } catch (const SkipRow& skip) {
+      ++reasons_[skip.reason];
       return;
     }
-    MeasuredRun& run = read.runs.front();
     if (const auto reason = find_skip_reason(run, profiles_)) {
       ++reasons_[*reason];
       return;
     }
     if (!has_time()) {
-      const auto convention = fields.find("flop_convention");
-      const auto time = time_of_rate(
-          run, convention != fields.end() ? convention->second : row_.text(0, "flop_convention"),
-          parse_number(row_.text(0, "tflops_per_gpu"), 1e-6, kMostTflops,
-                       row_.place_of(0, "tflops_per_gpu")));
+      const auto time = time_of_rate(run, ways.text(row, "flop_convention"),
+                                     parse_number(row_.text(0, "tflops_per_gpu"), 1e-6, kMostTflops,
+                                                  row_.place_of(0, "tflops_per_gpu")));
       if (!time.has_value()) {
         ++reasons_["no iter_time_best_s, and tflops_per_gpu by a convention that is not known"];
         return;
@@ -197,6 +199,7 @@ class RowCompletion {
 
   const CsvTable& row_;
   ProfileCache& profiles_;
+  RowModels models_;
   PartialRun partial_;
   std::vector<Way> fitting_;
   std::vector<Way> too_large_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <string_view>
 
 #include "cost_model/inputs/huggingface/huggingface_config.h"
@@ -56,6 +58,23 @@ ModelProfile read_model(ObjectReader& reader) {
   return profile;
 }
 
+/// Reads a profile; one that is shipped is read once, since rows and plans name a few again and
+/// again. Safe for concurrent use.
+template <class Profile>
+Profile find_profile(ProfileKind kind, const std::string& name_or_path) {
+  static std::mutex mutex;
+  static std::map<std::string, Profile> shipped;
+  if (!is_read_once(kind, name_or_path)) {
+    return read_profile<Profile>(kind, name_or_path);
+  }
+  const std::lock_guard lock(mutex);
+  const auto found = shipped.find(name_or_path);
+  return found != shipped.end()
+             ? found->second
+             : shipped.emplace(name_or_path, read_profile<Profile>(kind, name_or_path))
+                   .first->second;
+}
+
 }  // namespace
 
 ModelProfile find_model(const std::string& name_or_path) {
@@ -65,7 +84,7 @@ ModelProfile find_model(const std::string& name_or_path) {
 }
 
 ClusterSpec find_cluster(const std::string& name_or_path) {
-  return read_profile<ClusterSpec>(ProfileKind::kCluster, name_or_path);
+  return find_profile<ClusterSpec>(ProfileKind::kCluster, name_or_path);
 }
 
 std::string cluster_file(const ClusterSpec& cluster) {
@@ -76,7 +95,7 @@ std::string cluster_file(const ClusterSpec& cluster) {
 }
 
 StackSpec find_stack(const std::string& name_or_path) {
-  return read_profile<StackSpec>(ProfileKind::kStack, name_or_path);
+  return find_profile<StackSpec>(ProfileKind::kStack, name_or_path);
 }
 
 }  // namespace ptdp

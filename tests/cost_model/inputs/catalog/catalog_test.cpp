@@ -251,6 +251,27 @@ TEST(Catalog, DoesNotFallBackFromTheDirectoryOfTheEnvironment) {
             (directory.path() / "stacks").string() + ": expected a directory of profiles");
 }
 
+// Profiles of $PTDP_PROFILES may change between two plans of one process; shipped ones are read
+// once.
+TEST(Catalog, ReadsAgainWhatLiesInTheDirectoryOfTheEnvironment) {
+  const StackSpec shipped = find_stack("megatron-lm-2021");
+  const auto with_overhead = [&](double microseconds) {
+    StackSpec stack = shipped;
+    stack.microbatch_overhead = Seconds(1e-6 * microseconds);
+    ObjectWriter json;
+    json.schema(schema_of(ProfileKind::kStack));
+    describe(json, stack);
+    return json.dump();
+  };
+  const TemporaryDirectory directory;
+  const ProfilesVariable variable(directory.path().string());
+  for (const double microseconds : {123.0, 456.0}) {
+    (void)directory.file("stacks/megatron-lm-2021.json", with_overhead(microseconds));
+    EXPECT_DOUBLE_EQ(find_stack("megatron-lm-2021").microbatch_overhead.value(),
+                     1e-6 * microseconds);
+  }
+}
+
 TEST(Catalog, FollowsAnAliasToAProfileAndNoFurther) {
   const TemporaryDirectory directory;
   (void)directory.file("models/mine.json", kModelText);
