@@ -144,7 +144,7 @@ std::vector<MemoryBelief> shipped_memory(const std::vector<CostedRun>& runs,
   return beliefs;
 }
 
-std::optional<MemoryFit> memory_fit(const std::vector<CostedRun>& runs,
+std::optional<StackMemoryFit> memory_fit(const std::vector<CostedRun>& runs,
                                     const std::vector<std::size_t>& indices,
                                     const StackCalibration& calibration, const Scenario& scenario,
                                     const MeasuredRuns& published) {
@@ -152,7 +152,7 @@ std::optional<MemoryFit> memory_fit(const std::vector<CostedRun>& runs,
   if (own.empty()) {
     return std::nullopt;
   }
-  return MemoryFit{.num_runs = static_cast<int>(own.size()),
+  return StackMemoryFit{.num_runs = static_cast<int>(own.size()),
                    .before = published_memory(published, scenario, kNoJob),
                    .after = own_memory(own, scenario, kNoJob),
                    .shipped_errors = memory_errors(own, shipped_memory(runs, indices, published)),
@@ -160,7 +160,7 @@ std::optional<MemoryFit> memory_fit(const std::vector<CostedRun>& runs,
 }
 
 std::string memory_row(const StackFit& refit) {
-  const MemoryFit& memory = *refit.memory;
+  const StackMemoryFit& memory = *refit.memory;
   const auto columns = [](const MemoryBelief& belief, const ErrorSummary& errors) {
     return belief.is_known()
                ? fmt::format("  {:>+8.1f} {:>6.1f} {:>6.1f}", belief.expected.value() / kGibi,

@@ -12,7 +12,7 @@
 namespace ptdp {
 
 /// What a user's runs with measured memory say of the memory beyond the formulas.
-struct MemoryFit {
+struct StackMemoryFit {
   int num_runs = 0;
   MemoryBelief before;          ///< What is shipped for another job like the first run.
   MemoryBelief after;           ///< What is known of that job with the runs.
@@ -28,7 +28,7 @@ struct StackFit {
   ErrorSummary shipped_errors;  ///< Errors when published runs of other jobs calibrate each run.
   ErrorSummary in_sample;       ///< Errors when all runs of the scope calibrate each run.
   ErrorSummary leave_one_out;   ///< Errors when all but the run itself calibrate it.
-  std::optional<MemoryFit> memory = {};  ///< Nullopt where no run has measured memory.
+  std::optional<StackMemoryFit> memory = {};  ///< Nullopt where no run has measured memory.
 };
 
 /// Fits each cluster, stack and kind of model. `source` names the files of the runs.

@@ -71,6 +71,16 @@ class CheckLayers(unittest.TestCase):
         readme = {"planner/search/a.h": "", "planner/search/README.md": "line\n" * 61}
         self.assertIn("planner/search/README.md: 61 lines", self.check_files(readme)[1])
 
+    def test_a_name_is_one_type(self):
+        first = "namespace ptdp {\nstruct Fit {\n};\n}\n"
+        status, output = self.check_files({"planner/a.h": first, "planner/search/b.h":
+                                           "namespace ptdp {\nclass Fit final : public Base {\n};\n}"})
+        self.assertEqual(status, 1)
+        self.assertIn("planner/search/b.h: ptdp::Fit is declared in planner/a.h, too", output)
+        for other in ("namespace ptdp {\nstruct Fit;\n}", "namespace ptdp::cuda {\nstruct Fit {\n};\n}"):
+            status, output = self.check_files({"planner/a.h": first, "planner/search/b.h": other})
+            self.assertEqual(status, 0, output)
+
     def test_libraries_stay_where_they_belong(self):
         self.assert_refused("cost_model/a.h", "#include <nlohmann/json.hpp>")
         self.assert_accepted("cost_model/a.cpp", "#include <nlohmann/json.hpp>")

@@ -118,7 +118,7 @@ TEST(RefitTable, ShowsMemoryBesideWhatIsShipped) {
                         .degrees = 1.0};
   };
   refit.memory =
-      MemoryFit{.num_runs = 2,
+      StackMemoryFit{.num_runs = 2,
                 .before = belief({.all_runs = 87}, -1.25, 1.0),
                 .after = belief({.num_runs = 2, .stack_runs = 2, .program_runs = 2, .all_runs = 89},
                                 2.5, 0.5),
