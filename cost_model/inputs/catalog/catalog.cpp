@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <string_view>
 
 #include "cost_model/inputs/huggingface/huggingface_config.h"
@@ -58,16 +57,14 @@ ModelProfile read_model(ObjectReader& reader) {
   return profile;
 }
 
-/// Reads a profile; one that is shipped is read once, since rows and plans name a few again and
-/// again. Safe for concurrent use.
+/// Reads a profile; one that is shipped is read once in each thread, since rows and plans name a few
+/// again and again.
 template <class Profile>
 Profile find_profile(ProfileKind kind, const std::string& name_or_path) {
-  static std::mutex mutex;
-  static std::map<std::string, Profile> shipped;
+  thread_local std::map<std::string, Profile> shipped;
   if (!is_read_once(kind, name_or_path)) {
     return read_profile<Profile>(kind, name_or_path);
   }
-  const std::lock_guard lock(mutex);
   const auto found = shipped.find(name_or_path);
   return found != shipped.end()
              ? found->second
