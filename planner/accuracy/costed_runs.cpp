@@ -7,7 +7,10 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
@@ -17,6 +20,7 @@
 #include "cost_model/text/plural.h"
 #include "planner/accuracy/profile_cache.h"
 #include "planner/constraints/constraint.h"
+#include "planner/search/parallel_tasks.h"
 
 namespace ptdp {
 
@@ -31,11 +35,6 @@ Scenario scenario_of(const CostedRun& run) {
 
 Scenario scenario_of(const CostedRun& run, ProfileCache& profiles) {
   return run.scenario ? *run.scenario : profiles.scenario_of(run.run);
-}
-
-CostedRuns cost_runs(const MeasuredRuns& runs) {
-  ProfileCache profiles;
-  return cost_runs(runs, profiles);
 }
 
 std::optional<std::string> find_skip_reason(const MeasuredRun& run, ProfileCache& profiles) {
@@ -59,25 +58,61 @@ std::optional<std::string> find_skip_reason(const MeasuredRun& run, ProfileCache
   }
 }
 
+namespace {
+
+/// A run's prediction, or why there is none.
+struct CostingOutcome {
+  std::optional<CostedRun> costed;
+  std::string reason;
+};
+
+CostingOutcome cost_run(const MeasuredRun& run, ProfileCache& profiles,
+                        StepSimulations& simulations) {
+  if (const auto reason = find_skip_reason(run, profiles)) {
+    return {.costed = std::nullopt, .reason = *reason};
+  }
+  try {
+    const Scenario scenario = profiles.scenario_of(run);
+    return {.costed = CostedRun{.run = run,
+                                .predicted = iteration_time({scenario, run.config}, simulations),
+                                .precision = precision_name(scenario.stack)},
+            .reason = ""};
+  } catch (const Error& error) {
+    return {.costed = std::nullopt, .reason = error.what()};
+  }
+}
+
+/// Adds the outcome of `run` to `runs`.
+void add(CostingOutcome outcome, const MeasuredRun& run, CostedRuns& runs) {
+  if (outcome.costed) {
+    runs.costed.push_back(std::move(*outcome.costed));
+  } else {
+    runs.skipped.push_back({run.id, run.group, std::move(outcome.reason)});
+  }
+}
+
+}  // namespace
+
+CostedRuns cost_runs(const MeasuredRuns& runs) {
+  const std::size_t num_workers = std::max(1U, std::thread::hardware_concurrency());
+  std::vector<ProfileCache> profiles(num_workers);
+  std::vector<StepSimulations> simulations(num_workers);
+  std::vector<CostingOutcome> outcomes(runs.runs.size());
+  run_tasks(outcomes.size(), num_workers, [&](std::size_t worker, std::size_t i) {
+    outcomes[i] = cost_run(runs.runs[i], profiles[worker], simulations[worker]);
+  });
+  CostedRuns result{.skipped = runs.skipped};
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    add(std::move(outcomes[i]), runs.runs[i], result);
+  }
+  return result;
+}
+
 CostedRuns cost_runs(const MeasuredRuns& runs, ProfileCache& profiles) {
   CostedRuns result{.skipped = runs.skipped};
   StepSimulations simulations;
   for (const MeasuredRun& run : runs.runs) {
-    const auto skip = [&](const std::string& reason) {
-      result.skipped.push_back({run.id, run.group, reason});
-    };
-    if (const auto reason = find_skip_reason(run, profiles)) {
-      skip(*reason);
-      continue;
-    }
-    try {
-      const Scenario scenario = profiles.scenario_of(run);
-      result.costed.push_back({.run = run,
-                               .predicted = iteration_time({scenario, run.config}, simulations),
-                               .precision = precision_name(scenario.stack)});
-    } catch (const Error& error) {
-      skip(error.what());
-    }
+    add(cost_run(run, profiles, simulations), run, result);
   }
   return result;
 }

@@ -64,9 +64,9 @@ struct CostedRuns {
                                                           ProfileCache& profiles);
 
 /// Costs every run as configured. A run without a profile, or whose configuration the model cannot
-/// cost, is skipped with the reason.
+/// cost, is skipped with the reason. Works on all cores; results are in the order of the runs.
 [[nodiscard]] CostedRuns cost_runs(const MeasuredRuns& runs);
-/// Costs every run as cost_runs(runs) does, with profiles that are found already.
+/// Costs every run as cost_runs(runs) does, on one core, with profiles that are found already.
 [[nodiscard]] CostedRuns cost_runs(const MeasuredRuns& runs, ProfileCache& profiles);
 
 /// Returns why the first of these runs was skipped, and how many more there are.
