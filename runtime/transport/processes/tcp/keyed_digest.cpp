@@ -27,10 +27,10 @@ constexpr std::array<std::uint32_t, 64> kRoundConstants = {
 constexpr std::array<std::uint32_t, 8> kFirstState = {
     0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
-using State = std::array<std::uint32_t, 8>;
+using DigestState = std::array<std::uint32_t, 8>;
 
 /// Adds one block of 64 bytes to the state of a SHA-256. Source: FIPS 180-4, section 6.2.2.
-void add_block(State& state, std::string_view block) {
+void add_block(DigestState& state, std::string_view block) {
   std::array<std::uint32_t, 64> w{};
   for (std::size_t t = 0; t < 16; ++t) {
     for (std::size_t byte = 0; byte < 4; ++byte) {
@@ -59,7 +59,7 @@ void add_block(State& state, std::string_view block) {
     b = a;
     a = t1 + t2;
   }
-  const State added = {a, b, c, d, e, f, g, h};
+  const DigestState added = {a, b, c, d, e, f, g, h};
   for (std::size_t i = 0; i < state.size(); ++i) {
     state[i] += added[i];
   }
@@ -73,7 +73,7 @@ std::string sha256(std::string message) {
   for (int shift = 56; shift >= 0; shift -= 8) {
     message += static_cast<char>(bits >> static_cast<unsigned>(shift));
   }
-  State state = kFirstState;
+  DigestState state = kFirstState;
   for (std::size_t at = 0; at < message.size(); at += kBlock) {
     add_block(state, std::string_view(message).substr(at, kBlock));
   }
