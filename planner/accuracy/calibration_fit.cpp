@@ -145,18 +145,19 @@ std::vector<MemoryBelief> shipped_memory(const std::vector<CostedRun>& runs,
 }
 
 std::optional<StackMemoryFit> memory_fit(const std::vector<CostedRun>& runs,
-                                    const std::vector<std::size_t>& indices,
-                                    const StackCalibration& calibration, const Scenario& scenario,
-                                    const MeasuredRuns& published) {
+                                         const std::vector<std::size_t>& indices,
+                                         const StackCalibration& calibration,
+                                         const Scenario& scenario, const MeasuredRuns& published) {
   const std::vector<MemoryRun> own = calibration.memory_runs();
   if (own.empty()) {
     return std::nullopt;
   }
-  return StackMemoryFit{.num_runs = static_cast<int>(own.size()),
-                   .before = published_memory(published, scenario, kNoJob),
-                   .after = own_memory(own, scenario, kNoJob),
-                   .shipped_errors = memory_errors(own, shipped_memory(runs, indices, published)),
-                   .leave_one_out = memory_errors(own, leave_own_memory_out(own, scenario))};
+  return StackMemoryFit{
+      .num_runs = static_cast<int>(own.size()),
+      .before = published_memory(published, scenario, kNoJob),
+      .after = own_memory(own, scenario, kNoJob),
+      .shipped_errors = memory_errors(own, shipped_memory(runs, indices, published)),
+      .leave_one_out = memory_errors(own, leave_own_memory_out(own, scenario))};
 }
 
 std::string memory_row(const StackFit& refit) {

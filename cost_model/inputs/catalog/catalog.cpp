@@ -57,8 +57,8 @@ ModelProfile read_model(ObjectReader& reader) {
   return profile;
 }
 
-/// Reads a profile; one that is shipped is read once in each thread, since rows and plans name a few
-/// again and again.
+/// Reads a profile; one that is shipped is read once in each thread, since rows and plans name a
+/// few again and again.
 template <class Profile>
 Profile find_profile(ProfileKind kind, const std::string& name_or_path) {
   thread_local std::map<std::string, Profile> shipped;

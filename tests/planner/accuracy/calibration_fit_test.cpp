@@ -117,13 +117,13 @@ TEST(RefitTable, ShowsMemoryBesideWhatIsShipped) {
                         .deviation = gibibytes(deviation),
                         .degrees = 1.0};
   };
-  refit.memory =
-      StackMemoryFit{.num_runs = 2,
-                .before = belief({.all_runs = 87}, -1.25, 1.0),
-                .after = belief({.num_runs = 2, .stack_runs = 2, .program_runs = 2, .all_runs = 89},
-                                2.5, 0.5),
-                .shipped_errors = {.mean_absolute = 0.25},
-                .leave_one_out = {.mean_absolute = 0.125}};
+  refit.memory = StackMemoryFit{
+      .num_runs = 2,
+      .before = belief({.all_runs = 87}, -1.25, 1.0),
+      .after =
+          belief({.num_runs = 2, .stack_runs = 2, .program_runs = 2, .all_runs = 89}, 2.5, 0.5),
+      .shipped_errors = {.mean_absolute = 0.25},
+      .leave_one_out = {.mean_absolute = 0.125}};
   EXPECT_THAT(
       to_text({refit}, {}),
       HasSubstr("\nc + s                                                2      -1.2    6.3   "
