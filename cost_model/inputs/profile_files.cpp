@@ -141,13 +141,13 @@ std::vector<std::string> list_profiles(ProfileKind kind) {
   return names;
 }
 
-bool is_read_once(ProfileKind kind, const std::string& name_or_path) {
+bool is_unchanging(ProfileKind kind, const std::string& name_or_path) {
   return chosen_directory() == nullptr && has_profile(kind, name_or_path);
 }
 
 bool has_profile(ProfileKind kind, const std::string& name) {
   std::error_code ignored;
-  return !is_path(name) && fs::is_regular_file(shipped_file(kind, name), ignored);
+  return !is_path(name) && fs::exists(fs::symlink_status(shipped_file(kind, name), ignored));
 }
 
 fs::path profile_file(ProfileKind kind, const std::string& name_or_path) {

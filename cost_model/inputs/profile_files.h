@@ -19,12 +19,13 @@ enum class ProfileKind { kModel, kCluster, kStack, kGpu, kCurve };
 /// Returns the schema that files of a kind name, such as "ptdp.model/1".
 [[nodiscard]] const char* schema_of(ProfileKind kind);
 
-/// Returns whether a shipped profile of a kind has this very name; aliases are none.
+/// Returns whether the directory of profiles has a file of this very name; an alias has none.
+/// Throws Error as profiles_directory() does.
 [[nodiscard]] bool has_profile(ProfileKind kind, const std::string& name);
 
-/// Returns whether a name stands for a shipped profile that does not change while a program runs.
-/// Those of $PTDP_PROFILES may.
-[[nodiscard]] bool is_read_once(ProfileKind kind, const std::string& name_or_path);
+/// Returns whether a name stands for a shipped profile. Those do not change while a program runs;
+/// those of $PTDP_PROFILES may.
+[[nodiscard]] bool is_unchanging(ProfileKind kind, const std::string& name_or_path);
 
 /// Finds the file of a profile by name or alias ("1T"), or by path when `name_or_path` has a slash
 /// or ends in .json. The path of a model may be a folder, which stands for its config.json. Throws

@@ -404,16 +404,17 @@ MeasuredRun read_run(const RunFields& row, const std::string& place, RowModels& 
 }  // namespace
 
 const std::optional<ModelProfile>& RowModels::find(const std::string& name) {
-  const auto [found, is_first] = models_.try_emplace(name);
-  if (is_first) {
-    std::string lower = name;
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-    if (has_profile(ProfileKind::kModel, lower)) {
-      found->second = find_model(lower);
-    }
+  if (const auto found = models_.find(name); found != models_.end()) {
+    return found->second;
   }
-  return found->second;
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  std::optional<ModelProfile> model;
+  if (has_profile(ProfileKind::kModel, lower)) {
+    model = find_model(lower);
+  }
+  return models_.emplace(name, std::move(model)).first->second;
 }
 
 MeasuredRun read_measured_run(const CsvTable& table, std::size_t row, RowModels& models) {

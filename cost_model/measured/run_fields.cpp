@@ -146,7 +146,8 @@ const std::string& RunFields::profile(std::string_view column) const {
 int RunFields::count(std::string_view column, std::int64_t low) const {
   const std::string& value = required_text(column);
   const std::optional<std::int64_t> found = find_count(value, low, kLargestCount);
-  // Where the field stands is spelled out only for an error: thousands of rows are read at a start.
+  // Most fields are counts, and thousands of rows are read at a start: where one stands is spelled
+  // out for an error only.
   return static_cast<int>(
       found ? *found : parse_count(value, low, kLargestCount, table_.place_of(row_, column)));
 }

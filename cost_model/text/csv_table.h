@@ -52,6 +52,13 @@ class CsvTable {
     std::size_t line = 0;
     std::vector<std::string> fields;
   };
+  /// Hashes names of columns, by which views find them.
+  struct ColumnHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view column) const {
+      return std::hash<std::string_view>()(column);
+    }
+  };
 
   /// Adds a column, whose name no other has, behind the others.
   void add_column(const std::string& column);
@@ -60,13 +67,6 @@ class CsvTable {
 
   std::string place_;
   std::vector<std::string> columns_;
-  /// Hashes names of columns, so that they are found without being copied.
-  struct ColumnHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view column) const {
-      return std::hash<std::string_view>()(column);
-    }
-  };
   /// Index of a column by its name.
   std::unordered_map<std::string, std::size_t, ColumnHash, std::equal_to<>> indices_;
   std::vector<Row> rows_;

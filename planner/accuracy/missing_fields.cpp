@@ -22,7 +22,13 @@ constexpr std::int64_t kLargestCount = 1'000'000'000;
 class PartialRow {
  public:
   PartialRow(const CsvTable& row, const ClusterSpec& cluster, const StackSpec& stack)
-      : row_(row), cluster_(cluster), stack_(stack) {}
+      : row_(row), cluster_(cluster), stack_(stack) {
+    if (count("n_experts") > 0) {
+      RowModels models;
+      const std::optional<ModelProfile>& profile = models.find(text("model"));
+      has_latent_attention_ = profile && ptdp::has_latent_attention(profile->config);
+    }
+  }
 
   /// Returns the field of a column: what is filled in, else what the row says.
   [[nodiscard]] const std::string& text(const std::string& column) const {
@@ -39,6 +45,8 @@ class PartialRow {
   [[nodiscard]] std::int64_t count_or_one(const std::string& column) const {
     return std::max<std::int64_t>(1, count(column));
   }
+  /// Returns whether the profile that a row of experts names has latent attention.
+  [[nodiscard]] bool has_latent_attention() const { return has_latent_attention_; }
   [[nodiscard]] const ClusterSpec& cluster() const { return cluster_; }
   [[nodiscard]] const StackCapabilities& can_run() const { return stack_.can_run; }
 
@@ -54,6 +62,7 @@ class PartialRow {
   const ClusterSpec& cluster_;
   const StackSpec& stack_;
   RowFields filled_in_;
+  bool has_latent_attention_ = false;
 };
 
 using Texts = std::vector<std::string>;
@@ -178,20 +187,10 @@ Texts values_of_recompute(const PartialRow& row) {
   return values;
 }
 
-/// Returns whether the profile that a row of experts names has latent attention.
-bool has_latent_attention(const PartialRow& row) {
-  if (row.count("n_experts") == 0) {
-    return false;
-  }
-  RowModels models;
-  const std::optional<ModelProfile>& profile = models.find(row.text("model"));
-  return profile && has_latent_attention(profile->config);
-}
-
 /// Returns each module of the stack's selective recomputation that the row's model has.
 Texts values_of_recompute_modules(const PartialRow& row) {
   const bool has_experts = row.count("n_experts") > 0;
-  const bool is_latent = has_latent_attention(row);
+  const bool is_latent = row.has_latent_attention();
   Texts values;
   for (const RecomputeModule module : row.can_run().recompute_modules.list()) {
     const bool is_of_experts = module == RecomputeModule::kMoe ||

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,6 +30,8 @@ namespace ptdp {
 namespace {
 
 constexpr double kMostTflops = 1e6;
+/// Ways that are in memory as rows of a table at a time: there may be 50,000, of rows of megabytes.
+constexpr std::size_t kWaysAtATime = 64;
 
 /// Returns the iteration time that a rate per GPU means for a run; nullopt for an unknown
 /// convention.
@@ -109,10 +112,9 @@ class RowCompletion {
         fields["iter_time_best_s"] = "1";  // replaced once the batch is known
       }
     }
-    const CsvTable ways = row_.variations(0, completions.values);
-    check_columns(ways);
-    for (std::size_t way = 0; way < ways.num_rows(); ++way) {
-      judge(ways, way);
+    for (std::size_t first = 0; first < completions.values.size(); first += kWaysAtATime) {
+      judge(std::span(completions.values)
+                .subspan(first, std::min(kWaysAtATime, completions.values.size() - first)));
     }
     partial_.fits = !fitting_.empty();
     cost_near(std::move(partial_.fits ? fitting_ : too_large_));
@@ -129,6 +131,15 @@ class RowCompletion {
   }
   [[nodiscard]] bool has_measurement() const {
     return has_time() || !row_.text(0, "tflops_per_gpu").empty();
+  }
+
+  /// Judges some of the ways.
+  void judge(std::span<const RowFields> some) {
+    const CsvTable ways = row_.variations(0, {some.begin(), some.end()});
+    check_columns(ways);
+    for (std::size_t way = 0; way < ways.num_rows(); ++way) {
+      judge(ways, way);
+    }
   }
 
   /// Judges one way: keeps it with what bounds its time, by whether it fits.

@@ -62,7 +62,7 @@ ModelProfile read_model(ObjectReader& reader) {
 template <class Profile>
 Profile find_profile(ProfileKind kind, const std::string& name_or_path) {
   thread_local std::map<std::string, Profile> shipped;
-  if (!is_read_once(kind, name_or_path)) {
+  if (!is_unchanging(kind, name_or_path)) {
     return read_profile<Profile>(kind, name_or_path);
   }
   const auto found = shipped.find(name_or_path);

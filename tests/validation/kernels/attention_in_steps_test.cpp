@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -77,12 +78,40 @@ TEST(AttentionInSteps, OfAnH100IsThatOfAnH200ByTheirProducts) {
     }
   }
   EXPECT_EQ(num_entries, 10);
-  for (const char* same : {"h800-80gb-sxm", "h100-96gb-hbm2e"}) {
-    for (const AttentionRate& entry : find_gpu(same).attention_rates) {
-      EXPECT_EQ(std::count(h100.attention_rates.begin(), h100.attention_rates.end(), entry), 1)
-          << same << ": " << entry.kernel << " " << entry.head_width;
+  for (const AttentionRate& entry : find_gpu("h800-80gb-sxm").attention_rates) {
+    EXPECT_EQ(std::count(h100.attention_rates.begin(), h100.attention_rates.end(), entry), 1)
+        << entry.kernel << " " << entry.head_width;
+  }
+}
+
+// Power as C·V²·f and voltage as the clock make the clock the cube root of power.
+TEST(AttentionInSteps, OfACappedH100IsTheCubeRootOfItsPower) {
+  const GpuSpec h100 = find_gpu("h100-80gb-sxm");
+  const GpuSpec capped = find_gpu("h100-96gb-hbm2e");
+  const double share = std::cbrt(500.0 / 700.0);
+  EXPECT_NEAR(capped.matmul_sustained, share * h100.matmul_sustained, 1e-4);
+  for (std::size_t i = 0; i < capped.low_bit_products.size(); ++i) {
+    const LowBitProducts& here = capped.low_bit_products[i];
+    const LowBitProducts& there = h100.low_bit_products.at(i);
+    EXPECT_EQ(here.efficiency, there.efficiency);
+    ASSERT_EQ(here.sustained.has_value(), there.sustained.has_value());
+    if (here.sustained) {
+      EXPECT_NEAR(*here.sustained, share * *there.sustained, 1e-4);
     }
   }
+  int num_entries = 0;
+  for (const AttentionRate& here : capped.attention_rates) {
+    for (const AttentionRate& there : h100.attention_rates) {
+      if (here.kernel == there.kernel && here.head_width == there.head_width) {
+        EXPECT_NEAR(here.forward, share * there.forward, 1e-4) << here.kernel;
+        EXPECT_NEAR(here.backward, share * there.backward, 1e-4) << here.kernel;
+        EXPECT_EQ(here.half_rate_length, there.half_rate_length);
+        EXPECT_EQ(here.backward_half_rate_length, there.backward_half_rate_length);
+        ++num_entries;
+      }
+    }
+  }
+  EXPECT_EQ(num_entries, 6);
 }
 
 }  // namespace

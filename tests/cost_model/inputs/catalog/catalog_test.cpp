@@ -272,6 +272,18 @@ TEST(Catalog, ReadsAgainWhatLiesInTheDirectoryOfTheEnvironment) {
   }
 }
 
+// A link without an end is there, and cannot be read: it is not suggested in its own place.
+TEST(Catalog, SaysOfALinkWithoutAnEndThatItCannotBeRead) {
+  const TemporaryDirectory directory;
+  (void)directory.file("models/mine.json", kModelText);
+  std::filesystem::create_symlink("nowhere.json", directory.path() / "models/lost.json");
+  const ProfilesVariable variable(directory.path().string());
+  EXPECT_TRUE(has_profile(ProfileKind::kModel, "lost"));
+  EXPECT_FALSE(has_profile(ProfileKind::kModel, ""));
+  EXPECT_THAT(message_of([] { return find_model("lost"); }),
+              StartsWith((directory.path() / "models/lost.json").string()));
+}
+
 TEST(Catalog, FollowsAnAliasToAProfileAndNoFurther) {
   const TemporaryDirectory directory;
   (void)directory.file("models/mine.json", kModelText);
