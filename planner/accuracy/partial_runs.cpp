@@ -16,6 +16,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/iteration/flops.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/iteration/least_step.h"
