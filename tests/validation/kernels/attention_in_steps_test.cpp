@@ -59,25 +59,32 @@ TEST(AttentionInSteps, IsTheCatalogsWherePowerLimitsIt) {
   EXPECT_EQ(num_rows, 24);
 }
 
-// An H100 has the multiprocessors of an H200, and a power limit that leaves its products more.
-TEST(AttentionInSteps, OfAnH100IsThatOfAnH200ByTheirProducts) {
-  const GpuSpec h100 = find_gpu("h100-80gb-sxm");
-  const GpuSpec h200 = find_gpu("h200-141gb-sxm");
-  const double share = h100.matmul_sustained / h200.matmul_sustained;
+/// Expects each rate of attention that both GPUs have to be `share` of the other's; returns how
+/// many there are. Dropout's rates, which one of them measured alone, do not count.
+int expect_share_of_rates(const GpuSpec& gpu, const GpuSpec& other, double share,
+                          double tolerance) {
   int num_entries = 0;
-  for (const AttentionRate& there : h200.attention_rates) {
-    for (const AttentionRate& here : h100.attention_rates) {
+  for (const AttentionRate& there : other.attention_rates) {
+    for (const AttentionRate& here : gpu.attention_rates) {
       if (here.kernel == there.kernel && here.head_width == there.head_width &&
           here.kernel != "ptdp-cuda-dropout") {
-        EXPECT_NEAR(here.forward, share * there.forward, 2e-4) << here.kernel;
-        EXPECT_NEAR(here.backward, share * there.backward, 2e-4) << here.kernel;
+        EXPECT_NEAR(here.forward, share * there.forward, tolerance) << here.kernel;
+        EXPECT_NEAR(here.backward, share * there.backward, tolerance) << here.kernel;
         EXPECT_EQ(here.half_rate_length, there.half_rate_length);
         EXPECT_EQ(here.backward_half_rate_length, there.backward_half_rate_length);
         ++num_entries;
       }
     }
   }
-  EXPECT_EQ(num_entries, 10);
+  return num_entries;
+}
+
+// An H100 has the multiprocessors of an H200, and a power limit that leaves its products more.
+TEST(AttentionInSteps, OfAnH100IsThatOfAnH200ByTheirProducts) {
+  const GpuSpec h100 = find_gpu("h100-80gb-sxm");
+  const GpuSpec h200 = find_gpu("h200-141gb-sxm");
+  const double share = h100.matmul_sustained / h200.matmul_sustained;
+  EXPECT_EQ(expect_share_of_rates(h100, h200, share, 2e-4), 10);
   for (const AttentionRate& entry : find_gpu("h800-80gb-sxm").attention_rates) {
     EXPECT_EQ(std::count(h100.attention_rates.begin(), h100.attention_rates.end(), entry), 1)
         << entry.kernel << " " << entry.head_width;
@@ -99,19 +106,7 @@ TEST(AttentionInSteps, OfACappedH100IsTheCubeRootOfItsPower) {
       EXPECT_NEAR(*here.sustained, share * *there.sustained, 1e-4);
     }
   }
-  int num_entries = 0;
-  for (const AttentionRate& here : capped.attention_rates) {
-    for (const AttentionRate& there : h100.attention_rates) {
-      if (here.kernel == there.kernel && here.head_width == there.head_width) {
-        EXPECT_NEAR(here.forward, share * there.forward, 1e-4) << here.kernel;
-        EXPECT_NEAR(here.backward, share * there.backward, 1e-4) << here.kernel;
-        EXPECT_EQ(here.half_rate_length, there.half_rate_length);
-        EXPECT_EQ(here.backward_half_rate_length, there.backward_half_rate_length);
-        ++num_entries;
-      }
-    }
-  }
-  EXPECT_EQ(num_entries, 6);
+  EXPECT_EQ(expect_share_of_rates(capped, h100, share, 1e-4), 6);
 }
 
 }  // namespace
