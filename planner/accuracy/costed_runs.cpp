@@ -8,7 +8,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -94,7 +93,7 @@ void add(CostingOutcome outcome, const MeasuredRun& run, CostedRuns& runs) {
 }  // namespace
 
 CostedRuns cost_runs(const MeasuredRuns& runs) {
-  const std::size_t num_workers = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t num_workers = workers_of_all_cores();
   std::vector<ProfileCache> profiles(num_workers);
   std::vector<StepSimulations> simulations(num_workers);
   std::vector<CostingOutcome> outcomes(runs.runs.size());

@@ -10,7 +10,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -221,7 +220,7 @@ class RowCompletion {
 }  // namespace
 
 void complete_partial_runs(CostedRuns& runs) {
-  std::vector<ProfileCache> profiles(std::max(1U, std::thread::hardware_concurrency()));
+  std::vector<ProfileCache> profiles(workers_of_all_cores());
   std::vector<std::optional<RowCompletion>> completions(runs.skipped.size());
   run_tasks(completions.size(), profiles.size(), [&](std::size_t worker, std::size_t i) {
     if (runs.skipped[i].row != nullptr) {

@@ -10,6 +10,10 @@
 
 namespace ptdp {
 
+std::size_t workers_of_all_cores() {
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
 void run_tasks(std::size_t count, std::size_t num_workers,
                const std::function<void(std::size_t, std::size_t)>& task) {
   std::atomic<std::size_t> next = 0;

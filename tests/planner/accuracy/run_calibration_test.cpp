@@ -68,7 +68,7 @@ TEST(RowLevels, KnowNothingOfTheGroupLeftOut) {
 }
 
 // By hand, one run of normal noise has the weight of what stays unknown of the job over that noise.
-// That is most of the way to what it measured, and the interval narrows.
+// The prediction moves most of the way to what that run measured, and its interval narrows.
 TEST(CalibrateByOwn, IsWorthSomethingWithOneRun) {
   const Scenario scenario = selene_2021("1T");
   CalibrationRun own{.measured = Seconds(1.3),
