@@ -279,6 +279,9 @@ void describe(Fields& fields, Described<Fields, LinkSpec>& link) {
   if (fields.optional("collective_efficiency", link.collective_efficiency.has_value())) {
     fields.number("collective_efficiency", held(link.collective_efficiency), kFraction);
   }
+  if (fields.optional("sibling_efficiency", link.sibling_efficiency.has_value())) {
+    fields.number("sibling_efficiency", held(link.sibling_efficiency), kFraction);
+  }
   fields.quantity("hop_latency_us", link.hop_latency, kMicro, kLatencyRange);
 }
 
@@ -342,6 +345,12 @@ void describe(Fields& fields, Described<Fields, ClusterSpec>& cluster) {
     fields.count("gpus_per_tray", cluster.gpus_per_tray, 1, 100'000);
   }
   fields.object("nvlink", cluster.nvlink);
+  if constexpr (Fields::kIsReading) {
+    if (cluster.nvlink.sibling_efficiency) {
+      throw Error(fields.place_of("nvlink") +
+                  ": expected no sibling_efficiency, which only a nic has");
+    }
+  }
   fields.object("nic", cluster.nic);
   fields.quantity("collective_launch_us", cluster.collective_launch, kMicro, kLatencyRange);
   if (fields.optional("all_reduce_curves", !cluster.all_reduce_curves.empty())) {

@@ -138,6 +138,9 @@ struct LinkSpec {
   /// Fraction of the data-sheet rate that large collectives reach; nullopt: `efficiency`.
   /// Collectives keep a link busier than messages between neighbors do.
   std::optional<double> collective_efficiency = std::nullopt;
+  /// Fraction of a NIC's rate that collectives reach where several groups share a node's NICs;
+  /// nullopt: that of collectives. Links within a node have none.
+  std::optional<double> sibling_efficiency = std::nullopt;
   Seconds hop_latency;  ///< Latency of one step of a ring.
 
   /// Returns the rate that large messages reach.
@@ -147,6 +150,11 @@ struct LinkSpec {
   /// Returns the rate that large collectives reach.
   [[nodiscard]] BytesPerSecond collective_bandwidth() const {
     return BytesPerSecond(bandwidth.value() * collective_efficiency.value_or(efficiency));
+  }
+  /// Returns the rate that large collectives reach beside those of other groups of the node.
+  [[nodiscard]] BytesPerSecond sibling_bandwidth() const {
+    return sibling_efficiency ? BytesPerSecond(bandwidth.value() * *sibling_efficiency)
+                              : collective_bandwidth();
   }
   friend bool operator==(const LinkSpec&, const LinkSpec&) = default;
 };

@@ -43,7 +43,12 @@ void scale_link(LinkSpec& link, double collective_rate, double message_rate) {
   double collectives = link.collective_efficiency.value_or(link.efficiency) / collective_rate;
   link.efficiency /= message_rate;
   const bool is_one_number = !link.collective_efficiency && collective_rate == message_rate;
-  keep_fractions_below_one(link.bandwidth, {&collectives, &link.efficiency});
+  std::vector<double*> fractions = {&collectives, &link.efficiency};
+  if (link.sibling_efficiency) {
+    *link.sibling_efficiency /= collective_rate;
+    fractions.push_back(&*link.sibling_efficiency);
+  }
+  keep_fractions_below_one(link.bandwidth, fractions);
   if (!is_one_number) {
     link.collective_efficiency = collectives;
   }

@@ -106,6 +106,7 @@ ClusterSpec unusual_cluster() {
           .nic = {.bandwidth = gigabytes_per_second(25.0),
                   .efficiency = 0.74,
                   .collective_efficiency = 0.96,
+                  .sibling_efficiency = 0.5,
                   .hop_latency = microseconds(14.0)},
           .collective_launch = microseconds(18.0),
           .all_reduce_curves = {AllReduceCurve{.ranks = 2, .curve = two_points()},
@@ -219,6 +220,13 @@ TEST(LinkSpec, ReachesAnotherFractionInCollectivesWhereOneIsGiven) {
             unusual_cluster().nvlink.effective_bandwidth());
 }
 
+TEST(LinkSpec, ReachesAThirdFractionBesideOtherGroupsWhereOneIsGiven) {
+  ClusterSpec cluster = unusual_cluster();
+  EXPECT_DOUBLE_EQ(cluster.nic.sibling_bandwidth().value(), 12.5e9);  // 25·0.5
+  cluster.nic.sibling_efficiency.reset();
+  EXPECT_DOUBLE_EQ(cluster.nic.sibling_bandwidth().value(), 24e9);
+}
+
 TEST(ClusterSpec, ReachesAsFarAsItsHighestTier) {
   EXPECT_EQ(unusual_cluster().max_gpus(), 4096);
   EXPECT_EQ(ClusterSpec{}.max_gpus(), 0);
@@ -300,6 +308,7 @@ TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
     "bandwidth_GBps": 25.0,
     "efficiency": 0.74,
     "collective_efficiency": 0.96,
+    "sibling_efficiency": 0.5,
     "hop_latency_us": 14.0
   },
   "collective_launch_us": 18.0,
@@ -503,6 +512,7 @@ TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
   plain.all_reduce_curves.clear();
   plain.network_tiers.clear();
   plain.nic.collective_efficiency.reset();
+  plain.nic.sibling_efficiency.reset();
   plain.nccl.reset();
   plain.nccl_within_node.reset();
   plain.all_reduce_across_nodes = AllReduceAcrossNodes::kFlat;
@@ -510,7 +520,7 @@ TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
   for (const std::string key :
        {"peak_bf16_TFLOPs", "peak_fp32_TFLOPs", "peak_tf32_TFLOPs", "peak_fp64_TFLOPs",
         "attention_rates", "matmul_tile", "all_reduce_curves", "network_tiers", "nccl",
-        "collective_efficiency", "all_reduce_across_nodes"}) {
+        "collective_efficiency", "sibling_efficiency", "all_reduce_across_nodes"}) {
     EXPECT_THAT(text, testing::Not(HasSubstr(key)));
   }
   EXPECT_EQ(parse<ClusterSpec>(text), plain);
@@ -525,6 +535,12 @@ TEST(ClusterSpecJson, LeavesOutWhatIsUsualOfNccl) {
     EXPECT_THAT(text, testing::Not(HasSubstr(key)));
   }
   EXPECT_EQ(parse<ClusterSpec>(text), cluster);
+}
+
+TEST(ClusterSpecJson, RefusesARateOfSiblingsWithinANode) {
+  EXPECT_EQ(refusal_of_cluster(R"("efficiency": 0.77,)",
+                               R"("efficiency": 0.77, "sibling_efficiency": 0.5,)"),
+            "test.json: nvlink: expected no sibling_efficiency, which only a nic has");
 }
 
 TEST(ClusterSpecJson, RefusesAnNcclWithoutRings) {

@@ -176,6 +176,19 @@ TEST(BusBandwidth, IsThatOfCollectivesRatherThanOfMessages) {
       message_time(Bytes(1e9), group(config, Dimension::kPipeline, cluster), cluster).value(), 0.2);
 }
 
+// 0.5 of 10 GB/s where a node of four GPUs has two or four groups, 0.9 where it has one.
+TEST(BusBandwidth, IsThatOfSiblingsWhereANodeHasSeveralGroups) {
+  ClusterSpec cluster = small_cluster();
+  cluster.nic.collective_efficiency = 0.9;
+  cluster.nic.sibling_efficiency = 0.5;
+  const auto bandwidth = [&](int tp) {
+    return bus_bandwidth(group({.tp = tp, .dp = 8}, Dimension::kData, cluster), cluster).value();
+  };
+  EXPECT_DOUBLE_EQ(bandwidth(4), 5e9);
+  EXPECT_DOUBLE_EQ(bandwidth(2), 10e9);  // two members
+  EXPECT_DOUBLE_EQ(bandwidth(1), 36e9);
+}
+
 // By hand, 8 ranks on 2 nodes of 4: reduce-scatter and all-gather of S in the nodes, 6 hops of 1 us
 // and 1.5·S at 100 GB/s; S/4 between two ranks, 2 hops of 10 us and S/4 at 10 GB/s.
 TEST(HierarchicalAllReduceTime, MatchesTheHandComputedTime) {

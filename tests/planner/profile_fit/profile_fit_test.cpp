@@ -214,6 +214,7 @@ TEST(WithFactors, MultipliesEachConstantByItsOwnKnob) {
   before.cluster.reduce_scatter_curves = {{.ranks = 2, .curve = made_up_curve()}};
   before.cluster.all_gather_curves = {{.ranks = 4, .nodes = 2, .curve = made_up_curve()}};
   before.cluster.message_curve = made_up_curve();
+  before.cluster.nic.sibling_efficiency = 0.25;
   before.stack.host_time_per_kernel = microseconds(3.0);
   before.stack.loss_scaling_traffic = 8.0;
   KnobFactors factors;
@@ -263,6 +264,7 @@ TEST(WithFactors, MultipliesEachConstantByItsOwnKnob) {
   EXPECT_NEAR(slower(cluster.nic.collective_bandwidth(), old.nic.collective_bandwidth()), 1.25,
               1e-12);
   EXPECT_FALSE(cluster.nic.collective_efficiency.has_value());  // one number remains one
+  EXPECT_NEAR(slower(cluster.nic.sibling_bandwidth(), old.nic.sibling_bandwidth()), 1.25, 1e-12);
   EXPECT_EQ(cluster.nic.bandwidth, old.nic.bandwidth);
   expect_scaled(cluster.reduce_scatter_curves.at(0).curve, 3.5, 2.5);
   expect_scaled(cluster.all_gather_curves.at(0).curve, 5.5, 1.25);
