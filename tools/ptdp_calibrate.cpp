@@ -4,16 +4,21 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 
 #include "cost_model/error.h"
 #include "cost_model/measured/level_fit.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
+#include "planner/accuracy/calibration_file.h"
 #include "planner/accuracy/calibration_fit.h"
 #include "planner/accuracy/interval_fit.h"
 #include "planner/accuracy/levels_file.h"
 #include "planner/accuracy/run_calibration.h"
+#include "planner/logs/log_report.h"
 #include "planner/profile_fit/profile_fit.h"
+#include "tools/plan/plan_of_run.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/output_files.h"
 
@@ -25,6 +30,7 @@ namespace po = boost::program_options;
 constexpr const char* kProgram = "ptdp-calibrate";
 constexpr const char* kUsage =
     "usage: ptdp-calibrate [run.json]... [--runs FILE.csv]... [-o DIRECTORY]\n"
+    "       ptdp-calibrate --log train.log... [--plan plan.json...] [-o DIRECTORY]\n"
     "       ptdp-calibrate run.json... --profile CLUSTER.json\n"
     "       ptdp-calibrate --intervals|--levels [--runs FILE.csv]\n"
     "\n"
@@ -34,6 +40,9 @@ constexpr const char* kUsage =
     "DIRECTORY/<cluster>+<stack>.json, or +experts.json, for ptdp-plan --calibration DIRECTORY.\n"
     "Runs are reports of ptdp-run -o, and rows with the columns of profiles/published\n"
     "(profiles/README.md).\n"
+    "--log takes a run from the log of a training program, as ptdp-validate --log does. Several "
+    "logs\n"
+    "have as many plans, in order, or each lists its arguments.\n"
     "Measured memory (column memory_GB) says likewise what lies beyond the formulas of memory:\n"
     "plans of --calibration say how likely they fit, and leave free what is enough with 90 %\n"
     "probability. Those for ptdp-run's own stacks, ptdp-cpu and ptdp-cuda, leave free what the\n"
@@ -55,6 +64,9 @@ po::options_description flag_descriptions() {
   po::options_description flags("flags");
   auto option = flags.add_options();
   option("runs", texts_value(), "file of measured runs, comma-separated values; may be repeated");
+  option("log", texts_value(), "log of a training program; may be repeated");
+  option("plan", texts_value(), "plan of the run that --log is of; one for each log");
+  add_run_flags(flags);
   option("output,o", text_value(), "write the calibrations into this directory");
   option("profile", text_value(), "write the cluster corrected by the runs to this file");
   option("intervals", "test the intervals on groups of --runs, or else of the published runs");
@@ -155,6 +167,12 @@ std::vector<NamedFile> named_inputs(const CommandLine& line) {
   for (const std::string& runs : line.texts("runs")) {
     inputs.push_back({"--runs", runs});
   }
+  for (const std::string& log : line.texts("log")) {
+    inputs.push_back({"--log", log});
+  }
+  for (const std::string& plan : line.texts("plan")) {
+    inputs.push_back({"--plan", plan});
+  }
   return inputs;
 }
 
@@ -179,11 +197,37 @@ int run_profile(const CommandLine& line) {
   return 0;
 }
 
+/// Returns the runs of --log. Throws Error for logs and plans that are not equally many, for a log
+/// whose run is not known, and for one run that flags say of several logs.
+std::vector<CostedRun> logged_runs(const CommandLine& line) {
+  const std::vector<std::string> logs = line.texts("log");
+  const std::vector<std::string> plans = line.texts("plan");
+  if (!plans.empty() && plans.size() != logs.size()) {
+    throw Error(fmt::format("--plan: expected one for each --log, got {} for {}", plans.size(),
+                            plural(std::ssize(logs), "log")));
+  }
+  for (const char* flag : {"from", "config"}) {
+    if (line.has(flag) && logs.size() != 1) {
+      throw Error(fmt::format("--{}: expected one --log, got {}", flag, logs.size()));
+    }
+  }
+  std::vector<CostedRun> runs;
+  for (std::size_t i = 0; i < logs.size(); ++i) {
+    const PlanOfRun run =
+        plan_of_run(line, logs[i], plans.empty() ? std::nullopt : std::optional(plans[i]),
+                    CalibrationSource::none());
+    runs.push_back(costed_run(report_log(logs[i], run.plan)));
+  }
+  return runs;
+}
+
 int run_refit(const CommandLine& line) {
   std::vector<std::string> files = line.texts("runs");
   const auto output = line.text("output");
-  if (files.empty() && line.words().empty()) {
-    throw Error("expected runs: --runs FILE.csv or files of ptdp-run -o (--help shows all flags)");
+  if (files.empty() && line.words().empty() && !line.has("log")) {
+    throw Error(
+        "expected runs: --runs FILE.csv, --log FILE or files of ptdp-run -o (--help shows all "
+        "flags)");
   }
   if (output.has_value() && output->empty()) {
     throw Error("--output: expected the name of a directory, got \"\"");
@@ -193,7 +237,9 @@ int run_refit(const CommandLine& line) {
     check_evidence(run);
     runs.costed.push_back(costed_run(run));
   }
+  std::ranges::move(logged_runs(line), std::back_inserter(runs.costed));
   files.insert(files.end(), line.words().begin(), line.words().end());
+  std::ranges::copy(line.texts("log"), std::back_inserter(files));
   const std::vector<StackFit> refits = refit(runs.costed, joined(files));
   const std::string table = to_text(refits, runs.skipped);
   if (runs.costed.empty()) {

@@ -19,8 +19,8 @@
 #include "planner/answer/plans_document.h"
 #include "planner/answer/strategies.h"
 #include "planner/answer_format.h"
-#include "planner/explain/named_config.h"
-#include "planner/import/reader.h"
+#include "planner/explain/explain.h"
+#include "planner/import/imported_run.h"
 #include "tools/plan/export_command.h"
 #include "tools/plan/given_command.h"
 #include "tools/plan/list_profiles.h"
@@ -38,7 +38,6 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr const char* kProgram = "ptdp-plan";
-constexpr std::int64_t kLargestVocabulary = 100'000'000;
 constexpr const char* kUsage =
     "usage: ptdp-plan --gpus N --model NAME|FILE [flags]   the best plans\n"
     "       ptdp-plan list models|clusters|stacks          the shipped profiles\n"
@@ -249,20 +248,6 @@ void check_output(const CommandLine& line, const Scenario& scenario,
   check_output_files(inputs, files_of_flags(line, {"output"}));
 }
 
-/// Returns the configuration of --config, else that of --from, with what was read beside it.
-GivenRequest given_request(const CommandLine& line, const PlanRequest& request,
-                           const std::optional<ImportedRun>& from) {
-  GivenRequest given;
-  if (from) {
-    given = {from->config, from->reading};
-  }
-  if (const auto named = line.text("config")) {
-    given.config = named_config(parse_partial_config(*named, "--config"), request.scenario,
-                                request.gpus, "--config");
-  }
-  return given;
-}
-
 /// Returns the command for the best plan, or its start where the plan's configuration ends it.
 std::string best_command(const CommandLine& line) {
   return "ptdp-plan " + line.quoted_arguments_without({"config", "output", "threads"}) +
@@ -270,15 +255,7 @@ std::string best_command(const CommandLine& line) {
 }
 
 int run_search(const CommandLine& line) {
-  std::optional<ImportedRun> from;
-  if (const auto file = line.text("from")) {
-    const auto model = line.text("model");
-    from = read_run(read_file(*file), *file, line.count("gpus", 1, kMostGpus),
-                    model ? std::optional(find_model(*model).config) : std::nullopt,
-                    line.count("vocab-size", 1, kLargestVocabulary));
-  } else if (line.has("vocab-size")) {
-    throw Error("--vocab-size: used by --from only, where the file names a tokenizer alone");
-  }
+  const std::optional<ImportedRun> from = read_from(line);
   PlanRequest request = read_request(line, from ? &*from : nullptr);
   SearchOptions options = read_options(line, request.gpus);
   keep_exportable(line, request, options);
@@ -297,8 +274,9 @@ int run_search(const CommandLine& line) {
   if (from || line.has("config")) {
     refuse_flags_of_searches(line, from ? "--from" : "--config");
     request.best_command = best_command(line);
-    return run_given(line, request, options, calibration, given_request(line, request, from),
-                     watch);
+    const GivenRequest given{given_config(line, request, from ? &*from : nullptr),
+                             from ? from->reading : ReadingNotes{}};
+    return run_given(line, request, options, calibration, given, watch);
   }
   if (line.has("explain")) {
     return run_explain(line, request, options, calibration, format);

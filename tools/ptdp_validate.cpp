@@ -5,16 +5,20 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "cost_model/error.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
+#include "planner/accuracy/calibration_file.h"
 #include "planner/accuracy/partial_runs.h"
 #include "planner/accuracy/published_report.h"
 #include "planner/accuracy/validation_report.h"
 #include "planner/answer_format.h"
+#include "planner/logs/log_report.h"
 #include "planner/runs/run_report.h"
 #include "planner/runs/run_set.h"
+#include "tools/plan/plan_of_run.h"
 #include "tools/shared/command_line.h"
 
 namespace ptdp {
@@ -26,6 +30,7 @@ constexpr const char* kProgram = "ptdp-validate";
 constexpr const char* kUsage =
     "usage: ptdp-validate [--runs FILE.csv]... [--group NAME]... [flags]\n"
     "       ptdp-validate run.json... [--max-error PERCENT] [--format json]\n"
+    "       ptdp-validate --log train.log [--plan plan.json] [--max-error PERCENT]\n"
     "\n"
     "Predicts every run of the files as it was configured and shows how far off that is; without\n"
     "a file, the published runs that are shipped. The columns are those of profiles/published\n"
@@ -34,6 +39,12 @@ constexpr const char* kUsage =
     "--max-error, the exit status is 6. A report of ptdp-run (run.json) is printed again; several\n"
     "are compared: errors by run and by term, and whether plans of one job come in their measured\n"
     "order.\n"
+    "\n"
+    "--log reads the log of Megatron-LM, Megatron-Bridge, Megatron-DeepSpeed, torchtitan, "
+    "nanotron,\n"
+    "NeMo, DeepSpeed, or a progress bar, and shows its steady state beside what is predicted for\n"
+    "the run. What was run says a plan, a script (--from), --config with the job's flags, or the\n"
+    "list of arguments in the log itself.\n"
     "\n"
     "calibrations, by which a factor corrects the predictions of each row:\n"
     "  none                 no factor: the cost model as it is\n"
@@ -52,11 +63,16 @@ po::options_description flag_descriptions() {
   auto option = flags.add_options();
   option("runs", texts_value(), "file of measured runs, comma-separated values");
   option("group", texts_value(), "only rows with this name in the column holdout_group");
-  option("calibration", text_value(), "see above (default: none)");
+  option("calibration", text_value(),
+         "see above (default: none); of --log: none, shipped, or a file or directory of "
+         "ptdp-calibrate (default: shipped)");
   option("ranking", "also show whether configurations of one job come in their measured order");
   option("format", text_value(), "table, json, or markdown, a page of all errors (default: table)");
   option("max-mape", text_value(), "largest mean absolute error of all rows that is tolerated [%]");
   option("max-error", text_value(), "largest error of any row that is tolerated [%]");
+  option("log", text_value(), "log of a training program");
+  option("plan", text_value(), "plan of the run that --log is of");
+  add_run_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
   return flags;
@@ -158,6 +174,27 @@ int validate_runs(const CommandLine& line) {
   return 0;
 }
 
+/// Throws Error if `error`, a fraction, exceeds --max-error.
+void check_max_error(const CommandLine& line, double error) {
+  const double percent = 100.0 * std::abs(error);
+  const auto tolerated = line.number("max-error", 0.0, 1e6);
+  if (tolerated && percent > *tolerated) {
+    throw Error(fmt::format("--max-error: {:.2f} % exceeds {} %", percent, *tolerated),
+                ExitStatus::kOutsideTolerance);
+  }
+}
+
+/// Throws Error for a flag that only --log uses.
+void refuse_flags_of_logs(const CommandLine& line) {
+  std::vector<std::string> flags = run_flags();
+  flags.emplace_back("plan");
+  for (const std::string& flag : flags) {
+    if (line.has(flag)) {
+      throw Error("--" + flag + ": used by --log only");
+    }
+  }
+}
+
 /// Prints one report of ptdp-run: what was measured beside what was predicted. Returns the exit
 /// status.
 int validate_run(const CommandLine& line) {
@@ -171,11 +208,27 @@ int validate_run(const CommandLine& line) {
   if (tolerated && predicted == 0.0) {
     throw Error("--max-error: " + file + " is of a shrunk run, for which no time is predicted");
   }
-  const double percent = 100.0 * std::abs(predicted / report.measured_time.value() - 1.0);
-  if (tolerated && percent > *tolerated) {
-    throw Error(fmt::format("--max-error: {:.2f} % exceeds {} %", percent, *tolerated),
-                ExitStatus::kOutsideTolerance);
+  check_max_error(line, predicted / report.measured_time.value() - 1.0);
+  return 0;
+}
+
+/// Prints what a log measured beside what is predicted for its run. Returns the exit status.
+int validate_log(const CommandLine& line) {
+  line.allow_words(0);
+  std::vector<std::string> allowed = run_flags();
+  allowed.insert(allowed.end(), {"log", "plan", "calibration", "format", "max-error"});
+  line.allow_only(allowed, "--log");
+  const AnswerFormat format = read_run_format(line);
+  const std::string file = *line.text("log");
+  PlanOfRun run = plan_of_run(
+      line, file, line.text("plan"),
+      CalibrationSource::parse(line.text("calibration").value_or("shipped"), "--calibration"));
+  if (!run.plan && line.has("max-error")) {
+    throw Error("--max-error: nothing says what was run: expected --plan, --from or --config");
   }
+  const LogReport report = report_log(file, run.plan, std::move(run.assumptions));
+  print(in_format(format, report));
+  check_max_error(line, report.error().value_or(0.0));
   return 0;
 }
 
@@ -191,6 +244,10 @@ int run(int argc, const char* const* argv) {
     print(*answer);
     return 0;
   }
+  if (line.has("log")) {
+    return validate_log(line);
+  }
+  refuse_flags_of_logs(line);
   if (!line.words().empty()) {
     return line.words().size() == 1 ? validate_run(line) : validate_runs(line);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost_model/error.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/answer/planning.h"
 #include "planner/answer/planning_output.h"
@@ -88,7 +89,29 @@ std::string gain(const GivenConfig& given, std::string best_command) {
                      best_command);
 }
 
+/// Returns the plan of a configuration whose numbers go together, as runs behind it say.
+Plan calibrated_plan(const Scenario& scenario, const SearchOptions& options,
+                     const ParallelConfig& config, const CalibrationFit& fit,
+                     const CalibrationSource& calibration, const MeasuredRuns& published) {
+  return make_plan(PlannedJob(scenario, config), options.gpus, options.memory_headroom,
+                   fit.at(run_point(scenario, config)),
+                   calibration.memory(scenario, options.gpus, published));
+}
+
 }  // namespace
+
+Plan plan_given_config(const Scenario& scenario, const SearchOptions& options,
+                       const ParallelConfig& config, const CalibrationSource& calibration) {
+  check(scenario);
+  if (const auto violation = find_shape_violation({with_what_if(scenario), config})) {
+    throw Error(to_string(config) +
+                " cannot run: " + why_not(scenario, config, *violation, std::nullopt));
+  }
+  const MeasuredRuns published = calibration.published_runs();
+  return calibrated_plan(scenario, options, config,
+                         calibration.fit(scenario, options.gpus, published), calibration,
+                         published);
+}
 
 GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& options,
                               const ParallelConfig& config, const CalibrationSource& calibration) {
@@ -102,10 +125,8 @@ GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& opt
   std::optional<Constraint> violation = find_shape_violation({judged, config});
   std::optional<MemoryShortfall> shortfall;
   if (!violation) {
-    const PlannedJob job(given.scenario, given.config);
-    given.plan = make_plan(job, options.gpus, options.memory_headroom,
-                           given.calibration.at(run_point(scenario, config)),
-                           calibration.memory(scenario, options.gpus, published));
+    given.plan =
+        calibrated_plan(scenario, options, config, given.calibration, calibration, published);
     const Bytes capacity = usable_memory(scenario.cluster.gpu, options.memory_headroom);
     violation = find_memory_violation({judged, config}, capacity);
     if (violation) {

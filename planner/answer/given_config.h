@@ -33,6 +33,12 @@ struct GivenConfig {
                                             const ParallelConfig& config,
                                             const CalibrationSource& calibration);
 
+/// Returns the plan of a configuration that ran, also if by the formulas it is out of memory.
+/// Throws Error for a scenario that cannot be costed, and for numbers that do not go together.
+[[nodiscard]] Plan plan_given_config(const Scenario& scenario, const SearchOptions& options,
+                                     const ParallelConfig& config,
+                                     const CalibrationSource& calibration);
+
 /// Returns whether the configuration can run.
 [[nodiscard]] bool can_run(const GivenConfig& given);
 

@@ -37,6 +37,7 @@ struct ReadingNotes {
 
 /// A run that a file describes.
 struct ImportedRun {
+  std::string place;                       ///< Name of the file that describes it.
   std::string framework;                   ///< With its version: "Megatron-LM".
   std::optional<TransformerConfig> model;  ///< Resolved; nullopt where the file does not say all.
   std::string missing;                     ///< What of the model the file does not say.

@@ -427,6 +427,10 @@ class Finder {
 
 }  // namespace
 
+bool lists_arguments(std::string_view text) {
+  return dumped(text).has_value();
+}
+
 LaunchedProgram find_program(std::string_view text, const std::vector<std::string_view>& known,
                              const std::string& place, std::size_t fewest) {
   if (auto program = dumped(text)) {

@@ -37,6 +37,7 @@ ImportedRun read_run(std::string_view text, const std::string& place,
   for (const RunReader& reader : kRunReaders) {
     if (reader.recognizes(file)) {
       ImportedRun run = reader.read(file);
+      run.place = place;
       if (vocab_size && run.model && run.model->vocab_size != *vocab_size) {
         throw Error(place + ": says a vocabulary of " + std::to_string(run.model->vocab_size) +
                     ": expected no other --vocab-size, got " + std::to_string(*vocab_size));

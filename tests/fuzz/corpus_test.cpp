@@ -20,6 +20,7 @@ FuzzTarget fuzz_checkpoint;
 FuzzTarget fuzz_hardware;
 FuzzTarget fuzz_imports;
 FuzzTarget fuzz_layers;
+FuzzTarget fuzz_logs;
 FuzzTarget fuzz_model;
 FuzzTarget fuzz_plan;
 FuzzTarget fuzz_runs;
@@ -56,6 +57,7 @@ const std::vector<Corpus>& corpora() {
        {"profiles/clusters", "profiles/gpus", "profiles/stacks", "profiles/curves"}},
       {"Imports", fuzz_imports, {"tests/fuzz/corpus/imports"}},
       {"Layers", fuzz_layers, {"tests/fuzz/corpus/layers"}},
+      {"Logs", fuzz_logs, {"tests/fuzz/corpus/logs"}},
       {"Model", fuzz_model, {"tests/fuzz/corpus/model", "profiles/models"}},
       {"Plan", fuzz_plan, {"tests/fuzz/corpus/plan"}},
       {"Runs", fuzz_runs, {"tests/fuzz/corpus/runs", "profiles/published"}},

@@ -11,9 +11,13 @@
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/inputs/stack_precision.h"
 #include "cost_model/text/did_you_mean.h"
+#include "cost_model/text/files.h"
 #include "cost_model/text/plural.h"
 #include "planner/answer/memory_text.h"
 #include "planner/answer/plans_document.h"
+#include "planner/explain/explain.h"
+#include "planner/explain/named_config.h"
+#include "planner/import/reader.h"
 #include "tools/plan/search_flags.h"
 #include "tools/plan/stack_switches.h"
 
@@ -23,6 +27,7 @@ namespace {
 /// Tokens per iteration when nothing else gives a batch size. Source: Touvron et al.
 /// (arXiv:2307.09288), table 1.
 constexpr std::int64_t kUsualTokens = std::int64_t{4} << 20;
+constexpr std::int64_t kLargestVocabulary = 100'000'000;
 constexpr std::int64_t kMostPlans = 10'000;
 constexpr std::int64_t kMostThreads = 1024;
 
@@ -83,16 +88,15 @@ ModelProfile find_model_of(const CommandLine& line, const ImportedRun* from) {
   if (from == nullptr || line.has("model")) {
     return find_model(required(line, "model"));
   }
-  const std::string file = *line.text("from");
   if (!from->model) {
     const bool is_vocabulary = from->missing.find(',') == std::string::npos &&
                                from->missing.find("vocab") != std::string::npos;
     throw Error(
-        file + ": does not say the whole model, without " + from->missing +
+        from->place + ": does not say the whole model, without " + from->missing +
         (is_vocabulary ? "; expected --vocab-size N or --model too" : "; expected --model too"));
   }
   ModelProfile model;
-  model.name = std::filesystem::path(file).filename().string();
+  model.name = std::filesystem::path(from->place).filename().string();
   std::ranges::replace_if(
       model.name,
       [](unsigned char c) {
@@ -130,6 +134,31 @@ StackSpec find_stack_of(const CommandLine& line, const ClusterSpec& cluster) {
   } catch (const Error& error) {
     throw Error(line.text("cluster").value_or(cluster.name) + ": default_stack: " + error.what());
   }
+}
+
+std::optional<ImportedRun> read_from(const CommandLine& line) {
+  if (const auto file = line.text("from")) {
+    return read_from(line, read_file(*file), *file);
+  }
+  if (line.has("vocab-size")) {
+    throw Error("--vocab-size: used by --from only, where the file names a tokenizer alone");
+  }
+  return std::nullopt;
+}
+
+ImportedRun read_from(const CommandLine& line, std::string_view text, const std::string& place) {
+  const auto model = line.text("model");
+  return read_run(text, place, line.count("gpus", 1, kMostGpus),
+                  model ? std::optional(find_model(*model).config) : std::nullopt,
+                  line.count("vocab-size", 1, kLargestVocabulary));
+}
+
+ParallelConfig given_config(const CommandLine& line, const PlanRequest& request,
+                            const ImportedRun* from) {
+  const auto named = line.text("config");
+  return named ? named_config(parse_partial_config(*named, "--config"), request.scenario,
+                              request.gpus, "--config")
+               : from->config;
 }
 
 PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cost_model/inputs/scenario.h"
@@ -27,10 +29,22 @@ struct PlanRequest {
 /// Error for an unknown stack.
 [[nodiscard]] StackSpec find_stack_of(const CommandLine& line, const ClusterSpec& cluster);
 
+/// Reads the run of --from; nullopt without that flag. Throws Error for a file that no reader
+/// knows, and for --vocab-size without --from.
+[[nodiscard]] std::optional<ImportedRun> read_from(const CommandLine& line);
+/// Returns what a file says of a run, beside the flags --gpus, --model and --vocab-size. Throws
+/// Error as read_run() does.
+[[nodiscard]] ImportedRun read_from(const CommandLine& line, std::string_view text,
+                                    const std::string& place);
+
 /// Reads the model, cluster, stack, batch and number of GPUs from the flags; what they leave out is
 /// that of `from`, if it is not null. Throws Error, naming the flag or file, when one is missing,
 /// not of its kind, or contradicts another.
 [[nodiscard]] PlanRequest read_request(const CommandLine& line, const ImportedRun* from = nullptr);
+/// Returns the configuration of --config, else that of `from`; one of them must be given. Throws
+/// Error for a value of --config that cannot be read.
+[[nodiscard]] ParallelConfig given_config(const CommandLine& line, const PlanRequest& request,
+                                          const ImportedRun* from);
 /// Sets the memory that plans leave free beyond the formulas: what measured memory of --calibration
 /// asks for, else the stack's fraction. Adds it to what is assumed.
 void reserve_memory(PlanRequest& request, const CalibrationSource& calibration);

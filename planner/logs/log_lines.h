@@ -1,0 +1,35 @@
+// The lines of a log, as a person would read them on a terminal.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+#include "cost_model/text/files.h"
+
+namespace ptdp {
+
+/// The longest line that is read whole [B]. What is longer is cut.
+inline constexpr std::size_t kLongestLogLine = std::size_t{1} << 20;
+
+/// Reads a log piece by piece, in memory that does not grow with the file.
+class LogLines {
+ public:
+  /// Opens a regular file. Throws Error as open_regular_file() does.
+  explicit LogLines(std::filesystem::path path);
+
+  /// Takes the next line, which ends at a line feed or a carriage return, without colours and other
+  /// escape sequences. Returns false at the end. Throws Error if the file cannot be read.
+  [[nodiscard]] bool next(std::string& line);
+
+ private:
+  /// Reads the next piece; returns false at the end of the file.
+  bool fill();
+
+  std::filesystem::path path_;
+  RegularFile file_;
+  std::string piece_;
+  std::size_t place_ = 0;  ///< Start of the next line in piece_.
+};
+
+}  // namespace ptdp

@@ -1,0 +1,55 @@
+// A training program's log beside the plan of its run (`ptdp.log/1`, described in FORMATS.md).
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/accuracy/costed_runs.h"
+#include "planner/answer_format.h"
+#include "planner/logs/steady_state.h"
+#include "planner/logs/training_log.h"
+#include "planner/plan/plan.h"
+
+namespace ptdp {
+
+inline constexpr const char* kLogSchema = "ptdp.log/1";
+
+/// What a log measured, beside what was predicted for its run.
+struct LogReport {
+  std::string file;  ///< Name of the log, for people.
+  LogFormat format = LogFormat::kMegatron;
+  std::int64_t restarts = 0;  ///< How often the log's iterations fall back.
+  SteadyState steady;
+  LogMemory memory;                           ///< The most that any GPU is said to use [B].
+  std::optional<Plan> plan = std::nullopt;    ///< Plan of the run; nullopt if none is known.
+  std::vector<std::string> assumptions = {};  ///< What was assumed of the run, a line each.
+  std::vector<std::string> warnings = {};     ///< What makes the numbers doubtful, a line each.
+
+  /// Returns predicted/measured − 1; nullopt without a plan.
+  [[nodiscard]] std::optional<double> error() const;
+  /// Returns whether the measured time lies in the plan's 90 % interval; false without a plan.
+  [[nodiscard]] bool is_inside() const;
+};
+
+/// Reads a log and holds it against the plan of its run, if there is one; `assumptions` are those
+/// of the plan. Throws Error for a log without a steady state, and for one whose batch or listed
+/// arguments are not the plan's.
+[[nodiscard]] LogReport report_log(const std::filesystem::path& file,
+                                   const std::optional<Plan>& plan,
+                                   std::vector<std::string> assumptions = {});
+
+/// Returns the run as a row beside published measured runs; its memory is what the allocator took,
+/// or else what tensors took. Throws Error for a report without a plan, or with one of another
+/// version of ptdp.
+[[nodiscard]] CostedRun costed_run(const LogReport& report);
+
+/// Returns the report as JSON, `ptdp.log/1`.
+[[nodiscard]] std::string to_json(const LogReport& report);
+/// Returns the report as text for people.
+[[nodiscard]] std::string to_text(const LogReport& report);
+/// Returns the report in a format, JSON or text.
+[[nodiscard]] std::string in_format(AnswerFormat format, const LogReport& report);
+
+}  // namespace ptdp

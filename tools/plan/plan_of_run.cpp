@@ -1,0 +1,105 @@
+#include "tools/plan/plan_of_run.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "cost_model/error.h"
+#include "planner/answer/given_config.h"
+#include "planner/import/imported_run.h"
+#include "planner/logs/logged_arguments.h"
+#include "planner/search/search.h"
+#include "tools/plan/plan_request.h"
+
+namespace ptdp {
+namespace {
+
+namespace po = boost::program_options;
+
+/// Returns the run that --from or the log describes; nullopt where --config says all, or nothing
+/// does. `from_log` is set to whether it is the log.
+std::optional<ImportedRun> described_run(const CommandLine& line, const std::filesystem::path& log,
+                                         bool& from_log) {
+  from_log = false;
+  if (line.has("from")) {
+    return read_from(line);
+  }
+  if (line.has("config")) {
+    return std::nullopt;
+  }
+  const std::optional<std::string> arguments = logged_arguments(log);
+  if (!arguments) {
+    return std::nullopt;
+  }
+  from_log = true;
+  return read_from(line, *arguments, log.string());
+}
+
+}  // namespace
+
+void add_run_flags(po::options_description& flags) {
+  auto option = flags.add_options();
+  option("from", text_value(),
+         "what was run: a script or configuration of a framework, as of ptdp-plan --from");
+  option("config", text_value(), "what was run: tp=8,pp=64,..., as of ptdp-plan --config");
+  option("gpus", text_value(), "GPUs of the run");
+  option("model", text_value(), "its model: a shipped one, a file or a config.json");
+  option("cluster", text_value(), "its cluster: a shipped one or a file (default: selene-a100)");
+  option("stack", text_value(), "its software: a shipped stack or a file (default: the cluster's)");
+  option("global-batch-size", text_value(), "sequences per iteration (default: the model's)");
+  option("seq-length", text_value(), "tokens per sequence (default: the model's)");
+  option("precision", text_value(), "as of ptdp-plan (default: the stack's)");
+  option("vocab-size", text_value(), "tokens of the vocabulary, where a tokenizer alone is named");
+}
+
+std::vector<std::string> run_flags() {
+  po::options_description flags;
+  add_run_flags(flags);
+  std::vector<std::string> names;
+  for (const auto& flag : flags.options()) {
+    names.push_back(flag->long_name());
+  }
+  return names;
+}
+
+PlanOfRun plan_of_run(const CommandLine& line, const std::filesystem::path& log,
+                      const std::optional<std::string>& plan_file,
+                      const CalibrationSource& calibration) {
+  const std::vector<std::string> flags = run_flags();
+  const auto given = std::find_if(flags.begin(), flags.end(),
+                                  [&](const std::string& flag) { return line.has(flag); });
+  if (plan_file) {
+    if (given != flags.end()) {
+      throw Error("--" + *given + ": not used beside --plan, which says it");
+    }
+    return {.plan = read_plan(*plan_file), .assumptions = {}};
+  }
+  bool from_log = false;
+  const std::optional<ImportedRun> run = described_run(line, log, from_log);
+  if (!run && !line.has("config")) {
+    if (given != flags.end()) {
+      throw Error(log.string() +
+                  ": lists no arguments that are known: expected --from or --config "
+                  "beside --" +
+                  *given);
+    }
+    return {};
+  }
+  const ImportedRun* from = run ? &*run : nullptr;
+  PlanRequest request = read_request(line, from);
+  const SearchOptions options{.gpus = request.gpus};
+  reserve_memory(request, calibration);
+  PlanOfRun found{.plan = plan_given_config(request.scenario, options,
+                                            given_config(line, request, from), calibration),
+                  .assumptions = std::move(request.assumptions)};
+  if (from_log) {
+    found.assumptions.insert(found.assumptions.begin(),
+                             "the run: the arguments that the log lists");
+  }
+  if (run) {
+    std::ranges::copy(run->reading.notes, std::back_inserter(found.assumptions));
+  }
+  return found;
+}
+
+}  // namespace ptdp

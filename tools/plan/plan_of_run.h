@@ -1,0 +1,33 @@
+// The plan of a run that was measured elsewhere: what flags, a script or its log say it was.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/accuracy/calibration_file.h"
+#include "planner/plan/plan.h"
+#include "tools/shared/command_line.h"
+
+namespace ptdp {
+
+/// Adds the flags that say what was run: --from, --config, and those of the job.
+void add_run_flags(boost::program_options::options_description& flags);
+/// The flags of add_run_flags().
+[[nodiscard]] std::vector<std::string> run_flags();
+
+/// The plan of a run, and what was assumed of it.
+struct PlanOfRun {
+  std::optional<Plan> plan;  ///< Nullopt where neither flags nor the log say what was run.
+  std::vector<std::string> assumptions;  ///< What flags and files leave out, a line each.
+};
+
+/// Returns the plan in `plan_file`, if one is given; else that of --from or --config; else that of
+/// the arguments which the log lists. Throws Error for flags beside a plan that they would
+/// contradict, for a run that says too little, and for one whose numbers do not go together.
+[[nodiscard]] PlanOfRun plan_of_run(const CommandLine& line, const std::filesystem::path& log,
+                                    const std::optional<std::string>& plan_file,
+                                    const CalibrationSource& calibration);
+
+}  // namespace ptdp
