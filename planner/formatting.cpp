@@ -62,6 +62,14 @@ std::string row(std::string_view name, std::string_view value) {
   return fmt::format("  {:<22} {}\n", name, value);
 }
 
+std::string titled(std::string_view title, const std::vector<std::string>& lines) {
+  std::string text = lines.empty() ? "" : fmt::format("\n{}\n", title);
+  for (const std::string& line : lines) {
+    text += "  " + line + "\n";
+  }
+  return text;
+}
+
 std::string share_row(std::string_view name, Seconds time, Seconds whole) {
   const double share = time / whole;
   return fmt::format("  {:<22} {:>10} {:>7}  {}\n", name, duration(time), percent(share),

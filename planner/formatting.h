@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/units.h"
@@ -27,6 +28,8 @@ template <class Value>
 }
 /// Returns an indented line of two columns: a name and a value.
 [[nodiscard]] std::string row(std::string_view name, std::string_view value);
+/// Returns an empty line, a title and the lines below it, indented; "" without lines.
+[[nodiscard]] std::string titled(std::string_view title, const std::vector<std::string>& lines);
 /// Returns an indented line with a time, its share of `whole`, and a bar as long as that share.
 [[nodiscard]] std::string share_row(std::string_view name, Seconds time, Seconds whole);
 

@@ -24,7 +24,9 @@
 #include "tools/plan/export_command.h"
 #include "tools/plan/given_command.h"
 #include "tools/plan/list_profiles.h"
+#include "tools/plan/measured_flag.h"
 #include "tools/plan/partition_command.h"
+#include "tools/plan/plan_of_run.h"
 #include "tools/plan/plan_request.h"
 #include "tools/plan/search_flags.h"
 #include "tools/plan/search_watch.h"
@@ -53,6 +55,7 @@ constexpr const char* kUsage =
     "  ptdp-plan --gpus 3072 --model 1T --explain tp=4,pp=128\n"
     "  ptdp-plan --gpus 3072 --model 1T --config tp=8,pp=64,b=1,recompute=full\n"
     "  ptdp-plan --from launch.sh --cluster dgx-h100\n"
+    "  ptdp-plan --from launch.sh --cluster dgx-h100 --log train.log\n"
     "  ptdp-plan --gpus 1536 --model gpt3-175b --compare-strategies\n"
     "\n"
     "GLOSSARY.md explains the terms.\n"
@@ -103,6 +106,7 @@ po::options_description flag_descriptions() {
       "TOML "
       "or a command; nanotron: YAML; DeepSpeed: ds_config.json; --cluster, --gpus and --model say "
       "what it leaves out");
+  add_measured_flags(flags);
   option("vocab-size", text(),
          "tokens of the vocabulary, for a file of --from that names a tokenizer only");
   option("compare-strategies",
@@ -250,12 +254,16 @@ void check_output(const CommandLine& line, const Scenario& scenario,
 
 /// Returns the command for the best plan, or its start where the plan's configuration ends it.
 std::string best_command(const CommandLine& line) {
-  return "ptdp-plan " + line.quoted_arguments_without({"config", "output", "threads"}) +
-         (line.has("from") ? " --config" : " -o plan.json");
+  const bool is_from_log = line.has("log") && !line.has("from") && !line.has("config");
+  return "ptdp-plan " + (is_from_log ? "--from " + shell_quoted(*line.text("log")) + " " : "") +
+         line.quoted_arguments_without({"config", "output", "threads", "measured", "log"}) +
+         (is_from_log || line.has("from") ? " --config" : " -o plan.json");
 }
 
 int run_search(const CommandLine& line) {
-  const std::optional<ImportedRun> from = read_from(line);
+  const auto log = line.text("log");
+  const std::optional<ImportedRun> from =
+      log && !line.has("from") && !line.has("config") ? run_of_log(line, *log) : read_from(line);
   PlanRequest request = read_request(line, from ? &*from : nullptr);
   SearchOptions options = read_options(line, request.gpus);
   keep_exportable(line, request, options);
@@ -278,6 +286,7 @@ int run_search(const CommandLine& line) {
                              from ? from->reading : ReadingNotes{}};
     return run_given(line, request, options, calibration, given, watch);
   }
+  refuse_measured_flags(line, "a search");
   if (line.has("explain")) {
     return run_explain(line, request, options, calibration, format);
   }

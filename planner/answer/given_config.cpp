@@ -57,14 +57,6 @@ std::string memory_by_stage(const Plan& plan) {
   return stages.size() > 1 ? text + "\n" : "";
 }
 
-std::string titled(std::string_view title, const std::vector<std::string>& items) {
-  std::string text = items.empty() ? "" : fmt::format("\n{}\n", title);
-  for (const std::string& item : items) {
-    text += "  " + item + "\n";
-  }
-  return text;
-}
-
 /// Returns what the best plan of the search would gain, in a sentence.
 std::string gain(const GivenConfig& given, std::string best_command) {
   if (given.search.best.empty()) {
@@ -80,13 +72,17 @@ std::string gain(const GivenConfig& given, std::string best_command) {
   }
   const bool is_cost = given.options.objective == Objective::kCost;
   const double change = lost ? 1.0 / (1.0 + *lost) - 1.0 : 0.0;
-  return fmt::format("The best plan of the search{}: {}{}, {}, {:.1f} GiB\n  {}\n",
+  const std::string as_slow = given.measured
+                                  ? fmt::format(" ({} if it is off by as much)",
+                                                duration(best.time * given.measured->factor))
+                                  : "";
+  return fmt::format("The best plan of the search{}: {}{}, {}{}, {:.1f} GiB\n  {}\n",
                      !lost ? ""
                            : fmt::format(" {} {:.1f} % {}", is_cost ? "costs" : "takes",
                                          100.0 * std::abs(change), change < 0.0 ? "less" : "more"),
                      to_string(best.config), stack_remark(given.scenario.stack, best.config),
-                     duration(best.time * given.calibration.factor), best.memory.value() / kGibi,
-                     best_command);
+                     duration(best.time * given.calibration.factor), as_slow,
+                     best.memory.value() / kGibi, best_command);
 }
 
 /// Returns the plan of a configuration whose numbers go together, as runs behind it say.
@@ -153,6 +149,9 @@ std::string to_text(const GivenConfig& given, const ReadingNotes& reading, const
   if (given.plan) {
     text += to_text(*given.plan, budget) + memory_by_stage(*given.plan);
   }
+  if (given.measured) {
+    text += to_text(*given.measured, *given.plan);
+  }
   return text + titled("Read", reading.notes) + titled("Flags not known", reading.unknown_flags) +
          titled("Assumed", assumptions) + "\n" + gain(given, best_command) +
          unproven_remark(given.search, given.options, given.calibration.factor);
@@ -170,6 +169,9 @@ std::string to_json(const GivenConfig& given, const ReadingNotes& reading) {
   if (given.plan) {
     json.object("predicted", given.plan->predicted);
     json.object("memory", given.plan->memory);
+  }
+  if (given.measured) {
+    json.child("measured", measured_json(*given.measured));
   }
   json.texts("notes", reading.notes);
   json.texts("unknown_flags", reading.unknown_flags);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/accuracy/calibration_file.h"
+#include "planner/answer/measured_iteration.h"
 #include "planner/answer_format.h"
 #include "planner/import/imported_run.h"
 #include "planner/plan/plan.h"
@@ -24,6 +25,7 @@ struct GivenConfig {
   std::optional<Plan> plan;
   SearchResult search;  ///< What the search finds for the same job on the same GPUs.
   CalibrationFit calibration;
+  std::optional<MeasuredIteration> measured = {};  ///< What an iteration really took, if known.
 };
 
 /// Costs a configuration, and searches as `options` say for the best one. A schedule, or a split of

@@ -20,7 +20,7 @@ constexpr std::string_view kMemoryReport = "memory (MB)";
 constexpr double kLargestValue = 1e18;              // no program prints more of anything
 constexpr double kBytesOfReport = 1024.0 * 1024.0;  // Megatron's "MB"
 
-bool is_digit(char c) {
+bool is_decimal(char c) {
   return c >= '0' && c <= '9';
 }
 bool is_letter(char c) {
@@ -32,20 +32,20 @@ std::size_t after_blanks(std::string_view text, std::size_t at) {
 }
 
 /// A number at the start of a text, and where the text goes on.
-struct Number {
+struct FoundNumber {
   double value = 0.0;
   std::size_t end = 0;
 };
 
 /// Returns the number at `at`, which may have commas between thousands: "7,104", "3e-05".
-std::optional<Number> number_at(std::string_view text, std::size_t at) {
+std::optional<FoundNumber> number_at(std::string_view text, std::size_t at) {
   std::string digits;
   std::size_t end = at;
   const auto is_thousands = [&](std::size_t comma) {
-    return comma > at && is_digit(text[comma - 1]) && comma + 3 < text.size() &&
+    return comma > at && is_decimal(text[comma - 1]) && comma + 3 < text.size() &&
            std::all_of(text.begin() + static_cast<std::ptrdiff_t>(comma) + 1,
-                       text.begin() + static_cast<std::ptrdiff_t>(comma) + 4, is_digit) &&
-           (comma + 4 == text.size() || !is_digit(text[comma + 4]));
+                       text.begin() + static_cast<std::ptrdiff_t>(comma) + 4, is_decimal) &&
+           (comma + 4 == text.size() || !is_decimal(text[comma + 4]));
   };
   for (; end < text.size(); ++end) {
     const char c = text[end];
@@ -53,16 +53,16 @@ std::optional<Number> number_at(std::string_view text, std::size_t at) {
         (c == '-' || c == '+') && (end == at || text[end - 1] == 'e' || text[end - 1] == 'E');
     const bool is_exponent =
         (c == 'e' || c == 'E') && end > at && end + 1 < text.size() &&
-        (is_digit(text[end + 1]) || text[end + 1] == '-' || text[end + 1] == '+');
+        (is_decimal(text[end + 1]) || text[end + 1] == '-' || text[end + 1] == '+');
     if (c == ',' && is_thousands(end)) {
       continue;
     }
-    if (!is_digit(c) && c != '.' && !is_sign && !is_exponent) {
+    if (!is_decimal(c) && c != '.' && !is_sign && !is_exponent) {
       break;
     }
     digits += c;
   }
-  Number number{.end = end};
+  FoundNumber number{.end = end};
   const char* first = digits.data() + (digits.starts_with('+') ? 1 : 0);
   const auto [rest, error] = std::from_chars(first, digits.data() + digits.size(), number.value);
   if (digits.empty() || error != std::errc() || rest == first) {
@@ -188,7 +188,7 @@ std::optional<std::int64_t> step_at(std::string_view text, std::size_t& at) {
   }
   std::int64_t step = 0;
   const auto [end, error] = std::from_chars(text.data() + from, text.data() + text.size(), step);
-  if (error != std::errc() || from == text.size() || !is_digit(text[from])) {
+  if (error != std::errc() || from == text.size() || !is_decimal(text[from])) {
     return std::nullopt;
   }
   at = static_cast<std::size_t>(end - text.data());
@@ -288,7 +288,7 @@ std::optional<double> last_stamp(std::string_view text) {
        at = at == 0 ? std::string_view::npos : text.rfind(':', at - 1)) {
     const std::string_view stamp = text.substr(at - 16, shape.size());
     const auto matches = [](char c, char like) {
-      return like == '0' ? is_digit(c) : c == like || (like == ' ' && c == 'T');
+      return like == '0' ? is_decimal(c) : c == like || (like == ' ' && c == 'T');
     };
     if (stamp.size() != shape.size() ||
         !std::equal(stamp.begin(), stamp.end(), shape.begin(), matches)) {
@@ -310,9 +310,9 @@ std::optional<double> last_stamp(std::string_view text) {
         3600.0 * part(11, 2) + 60.0 * part(14, 2) + part(17, 2);
     const std::size_t dot = at + 3;
     if (dot + 1 < text.size() && (text[dot] == '.' || text[dot] == ',') &&
-        is_digit(text[dot + 1])) {
+        is_decimal(text[dot + 1])) {
       std::string fraction = "0.";
-      for (std::size_t i = dot + 1; i < text.size() && is_digit(text[i]); ++i) {
+      for (std::size_t i = dot + 1; i < text.size() && is_decimal(text[i]); ++i) {
         fraction += text[i];
       }
       double value = 0.0;

@@ -52,7 +52,7 @@ std::vector<std::string> warnings_of(const LogReport& report) {
   return warnings;
 }
 
-void describe(ObjectWriter& writer, const SteadyState& steady) {
+void write_steady_state(ObjectWriter& writer, const SteadyState& steady) {
   writer.quantity("time_s", steady.time, 1.0);
   writer.quantity("low_s", steady.low, 1.0);
   writer.quantity("high_s", steady.high, 1.0);
@@ -71,12 +71,12 @@ void describe(ObjectWriter& writer, const SteadyState& steady) {
   }
 }
 
-void describe(ObjectWriter& writer, const LogMemory& memory) {
+void write_memory(ObjectWriter& writer, const LogMemory& memory) {
   writer.number("allocated_bytes", memory.allocated);
   writer.number("reserved_bytes", memory.reserved);
 }
 
-void describe(ObjectWriter& writer, const Plan& plan) {
+void write_predicted(ObjectWriter& writer, const Plan& plan) {
   const Estimate<Seconds>& time = plan.predicted.iteration_time;
   writer.text("configuration", to_string(plan.config));
   writer.quantity("iteration_time_s", time.value, 1.0);
@@ -152,12 +152,12 @@ std::string to_json(const LogReport& report) {
   writer.text("file", report.file);
   writer.choice("program", report.format, NamedValues<LogFormat>(kLogFormatNames));
   writer.count("restarts", report.restarts);
-  writer.part("measured", [&](ObjectWriter& part) { describe(part, report.steady); });
+  writer.part("measured", [&](ObjectWriter& part) { write_steady_state(part, report.steady); });
   if (report.memory.allocated > 0.0 || report.memory.reserved > 0.0) {
-    writer.part("memory", [&](ObjectWriter& part) { describe(part, report.memory); });
+    writer.part("memory", [&](ObjectWriter& part) { write_memory(part, report.memory); });
   }
   if (report.plan) {
-    writer.part("predicted", [&](ObjectWriter& part) { describe(part, *report.plan); });
+    writer.part("predicted", [&](ObjectWriter& part) { write_predicted(part, *report.plan); });
     writer.number("error_pct", 100.0 * *report.error());
     writer.flag("inside_interval", report.is_inside());
   }

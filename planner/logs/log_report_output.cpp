@@ -66,14 +66,6 @@ std::string memory_text(const LogReport& report) {
   return text;
 }
 
-std::string titled(std::string_view title, const std::vector<std::string>& items) {
-  std::string text = items.empty() ? "" : fmt::format("\n{}\n", title);
-  for (const std::string& item : items) {
-    text += "  " + item + "\n";
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string to_text(const LogReport& report) {

@@ -98,8 +98,8 @@ std::vector<TimedRecord> times_of(const TrainingLog& log, const std::optional<Lo
 }
 
 /// Throws Error at `place` unless the log's batch is the job's, in sequences or in tokens.
-void check_batch(const std::vector<TimedRecord>& times, const LoggedJob& job,
-                 const std::string& place) {
+void check_logged_batch(const std::vector<TimedRecord>& times, const LoggedJob& job,
+                        const std::string& place) {
   const std::optional<double>& batch = times.back().record.batch;
   const auto is_near = [&](double other) { return std::abs(*batch / other - 1.0) <= kSameBatch; };
   if (batch && !is_near(job.sequences) && !is_near(job.tokens)) {
@@ -147,7 +147,7 @@ SteadyState find_steady_state(const TrainingLog& log, const std::optional<Logged
                 "many tokens an iteration has");
   }
   if (job && !times.empty()) {
-    check_batch(times, *job, place);
+    check_logged_batch(times, *job, place);
   }
   if (!times.empty()) {
     const std::optional<double> batch = times.back().record.batch;

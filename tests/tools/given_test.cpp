@@ -157,5 +157,50 @@ TEST(GivenConfig, RefusesFlagsOfSearches) {
   EXPECT_TRUE(is_refused(run_plan(with({"--config", "tpp=8"})), {"--config: tpp: unknown key"}));
 }
 
+/// Returns the time of the `measured` part of an answer to --config with `value` for --measured.
+double measured_time(const std::string& value) {
+  const ProgramRun run =
+      run_plan(with({"--config", "tp=4,dp=16,b=1", "--format", "json", "--measured", value}));
+  EXPECT_TRUE(succeeds(run)) << run.errors;
+  return json::parse(run.output)["measured"]["time_s"].get<double>();
+}
+
+// 512 sequences of 2048 tokens over 64 GPUs: 2^20 tokens, 2^14 of a GPU.
+TEST(GivenConfig, ComparesWithWhatWasMeasured) {
+  EXPECT_NEAR(measured_time("8s"), 8.0, 1e-12);
+  EXPECT_NEAR(measured_time("8500 ms"), 8.5, 1e-12);
+  EXPECT_NEAR(measured_time("131072tokens/s"), 8.0, 1e-9);
+  EXPECT_NEAR(measured_time("2048tokens/s/GPU"), 8.0, 1e-9);
+  const ProgramRun run = run_plan(with({"--config", "tp=4,dp=16,b=1", "--measured", "12s"}));
+  ASSERT_TRUE(succeeds(run)) << run.errors;
+  EXPECT_THAT(run.output, HasSubstr("Measured (12s)"));
+  EXPECT_THAT(run.output, HasSubstr("if it is off by as much"));
+}
+
+// By hand (Korthikanti et al. appendix A, in FLOPs of model, hardware alike without recomputation):
+// 72 B s l h^2 (1 + s/6h + V/12lh), B = 512, s = 2048, l = 36, h = 4096, V = 51200; causal: s/12h.
+TEST(GivenConfig, TakesRatesByWhatTheyCount) {
+  const double linear = 72.0 * 512 * 2048 * 36 * 4096.0 * 4096.0;
+  const double logits = 51200.0 / (12.0 * 36 * 4096);
+  const double model = linear * (1.0 + 2048.0 / (6.0 * 4096) + logits);
+  const double causal = linear * (1.0 + 2048.0 / (12.0 * 4096) + logits);
+  EXPECT_NEAR(measured_time("100model-TFLOP/s"), model / 64 / 1e14, 1e-6);
+  EXPECT_NEAR(measured_time("100hardware-TFLOP/s"), model / 64 / 1e14, 1e-6);
+  EXPECT_NEAR(measured_time("100causal-TFLOP/s"), causal / 64 / 1e14, 1e-6);
+}
+
+TEST(GivenConfig, RefusesWhatSaysNoTime) {
+  for (const char* value : {"", "8", "s", "-8s", "0s", "8h", "8 s x", "nans", "1e9s"}) {
+    EXPECT_TRUE(is_refused(run_plan(with({"--config", "tp=4", "--measured=" + std::string(value)})),
+                           {"--measured"}))
+        << value;
+  }
+  EXPECT_TRUE(is_refused(run_plan(with({"--config", "tp=4", "--measured", "100TFLOP/s"})),
+                         {"--measured", "model-TFLOP/s"}));
+  EXPECT_TRUE(is_refused(run_plan(with({"--measured", "8s"})), {"--measured", "--config"}));
+  EXPECT_TRUE(is_refused(run_plan(with({"--config", "tp=4", "--measured", "8s", "--log", "x"})),
+                         {"--measured and --log"}));
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -7,6 +7,7 @@
 
 #include "cost_model/error.h"
 #include "planner/answer/planning.h"
+#include "tools/plan/measured_flag.h"
 #include "tools/plan/stack_switches.h"
 
 namespace ptdp {
@@ -26,9 +27,11 @@ int run_given(const CommandLine& line, const PlanRequest& request, const SearchO
               const CalibrationSource& calibration, const GivenRequest& given, SearchWatch& watch) {
   const RunBudget budget = read_budget(line);
   const auto format = line.choice_or_first<AnswerFormat>("format", kTableFormats);
-  const GivenConfig answer =
-      cost_given_config(request.scenario, options, given.config, calibration);
+  GivenConfig answer = cost_given_config(request.scenario, options, given.config, calibration);
   watch.clear();
+  if (answer.plan) {
+    answer.measured = measured_iteration(line, *answer.plan);
+  }
   const auto output = line.text("output");
   if (output && can_run(answer)) {
     write_plan(*output, *answer.plan);

@@ -16,25 +16,6 @@ namespace {
 
 namespace po = boost::program_options;
 
-/// Returns the run that --from or the log describes; nullopt where --config says all, or nothing
-/// does. `from_log` is set to whether it is the log.
-std::optional<ImportedRun> described_run(const CommandLine& line, const std::filesystem::path& log,
-                                         bool& from_log) {
-  from_log = false;
-  if (line.has("from")) {
-    return read_from(line);
-  }
-  if (line.has("config")) {
-    return std::nullopt;
-  }
-  const std::optional<std::string> arguments = logged_arguments(log);
-  if (!arguments) {
-    return std::nullopt;
-  }
-  from_log = true;
-  return read_from(line, *arguments, log.string());
-}
-
 }  // namespace
 
 void add_run_flags(po::options_description& flags) {
@@ -62,6 +43,11 @@ std::vector<std::string> run_flags() {
   return names;
 }
 
+std::optional<ImportedRun> run_of_log(const CommandLine& line, const std::filesystem::path& log) {
+  const std::optional<std::string> arguments = logged_arguments(log);
+  return arguments ? std::optional(read_from(line, *arguments, log.string())) : std::nullopt;
+}
+
 PlanOfRun plan_of_run(const CommandLine& line, const std::filesystem::path& log,
                       const std::optional<std::string>& plan_file,
                       const CalibrationSource& calibration) {
@@ -74,8 +60,10 @@ PlanOfRun plan_of_run(const CommandLine& line, const std::filesystem::path& log,
     }
     return {.plan = read_plan(*plan_file), .assumptions = {}};
   }
-  bool from_log = false;
-  const std::optional<ImportedRun> run = described_run(line, log, from_log);
+  const bool from_log = !line.has("from") && !line.has("config");
+  const std::optional<ImportedRun> run = from_log           ? run_of_log(line, log)
+                                         : line.has("from") ? read_from(line)
+                                                            : std::nullopt;
   if (!run && !line.has("config")) {
     if (given != flags.end()) {
       throw Error(log.string() +

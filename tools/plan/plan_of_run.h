@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/accuracy/calibration_file.h"
+#include "planner/import/imported_run.h"
 #include "planner/plan/plan.h"
 #include "tools/shared/command_line.h"
 
@@ -16,6 +17,11 @@ namespace ptdp {
 void add_run_flags(boost::program_options::options_description& flags);
 /// The flags of add_run_flags().
 [[nodiscard]] std::vector<std::string> run_flags();
+
+/// Returns the run whose arguments a log lists; nullopt for a log that lists none. Throws Error as
+/// read_from() does.
+[[nodiscard]] std::optional<ImportedRun> run_of_log(const CommandLine& line,
+                                                    const std::filesystem::path& log);
 
 /// The plan of a run, and what was assumed of it.
 struct PlanOfRun {

@@ -156,13 +156,13 @@ TEST(RecordsOf, NemoHasLinesBarsAndRecordsOfDllogger) {
   EXPECT_EQ(text.step, 102);  // iterations of an epoch begin anew, those of a run do not
   EXPECT_EQ(text.seconds, 0.5949);
   EXPECT_EQ(text.loss, 0.999);
-  const LogRecord json = record_of(
+  const LogRecord dllogger = record_of(
       R"(DLLL {"timestamp": "1727486904.6", "type": "LOG", "step": 7, "data": )"
       R"({"reduced_train_loss": 11.06, "global_step": 7.0, "train_step_timing in s": 107.35}})");
-  EXPECT_EQ(json.format, LogFormat::kNemo);
-  EXPECT_EQ(json.step, 7);
-  EXPECT_EQ(json.seconds, 107.35);
-  EXPECT_EQ(json.loss, 11.06);
+  EXPECT_EQ(dllogger.format, LogFormat::kNemo);
+  EXPECT_EQ(dllogger.step, 7);
+  EXPECT_EQ(dllogger.seconds, 107.35);
+  EXPECT_EQ(dllogger.loss, 11.06);
   const std::vector<LogRecord> bar = records_of(
       "Epoch 0: :   3%|#  | 30/1000 [05:10<2:47:09, v_num=ab, reduced_train_loss=10.9, "
       "global_step=29.00, consumed_samples=960.0, train_step_timing in s=5.07]");

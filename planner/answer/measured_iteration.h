@@ -1,0 +1,46 @@
+// What a measured iteration says beside its plan: how usual it is, and where to look.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost_model/text/object_writer.h"
+#include "planner/plan/plan.h"
+
+namespace ptdp {
+
+/// A term of the predicted time that may hide the difference from what was measured.
+struct SuspectTerm {
+  std::string_view name;   ///< Name of the term in files.
+  Seconds predicted;       ///< Predicted time of the term, calibrated.
+  double factor = 1.0;     ///< How many times as long it would have to take, all else as predicted.
+  std::string_view where;  ///< What shows whether it does: a command or a view of a profiler.
+};
+
+/// A measured iteration beside its plan.
+struct MeasuredIteration {
+  Seconds measured;
+  std::string source;        ///< Where the time is from, for people: "--measured 24s".
+  double factor = 1.0;       ///< Measured over predicted time without calibration.
+  double usual = 1.0;        ///< The calibration's factor.
+  Estimate<double> factors;  ///< That factor with its 90 % interval.
+  /// Probability that such a run takes as long or longer; as little or less where it is faster than
+  /// predicted.
+  double probability = 0.5;
+  std::vector<SuspectTerm> suspects;  ///< Terms that may hide the difference, likeliest first.
+};
+
+/// Terms are suspects up to this factor: beyond it another one is the cause.
+inline constexpr double kMostSuspectFactor = 5.0;
+
+/// Compares a measured iteration with its plan. `measured` must be positive.
+[[nodiscard]] MeasuredIteration compare_iteration(const Plan& plan, Seconds measured,
+                                                  const std::string& source);
+
+/// Returns the comparison as text for people.
+[[nodiscard]] std::string to_text(const MeasuredIteration& iteration, const Plan& plan);
+/// Returns the comparison as a part of documents.
+[[nodiscard]] ObjectWriter measured_json(const MeasuredIteration& iteration);
+
+}  // namespace ptdp
