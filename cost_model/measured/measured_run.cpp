@@ -12,6 +12,7 @@
 #include "cost_model/inputs/config_fields.h"
 #include "cost_model/inputs/stack_precision.h"
 #include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/iteration/flops.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/measured/run_fields.h"
 #include "cost_model/pipeline_rank/rank_parameters.h"
@@ -30,13 +31,13 @@ TransformerConfig resolved_or_skipped(const TransformerConfig& model, const std:
   }
 }
 
-/// Returns the shipped profile of a row's model with experts, or its first layers if the row has
-/// fewer. Throws SkipRow if there is none, or the row disagrees with it.
-TransformerConfig read_expert_model(const RunFields& row, const std::string& place,
-                                    RowModels& models) {
+/// Returns the shipped profile of the model that a row names, or its first layers if the row has
+/// fewer. Throws SkipRow with `otherwise` if there is none, and if the row disagrees with it.
+TransformerConfig read_named_model(const RunFields& row, const std::string& place,
+                                   RowModels& models, const std::string& otherwise) {
   const std::optional<ModelProfile>& profile = models.find(row.text("model"));
   if (!profile) {
-    throw SkipRow{"a model with experts that no profile describes"};
+    throw SkipRow{otherwise};
   }
   TransformerConfig model = profile->config;
   const auto agree = [&](std::string_view column, int expected) {
@@ -44,8 +45,8 @@ TransformerConfig read_expert_model(const RunFields& row, const std::string& pla
       throw SkipRow{std::string(column) + " is not that of the profile " + profile->name};
     }
   };
-  if (const int layers = row.count("layers", 1); layers < model.num_layers) {
-    model.num_layers = layers;
+  if (row.is_given("layers") && row.count("layers", 1) < model.num_layers) {
+    model.num_layers = row.count("layers", 1);
     model = resolved_or_skipped(model, place);
   }
   agree("layers", model.num_layers);
@@ -56,7 +57,13 @@ TransformerConfig read_expert_model(const RunFields& row, const std::string& pla
   agree("n_experts", model.num_experts);
   agree("topk", model.moe_router_topk);
   agree("moe_ffn", model.moe_ffn_hidden_size);
-  model.seq_length = row.count("seq", 1);
+  if (model.num_experts == 0) {
+    agree("head_dim", model.kv_channels);
+    agree("ffn", model.ffn_hidden_size);
+  }
+  if (row.is_given("seq")) {
+    model.seq_length = row.count("seq", 1);
+  }
   model.mtp_num_layers = row.count_or("mtp_num_layers", 0);
   if (const std::optional<bool> dropout = row.flag("dropout")) {
     model.dropout = dropout;
@@ -66,7 +73,12 @@ TransformerConfig read_expert_model(const RunFields& row, const std::string& pla
 
 TransformerConfig read_model(const RunFields& row, const std::string& place, RowModels& models) {
   if (row.count_or("n_experts", 0) > 0) {
-    return read_expert_model(row, place, models);
+    return read_named_model(row, place, models, "a model with experts that no profile describes");
+  }
+  if (!row.is_given("layers") && row.is_given("model")) {
+    return read_named_model(
+        row, place, models,
+        "layers is not given, and " + in_quotes(row.text("model")) + " is no shipped model");
   }
   TransformerConfig model;
   model.num_layers = row.count("layers", 1);
@@ -356,10 +368,21 @@ void check_microbatches(const RunFields& row, const MeasuredRun& run) {
   }
 }
 
-/// Returns the time of an iteration: as it is given, else what the tokens of a GPU per second say.
+/// Returns the time of an iteration: as it is given, else what the tokens of a GPU per second say,
+/// else what its FLOP/s say.
 Seconds read_time(const RunFields& row, const MeasuredRun& run) {
-  if (!row.text("iter_time_best_s").empty() || !row.is_given("tokens_s_gpu")) {
+  const std::string& rate = row.text("tflops_per_gpu");
+  const bool has_tokens = row.is_given("tokens_s_gpu");
+  if (!row.text("iter_time_best_s").empty() || (!has_tokens && rate.empty())) {
     return Seconds(row.seconds("iter_time_best_s"));
+  }
+  if (!has_tokens) {
+    const auto time = time_of_rate(run, row.text("flop_convention"), row.rate("tflops_per_gpu"));
+    if (!time) {
+      throw SkipRow{
+          "no iter_time_best_s, and tflops_per_gpu by a flop_convention that is not known"};
+    }
+    return *time;
   }
   const double tokens = 1.0 * static_cast<double>(run.global_batch_size) * run.model.seq_length;
   return Seconds(tokens / row.rate("tokens_s_gpu") / static_cast<double>(run.config.world_size()));
@@ -415,6 +438,24 @@ const std::optional<ModelProfile>& RowModels::find(const std::string& name) {
     model = find_model(lower);
   }
   return models_.emplace(name, std::move(model)).first->second;
+}
+
+std::optional<Seconds> time_of_rate(const MeasuredRun& run, std::string_view convention,
+                                    double tflops) {
+  const std::int64_t batch = run.global_batch_size;
+  Flops flops;
+  if (convention == "model_full") {
+    flops = model_flops(run.model, batch);
+  } else if (convention == "model_causal") {
+    flops = causal_model_flops(run.model, batch);
+  } else if (convention == "sc21_hw") {
+    flops = sc21_flops(run.model, batch);
+  } else if (convention == "hardware") {
+    flops = hardware_flops(run.model, batch, run.config);
+  } else {
+    return std::nullopt;
+  }
+  return flops / FlopsPerSecond(tflops * kTera * static_cast<double>(run.config.world_size()));
 }
 
 MeasuredRun read_measured_run(const CsvTable& table, std::size_t row, RowModels& models) {

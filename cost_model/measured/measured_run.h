@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cost_model/inputs/catalog/catalog.h"
@@ -75,8 +76,8 @@ class RowModels {
 
 /// Reads runs from a table with the columns of profiles/published.
 ///
-/// Required columns: id, layers, hidden, heads, vocab, seq, cluster_key, stack_key, tp, pp, dp,
-/// vpp, mbs, gbs, recompute, iter_time_best_s.
+/// Required columns: id, cluster_key, stack_key, tp, pp, dp, vpp, mbs, gbs, recompute; layers,
+/// hidden, heads, vocab and seq, or model; iter_time_best_s, tokens_s_gpu or tflops_per_gpu.
 ///
 /// Optional columns: kv_heads, head_dim, ffn, gated, model, n_experts, topk, moe_ffn,
 /// mtp_num_layers, layers_per_stage, cp, ep, etp, gpu_count, schedule, precision, seq_parallel,
@@ -86,7 +87,8 @@ class RowModels {
 /// holdout_group, source, source_ref, memory_GB, untied, dropout, tokens_s_gpu. Other columns are
 /// ignored; one that looks like a misspelled optional column throws Error.
 ///
-/// Where iter_time_best_s is empty, the time follows from the tokens of a GPU per second.
+/// Where iter_time_best_s is empty, the time follows from the tokens of a GPU per second, else from
+/// its FLOP/s and flop_convention. Where layers is empty, the model is the shipped one in `model`.
 ///
 /// A row with an unknown field ("", "?") that costing needs, or a feature that no cost model
 /// covers, is skipped with the reason. A malformed number throws Error naming line and column.
@@ -98,6 +100,11 @@ class RowModels {
 [[nodiscard]] MeasuredRuns read_measured_runs(const CsvTable& table);
 /// Reads runs as read_measured_runs(table) does, with models that `models` has read already.
 [[nodiscard]] MeasuredRuns read_measured_runs(const CsvTable& table, RowModels& models);
+
+/// Returns the iteration time that a rate of a GPU [TFLOP/s] means for a run; nullopt for an
+/// unknown convention. "model_full", "model_causal", "sc21_hw" and "hardware" are known (flops.h).
+[[nodiscard]] std::optional<Seconds> time_of_rate(const MeasuredRun& run,
+                                                  std::string_view convention, double tflops);
 
 /// Reads one row of a table whose columns check_columns() has checked. Throws SkipRow for a row
 /// that read_measured_runs() would skip (run_fields.h), and Error for a malformed field.

@@ -30,9 +30,20 @@ std::vector<std::string> with_fields(std::vector<std::string> columns, bool is_r
 
 const std::vector<std::string>& required_columns() {
   static const std::vector<std::string> columns =
-      with_fields({"id", "layers", "hidden", "heads", "vocab", "seq", "cluster_key", "stack_key",
-                   "gbs", "iter_time_best_s"},
-                  true);
+      with_fields({"id", "cluster_key", "stack_key", "gbs"}, true);
+  return columns;
+}
+
+/// Returns the columns that say a model's shape, where `model` does not name one.
+const std::vector<std::string>& shape_columns() {
+  static const std::vector<std::string> columns = {"layers", "hidden", "heads", "vocab", "seq"};
+  return columns;
+}
+
+/// Returns the columns of which one says how long an iteration took.
+const std::vector<std::string>& time_columns() {
+  static const std::vector<std::string> columns = {"iter_time_best_s", "tokens_s_gpu",
+                                                   "tflops_per_gpu"};
   return columns;
 }
 
@@ -83,6 +94,7 @@ const std::vector<std::string>& other_columns() {
 void refuse_misspelt_columns(const CsvTable& table) {
   for (const std::string& column : table.columns()) {
     const bool is_known = contains(required_columns(), column) ||
+                          contains(shape_columns(), column) || contains(time_columns(), column) ||
                           contains(optional_columns(), column) || contains(other_columns(), column);
     const std::optional<std::string> meant =
         is_known ? std::nullopt : nearest(column, optional_columns());
@@ -97,6 +109,13 @@ void refuse_misspelt_columns(const CsvTable& table) {
 
 void check_columns(const CsvTable& table) {
   table.require(required_columns());
+  if (!table.has_column("model")) {
+    table.require(shape_columns());
+  }
+  if (std::ranges::none_of(time_columns(),
+                           [&](const std::string& column) { return table.has_column(column); })) {
+    table.require({time_columns().front()});
+  }
   refuse_misspelt_columns(table);
 }
 

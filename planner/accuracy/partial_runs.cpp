@@ -33,24 +33,6 @@ constexpr double kMostTflops = 1e6;
 /// Ways that are in memory as rows of a table at a time: there may be 50,000, of rows of megabytes.
 constexpr std::size_t kWaysAtATime = 64;
 
-/// Returns the iteration time that a rate per GPU means for a run; nullopt for an unknown
-/// convention.
-std::optional<Seconds> time_of_rate(const MeasuredRun& run, const std::string& convention,
-                                    double tflops) {
-  const std::int64_t batch = run.global_batch_size;
-  Flops flops;
-  if (convention == "model_full") {
-    flops = model_flops(run.model, batch);
-  } else if (convention == "sc21_hw") {
-    flops = sc21_flops(run.model, batch);
-  } else if (convention == "hardware") {
-    flops = hardware_flops(run.model, batch, run.config);
-  } else {
-    return std::nullopt;
-  }
-  return flops / FlopsPerSecond(tflops * kTera * static_cast<double>(run.config.world_size()));
-}
-
 /// Returns whether there is a profile of this name, or of which it is another name.
 template <class Profile>
 bool is_shipped(const std::string& name, Profile (*find)(const std::string&)) {

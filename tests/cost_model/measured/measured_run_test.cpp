@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cost_model/inputs/catalog/catalog.h"
 #include "tests/support/thrown.h"
 
 namespace ptdp {
@@ -192,6 +193,69 @@ TEST(MeasuredRun, NeedsItsRequiredColumns) {
     row.erase(column);
     EXPECT_THAT(refusal(row), testing::StartsWith("runs.csv: line 1: no column " + column));
   }
+}
+
+/// Returns the row without the columns that say the model's shape, with the name of a shipped
+/// model.
+Row named_row(const std::string& model) {
+  Row row = row_with({{"model", model}});
+  for (const char* column :
+       {"layers", "hidden", "heads", "vocab", "seq", "kv_heads", "ffn", "gated"}) {
+    row.erase(column);
+  }
+  return row;
+}
+
+TEST(MeasuredRun, MayNameItsModelInPlaceOfTheShape) {
+  EXPECT_EQ(run_of(named_row("llama-3-8b")).model, find_model("llama-3-8b").config);
+  EXPECT_EQ(run_of(named_row("Llama-3-8B")).model, find_model("llama-3-8b").config);
+  Row row = named_row("llama-3-8b");
+  row["seq"] = "4096";
+  EXPECT_EQ(run_of(row).model.seq_length, 4096);
+}
+
+TEST(MeasuredRun, MustAgreeWithTheModelThatItNames) {
+  Row row = named_row("llama-3-8b");
+  row["ffn"] = "11008";
+  EXPECT_THAT(skip_of(row), HasSubstr("ffn is not that of the profile llama-3-8b"));
+  EXPECT_THAT(skip_of(named_row("my-model")), HasSubstr("\"my-model\" is no shipped model"));
+}
+
+// By hand, F = 72 B s l h^2 (1 + s/6h + V/12lh): at 100 TFLOP/s of each GPU, an iteration of a GPT
+// of 2 layers, h 1024, V 51200, with 8 sequences of 2048 tokens on 2 GPUs. Causal attention has
+// s/12h.
+TEST(TimeOfRate, IsThatOfTheFlopsOfItsConvention) {
+  MeasuredRun run;
+  run.model = resolved({.num_layers = 2,
+                        .hidden_size = 1024,
+                        .num_attention_heads = 16,
+                        .vocab_size = 51200,
+                        .seq_length = 2048},
+                       "x");
+  run.global_batch_size = 8;
+  run.config.dp = 2;
+  const double linear = 72.0 * 8 * 2048 * 2 * 1024.0 * 1024.0;
+  const double logits = 51200.0 / (12.0 * 2 * 1024);
+  const auto seconds = [&](const char* convention) {
+    return time_of_rate(run, convention, 100.0).value().value();
+  };
+  const double full = linear * (1.0 + 2048.0 / (6.0 * 1024) + logits) / 2e14;
+  EXPECT_NEAR(seconds("model_full"), full, 1e-9);
+  EXPECT_NEAR(seconds("hardware"), full, 1e-9);
+  EXPECT_NEAR(seconds("model_causal"), linear * (1.0 + 2048.0 / (12.0 * 1024) + logits) / 2e14,
+              1e-9);
+  EXPECT_NEAR(seconds("sc21_hw"),
+              linear * 4.0 / 3.0 * (1.0 + 2048.0 / (6.0 * 1024) + 0.75 * logits) / 2e14, 1e-9);
+  EXPECT_FALSE(time_of_rate(run, "unstated", 100.0).has_value());
+}
+
+TEST(MeasuredRun, MayHaveARateInPlaceOfATime) {
+  Row row = row_with({{"tflops_per_gpu", "100"}, {"flop_convention", "model_full"}});
+  row.erase("iter_time_best_s");
+  const MeasuredRun run = run_of(row);
+  EXPECT_EQ(run.iteration_time, time_of_rate(run, "model_full", 100.0));
+  row["flop_convention"] = "paper";
+  EXPECT_THAT(skip_of(row), HasSubstr("flop_convention that is not known"));
 }
 
 TEST(SkippedRun, SaysWhichRowItWas) {
