@@ -169,6 +169,10 @@ void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   if (fields.optional("program", stack.program != ProgramKind::kOther)) {
     fields.choice("program", stack.program, NamedValues<ProgramKind>(kProgramKindNames));
   }
+  if (fields.optional("logged_flops", stack.logged_flops.has_value())) {
+    fields.choice("logged_flops", held(stack.logged_flops),
+                  NamedValues<FlopCount>(kFlopCountNames));
+  }
   fields.choice("precision", stack.precision, NamedValues<Precision>(kPrecisionNames));
   fields.name("attention", stack.attention);
   if (fields.optional("other_attention", !stack.other_attention.empty())) {

@@ -90,6 +90,14 @@ inline constexpr std::array kProgramKindNames = {
     NamedValue<ProgramKind>{ProgramKind::kPyTorch, "pytorch"},
     NamedValue<ProgramKind>{ProgramKind::kDeepSpeedZero, "deepspeed-zero"}};
 
+/// Which FLOPs a rate counts: all that are computed again, those of the model, or of these half of
+/// the attention scores, which a causal mask leaves.
+enum class FlopCount { kHardware, kModel, kCausal };
+inline constexpr std::array kFlopCountNames = {
+    NamedValue<FlopCount>{FlopCount::kHardware, "hardware"},
+    NamedValue<FlopCount>{FlopCount::kModel, "model"},
+    NamedValue<FlopCount>{FlopCount::kCausal, "causal"}};
+
 /// What a stack can run: constraints of the search.
 struct StackCapabilities {
   std::vector<ScheduleKind> schedules;  ///< Pipeline schedules; empty: it has no pipeline.
@@ -147,6 +155,8 @@ struct StackSpec {
   std::string name;
   std::string source;
   ProgramKind program = ProgramKind::kOther;
+  /// What the TFLOP/s of the stack's log count; nullopt if it prints none, or that is not known.
+  std::optional<FlopCount> logged_flops = std::nullopt;
   Precision precision = Precision::kBf16;
   /// "unfused", or a fused attention kernel that the GPU has a rate for (AttentionRate::kernel).
   std::string attention = "unfused";

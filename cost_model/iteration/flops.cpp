@@ -136,6 +136,19 @@ Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_s
   return none + share * (all - none);
 }
 
+Flops counted_flops(FlopCount count, const TransformerConfig& model, std::int64_t global_batch_size,
+                    const ParallelConfig& config) {
+  switch (count) {
+    case FlopCount::kHardware:
+      return hardware_flops(model, global_batch_size, config);
+    case FlopCount::kModel:
+      return model_flops(model, global_batch_size);
+    case FlopCount::kCausal:
+      return causal_model_flops(model, global_batch_size);
+  }
+  return {};
+}
+
 double utilization(Flops flops, Seconds time, std::int64_t gpus, FlopsPerSecond peak) {
   return flops.value() / (time.value() * static_cast<double>(gpus) * peak.value());
 }

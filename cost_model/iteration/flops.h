@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "cost_model/inputs/parallel_config.h"
+#include "cost_model/inputs/stack_spec.h"
 #include "cost_model/inputs/transformer_config.h"
 #include "cost_model/units.h"
 
@@ -50,6 +51,10 @@ namespace ptdp {
 /// some layers adds their share of what recomputing all layers adds.
 [[nodiscard]] Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_size,
                                    const ParallelConfig& config);
+
+/// Returns the FLOPs of an iteration as `count` says.
+[[nodiscard]] Flops counted_flops(FlopCount count, const TransformerConfig& model,
+                                  std::int64_t global_batch_size, const ParallelConfig& config);
 
 /// Returns flops / (time · gpus · peak): MFU of model_flops(), HFU of hardware_flops(). Source:
 /// PaLM (arXiv:2204.02311) appendix B for MFU; Korthikanti et al. section 6.3 for HFU.

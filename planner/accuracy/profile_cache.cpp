@@ -40,6 +40,7 @@ bool is_like_stack(const StackSpec& a, const StackSpec& b) {
   like.expert_dispatch = b.expert_dispatch;
   like.expert_overlap = b.expert_overlap;
   like.cuda_graphs = b.cuda_graphs;
+  like.logged_flops = b.logged_flops;
   return like == b;
 }
 

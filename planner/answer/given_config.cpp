@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "cost_model/error.h"
+#include "cost_model/iteration/flops.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/answer/planning.h"
 #include "planner/answer/planning_output.h"
@@ -83,6 +84,23 @@ std::string gain(const GivenConfig& given, std::string best_command) {
                      to_string(best.config), stack_remark(given.scenario.stack, best.config),
                      duration(best.time * given.calibration.factor), as_slow,
                      best.memory.value() / kGibi, best_command);
+}
+
+/// Writes the rates and utilizations of a plan by each way of counting FLOPs.
+void write_flops(ObjectWriter& part, const Plan& plan) {
+  const TrainingJob& job = plan.scenario.job;
+  const double gpu_seconds =
+      static_cast<double>(plan.config.world_size()) * plan.predicted.iteration_time.value.value();
+  const double peak = matmul_peak(plan.scenario).value();
+  for (const auto& [count, name] : kFlopCountNames) {
+    const double rate =
+        counted_flops(count, job.model, job.global_batch_size, plan.config).value() / gpu_seconds;
+    part.part(std::string(name), [&](ObjectWriter& counted) {
+      counted.number("tflops_per_gpu", rate / kTera);
+      counted.number("of_peak", rate / peak);
+      counted.flag("is_logged", plan.scenario.stack.logged_flops == count);
+    });
+  }
 }
 
 /// Returns the plan of a configuration whose numbers go together, as runs behind it say.
@@ -169,6 +187,7 @@ std::string to_json(const GivenConfig& given, const ReadingNotes& reading) {
   if (given.plan) {
     json.object("predicted", given.plan->predicted);
     json.object("memory", given.plan->memory);
+    json.part("flops", [&](ObjectWriter& part) { write_flops(part, *given.plan); });
   }
   if (given.measured) {
     json.child("measured", measured_json(*given.measured));

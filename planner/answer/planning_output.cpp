@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "cost_model/inputs/config_fields.h"
+#include "cost_model/iteration/flops.h"
 #include "cost_model/pipeline_rank/rank_parameters.h"
 #include "cost_model/text/plural.h"
 #include "planner/accuracy/costed_runs.h"
@@ -37,16 +40,35 @@ std::string lines(std::string_view title, const std::vector<std::string>& items)
   return text;
 }
 
+/// Returns the FLOPs of an iteration over the hardware's, counted as `count` says.
+double share_counted(const Plan& plan, FlopCount count) {
+  const TrainingJob& job = plan.scenario.job;
+  return counted_flops(count, job.model, job.global_batch_size, plan.config) /
+         plan.predicted.hardware_flops;
+}
+
+/// Returns what the headline's FLOPs are: those that the stack's log counts, if that is known.
+std::string counted_text(const StackSpec& stack) {
+  constexpr std::array<std::string_view, kFlopCountNames.size()> texts = {
+      "hardware FLOPs", "model FLOPs", "model FLOPs, causal attention"};
+  const FlopCount count = stack.logged_flops.value_or(FlopCount::kHardware);
+  return fmt::format("{}{}", texts[static_cast<std::size_t>(count)],
+                     stack.logged_flops ? ", as in its log" : "");
+}
+
 std::string headline(const Plan& plan) {
   const Scenario& scenario = plan.scenario;
   const Prediction& predicted = plan.predicted;
+  const double share =
+      share_counted(plan, scenario.stack.logged_flops.value_or(FlopCount::kHardware));
   return fmt::format(
-      "Train {} on {} ({} with {}) with {}{}: {} per iteration of {}, {:.4g} TFLOP/s per GPU, {} "
-      "of peak.\n",
+      "Train {} on {} ({} with {}) with {}{}: {} per iteration of {}, {:.4g} TFLOP/s per GPU ({}), "
+      "{} of peak.\n",
       scenario.job.model_name, plural(plan.gpus, "GPU"), scenario.cluster.name, scenario.stack.name,
       to_string(plan.config), stack_remark(scenario.stack, plan.config),
       duration(predicted.iteration_time.value), plural(scenario.job.global_batch_size, "sequence"),
-      predicted.per_gpu.value.value() / kTera, percent(predicted.hfu.value));
+      share * predicted.per_gpu.value.value() / kTera, counted_text(scenario.stack),
+      percent(share * predicted.hfu.value));
 }
 
 std::string fp8_row(const StackSpec& stack) {
@@ -145,6 +167,11 @@ std::string predictions(const Plan& plan, const RunBudget& budget) {
     return fmt::format("{:.4g} PFLOP/s", rate.value() * gpus / kPeta);
   };
   const auto plain = [](double rate) { return fmt::format("{:.5g}", rate); };
+  const double share =
+      share_counted(plan, FlopCount::kCausal) / share_counted(plan, FlopCount::kModel);
+  const Estimate<double> causal = {.value = share * predicted.mfu.value,
+                                   .low = share * predicted.mfu.low,
+                                   .high = share * predicted.mfu.high};
   return fmt::format("\nPredicted (90 % interval; {})\n",
                      predicted.basis({plan.scenario, plan.config})) +
          row("time per iteration", with_interval(predicted.iteration_time, duration)) +
@@ -152,10 +179,12 @@ std::string predictions(const Plan& plan, const RunBudget& budget) {
          row("all GPUs", with_interval(predicted.per_gpu, peta)) +
          row("of peak (HFU)", with_interval(predicted.hfu, percent)) +
          row("MFU", with_interval(predicted.mfu, percent)) +
+         row("MFU, causal attention", with_interval(causal, percent)) +
          row("tokens/s", with_interval(predicted.tokens_per_second, plain)) +
          budget_rows(plan, budget) +
-         "  HFU (hardware FLOP utilization) and FLOP/s count all that GPUs compute, with\n"
-         "  what recomputation repeats; MFU (model FLOP utilization) counts it once.\n" +
+         "  HFU (hardware FLOP utilization) and FLOP/s count what recomputation repeats, MFU\n"
+         "  (model FLOP utilization) does not. Both count attention in full; fused kernels skip\n"
+         "  the half that a causal mask hides, and MFU with causal attention leaves it out.\n" +
          peak_remark(plan.scenario);
 }
 

@@ -158,9 +158,9 @@ TEST(GivenConfig, RefusesFlagsOfSearches) {
 }
 
 /// Returns the time of the `measured` part of an answer to --config with `value` for --measured.
-double measured_time(const std::string& value) {
-  const ProgramRun run =
-      run_plan(with({"--config", "tp=4,dp=16,b=1", "--format", "json", "--measured", value}));
+double measured_time(const std::string& value, const std::string& stack = "megatron-lm-2021") {
+  const ProgramRun run = run_plan(with(
+      {"--config", "tp=4,dp=16,b=1", "--format", "json", "--measured", value, "--stack", stack}));
   EXPECT_TRUE(succeeds(run)) << run.errors;
   return json::parse(run.output)["measured"]["time_s"].get<double>();
 }
@@ -187,6 +187,22 @@ TEST(GivenConfig, TakesRatesByWhatTheyCount) {
   EXPECT_NEAR(measured_time("100model-TFLOP/s"), model / 64 / 1e14, 1e-6);
   EXPECT_NEAR(measured_time("100hardware-TFLOP/s"), model / 64 / 1e14, 1e-6);
   EXPECT_NEAR(measured_time("100causal-TFLOP/s"), causal / 64 / 1e14, 1e-6);
+  EXPECT_NEAR(measured_time("100TFLOP/s", "megatron-core-2024"), model / 64 / 1e14, 1e-6);
+  EXPECT_NEAR(measured_time("100TFLOP/s", "megatron-core-2025"), causal / 64 / 1e14, 1e-6);
+}
+
+TEST(GivenConfig, CountsFlopsEachWay) {
+  const ProgramRun run = run_plan(
+      with({"--config", "tp=4,dp=16,b=1", "--format", "json", "--stack", "megatron-core-2025"}));
+  const json document = json::parse(run.output);
+  const json& predicted = document["predicted"];
+  const json& flops = document["flops"];
+  EXPECT_NEAR(flops["hardware"]["tflops_per_gpu"].get<double>(),
+              predicted["tflops_per_gpu"].get<double>(), 1e-6);
+  EXPECT_NEAR(flops["model"]["of_peak"].get<double>(), predicted["mfu"].get<double>(), 1e-9);
+  EXPECT_LT(flops["causal"]["of_peak"], flops["model"]["of_peak"]);
+  EXPECT_EQ(flops["causal"]["is_logged"], true);
+  EXPECT_EQ(flops["model"]["is_logged"], false);
 }
 
 TEST(GivenConfig, RefusesWhatSaysNoTime) {

@@ -64,8 +64,8 @@ void add_measured_flags(po::options_description& flags) {
   auto option = flags.add_options();
   option("measured", text_value(),
          "with --config or --from: what an iteration really took: 24s, 850ms, 61000tokens/s, "
-         "7104tokens/s/GPU, or TFLOP/s of a GPU by what is counted: 163model-TFLOP/s, causal- "
-         "(attention's causal half), hardware- (with recomputation)");
+         "7104tokens/s/GPU, 163TFLOP/s of a GPU as the stack's log counts, or by what is counted: "
+         "163model-TFLOP/s, causal- (half of attention), hardware- (with recomputation)");
   option("log", text_value(),
          "the training log that says so; it may list the arguments that --from would read");
 }
@@ -83,12 +83,15 @@ Seconds parse_measured(const std::string& text, const Plan& plan, const std::str
   double number = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  const std::string_view unit = rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
-  if (unit == "TFLOP/s" || unit == "TFLOPs" || unit == "TFLOPS") {
-    throw Error(place +
-                ": expected model-TFLOP/s, causal-TFLOP/s or hardware-TFLOP/s, since programs "
-                "differ in what they count, got " +
-                in_quotes(text));
+  std::string unit(rest.substr(std::min(rest.find_first_not_of(' '), rest.size())));
+  const std::optional<FlopCount>& logged = plan.scenario.stack.logged_flops;
+  if (unit == "TFLOP/s" && logged) {
+    unit = std::string(name_of(*logged, NamedValues<FlopCount>(kFlopCountNames))) + "-TFLOP/s";
+  } else if (unit == "TFLOP/s") {
+    throw Error(
+        place +
+        ": expected model-TFLOP/s, causal-TFLOP/s or hardware-TFLOP/s, since what the log of " +
+        plan.scenario.stack.name + " counts is not known, got " + in_quotes(text));
   }
   for (const MeasuredUnit& known : kMeasuredUnits) {
     if (error == std::errc() && number > 0.0 && unit == known.name) {

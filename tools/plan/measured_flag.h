@@ -17,7 +17,7 @@ void refuse_measured_flags(const CommandLine& line, const std::string& by);
 
 /// Reads a time, or a rate from which the plan's time of an iteration follows: "24s", "850ms",
 /// "61000tokens/s", "7104tokens/s/GPU", "163model-TFLOP/s". Throws Error, naming `place`, for
-/// anything else; for TFLOP/s without a word that says which FLOPs are counted, too.
+/// anything else. TFLOP/s alone are counted as the stack's log does, where that is known.
 [[nodiscard]] Seconds parse_measured(const std::string& text, const Plan& plan,
                                      const std::string& place);
 

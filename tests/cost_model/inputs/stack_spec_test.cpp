@@ -102,6 +102,7 @@ StackSpec seldom_stack() {
   stack.loss_scaling_traffic = 6.0;
   stack.loss_traffic = 36.5;
   stack.loss_bytes = 10.0;
+  stack.logged_flops = FlopCount::kCausal;
   stack.optimizer_post_validation = true;
   stack.parameter_gather_overlap = false;
   stack.shards_matrices_apart = true;
@@ -136,6 +137,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   EXPECT_EQ(text, R"({
   "name": "s",
   "source": "a test",
+  "logged_flops": "causal",
   "precision": "fp16",
   "attention": "flash-2",
   "other_attention": "cudnn",

@@ -1,12 +1,13 @@
 // Tests of a planning answer as text.
 #include "planner/answer/planning_output.h"
-#include "cost_model/inputs/stack_precision.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cost_model/inputs/stack_precision.h"
+#include "cost_model/iteration/flops.h"
 #include "cost_model/memory/memory.h"
 #include "planner/answer/explanation_output.h"
 #include "tests/support/scenarios.h"
@@ -205,13 +206,31 @@ std::string section(const std::string& text, const std::string& title) {
   return begin == 0 ? "" : text.substr(begin, text.find("\n\n", begin) + 1 - begin);
 }
 
+// By hand: F = 72 B s l h^2 (1 + s/6h + V/12lh), causal with s/12h, and with full recomputation
+// 96 B s l h^2 (1 + s/6h + V/16lh). 1T has l = 128, h = 25600, s = 2048, V = 51200: of 160 TFLOP/s
+// of the hardware 72 * 1.014635 / (96 * 1.014310) are the model's, 120.04; causal 119.25.
+TEST(Summary, CountsFlopsAsTheStacksLogDoes) {
+  Plan plan = made_up_plan(trillions(64, 6), 100.0, 10.0, 50.0);
+  plan.predicted.hardware_flops = counted_flops(FlopCount::kHardware, plan.scenario.job.model,
+                                                plan.scenario.job.global_batch_size, plan.config);
+  plan.scenario.stack.logged_flops = FlopCount::kModel;
+  EXPECT_THAT(to_text(plan, RunBudget{}),
+              HasSubstr(", 120 TFLOP/s per GPU (model FLOPs, as in its log), 37.5 % of "
+                        "peak."));
+  plan.scenario.stack.logged_flops = FlopCount::kCausal;
+  EXPECT_THAT(
+      to_text(plan, RunBudget{}),
+      HasSubstr(", 119.2 TFLOP/s per GPU (model FLOPs, causal attention, as in its log), 37.3 "
+                "% of peak."));
+}
+
 TEST(Summary, ShowsEachFigureOfThePlanInItsRow) {
   const Plan plan = made_up_plan(trillions(64, 6), 100.0, 10.0, 50.0);
   const std::string text = to_text(plan, RunBudget{.tokens = 450e9, .price_per_gpu_hour = 2.0});
   EXPECT_THAT(text,
               StartsWith("Train 1T on 3079 GPUs (selene-a100 with megatron-lm-2021) with tp=8 "
                          "pp=64 dp=6 b=1 1f1b recompute=full: 100 s per iteration of 3072 "
-                         "sequences, 160 TFLOP/s per GPU, 50.0 % of peak.\n"));
+                         "sequences, 160 TFLOP/s per GPU (hardware FLOPs), 50.0 % of peak.\n"));
   EXPECT_EQ(section(text, "Configuration"),
             "Configuration\n"
             "  tensor parallel        8\n"
@@ -234,12 +253,14 @@ TEST(Summary, ShowsEachFigureOfThePlanInItsRow) {
       "  all GPUs               491.5 PFLOP/s      460.8 PFLOP/s .. 522.2 PFLOP/s\n"
       "  of peak (HFU)          50.0 %             40.0 % .. 60.0 %\n"
       "  MFU                    35.0 %             30.0 % .. 45.0 %\n"
+      "  MFU, causal attention  34.8 %             29.8 % .. 44.7 %\n"
       "  tokens/s               1e+06              5e+05 .. 2e+06\n"
       "  450 B tokens           5.208 days         2.604 days .. 10.42 days\n"
       "  GPU-hours              3.84e+05           1.92e+05 .. 7.68e+05\n"
       "  cost at 2 per GPU-hour 7.68e+05           3.84e+05 .. 1.536e+06\n"
-      "  HFU (hardware FLOP utilization) and FLOP/s count all that GPUs compute, with\n"
-      "  what recomputation repeats; MFU (model FLOP utilization) counts it once.\n");
+      "  HFU (hardware FLOP utilization) and FLOP/s count what recomputation repeats, MFU\n"
+      "  (model FLOP utilization) does not. Both count attention in full; fused kernels skip\n"
+      "  the half that a causal mask hides, and MFU with causal attention leaves it out.\n");
   // 0.01 s of 100 are not shown.
   EXPECT_EQ(section(text, "Where the time goes"),
             "Where the time goes\n"
