@@ -111,6 +111,7 @@ LogReport report_log(const std::filesystem::path& file, const std::optional<Plan
       .restarts = log.restarts,
       .steady = find_steady_state(log, plan ? std::optional(job_of(*plan)) : std::nullopt, place),
       .memory = log.memory,
+      .timers = log.timers,
       .plan = plan,
       .assumptions = std::move(assumptions)};
   report.warnings = warnings_of(report);
@@ -160,6 +161,18 @@ std::string to_json(const LogReport& report) {
     writer.part("predicted", [&](ObjectWriter& part) { write_predicted(part, *report.plan); });
     writer.number("error_pct", 100.0 * *report.error());
     writer.flag("inside_interval", report.is_inside());
+  }
+  if (report.plan && !report.timers.empty()) {
+    const std::vector<TimedPart> parts =
+        split_by_timers(report.timers, report.plan->predicted.breakdown);
+    std::vector<ObjectWriter> split(parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      split[i].text("part", std::string(parts[i].name));
+      split[i].quantity("predicted_s", parts[i].predicted, 1.0);
+      split[i].quantity("low_s", parts[i].low, 1.0);
+      split[i].quantity("high_s", parts[i].high, 1.0);
+    }
+    writer.children("split", std::move(split));
   }
   writer.texts("assumptions", report.assumptions);
   writer.texts("warnings", report.warnings);

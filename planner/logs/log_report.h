@@ -23,6 +23,7 @@ struct LogReport {
   std::int64_t restarts = 0;  ///< How often the log's iterations fall back.
   SteadyState steady;
   LogMemory memory;                           ///< The most that any GPU is said to use [B].
+  std::vector<LogTimer> timers = {};          ///< Megatron's timers, if the log has any.
   std::optional<Plan> plan = std::nullopt;    ///< Plan of the run; nullopt if none is known.
   std::vector<std::string> assumptions = {};  ///< What was assumed of the run, a line each.
   std::vector<std::string> warnings = {};     ///< What makes the numbers doubtful, a line each.

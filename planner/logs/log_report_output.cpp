@@ -66,6 +66,20 @@ std::string memory_text(const LogReport& report) {
   return text;
 }
 
+/// Returns what Megatron's timers measured of the plan's terms; "" without timers or a plan.
+std::string split_text(const LogReport& report) {
+  if (!report.plan || report.timers.empty()) {
+    return "";
+  }
+  std::string text = "\nBy Megatron's timers; predicted on the rank that paces the others\n" +
+                     measured_row("", "predicted", "least", "most");
+  for (const TimedPart& part : split_by_timers(report.timers, report.plan->predicted.breakdown)) {
+    text +=
+        measured_row(part.name, duration(part.predicted), duration(part.low), duration(part.high));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string to_text(const LogReport& report) {
@@ -102,6 +116,7 @@ std::string to_text(const LogReport& report) {
   if (steady.loss) {
     text += fmt::format("  loss {:.4g} at iteration {}\n", *steady.loss, steady.last_step);
   }
+  text += split_text(report);
   text += titled("Doubtful", report.warnings) + titled("Assumed", report.assumptions);
   if (!report.plan) {
     text +=

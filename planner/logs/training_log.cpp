@@ -61,6 +61,9 @@ class LogReader {
   TrainingLog read() {
     std::string line;
     while (take(line)) {
+      if (may_hold_timers(line)) {
+        timers_.add(line);
+      }
       if (!may_hold_record(line)) {
         continue;
       }
@@ -70,7 +73,12 @@ class LogReader {
       note_memory(reported_memory(line));
       for (const LogRecord& record : records_of(line)) {
         note_memory({record.allocated_bytes.value_or(0.0), record.reserved_bytes.value_or(0.0)});
-        runs_[static_cast<std::size_t>(record.format)].add(record);
+        LoggedRuns& runs = runs_[static_cast<std::size_t>(record.format)];
+        const std::int64_t restarts = runs.restarts();
+        runs.add(record);
+        if (runs.restarts() > restarts) {
+          timers_.clear();
+        }
       }
     }
     for (const auto& named : kLogFormatNames) {
@@ -82,6 +90,7 @@ class LogReader {
         break;
       }
     }
+    log_.timers = timers_.medians();
     return std::move(log_);
   }
 
@@ -126,6 +135,7 @@ class LogReader {
   std::string next_;
   bool has_next_ = false;
   std::array<LoggedRuns, kLogFormatNames.size()> runs_;
+  LoggedTimers timers_;
   TrainingLog log_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "planner/logs/log_record.h"
 #include "planner/logs/log_records.h"
+#include "planner/logs/log_timers.h"
 
 namespace ptdp {
 
@@ -19,8 +20,9 @@ struct TrainingLog {
   /// Records of the last run in the log; where that has too few for a steady state, of the run
   /// before. Ranks that print the same iteration count once.
   std::vector<LogRecord> records;
-  std::int64_t restarts = 0;  ///< How often the iterations fall back.
-  LogMemory memory;           ///< The most that any GPU is said to use.
+  std::int64_t restarts = 0;     ///< How often the iterations fall back.
+  LogMemory memory;              ///< The most that any GPU is said to use.
+  std::vector<LogTimer> timers;  ///< Megatron's timers of that run, the median of each.
 };
 
 /// Reads a log in memory that does not grow with the file. Throws Error for a file that cannot be

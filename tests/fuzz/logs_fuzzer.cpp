@@ -14,6 +14,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const ptdp::LogMemory memory = ptdp::reported_memory(line);
       ptdp::require(std::isfinite(memory.reserved) && (may_hold || memory.reserved == 0.0));
       (void)ptdp::is_cut(line);
+      for (const ptdp::LogTimer& timer : ptdp::timers_of(line)) {
+        ptdp::require(ptdp::may_hold_timers(line) && timer.low >= 0.0 && timer.high <= 1e7);
+      }
       for (const ptdp::LogRecord& record : ptdp::records_of(line)) {
         ptdp::require(record.step >= 0);
         ptdp::require(std::isfinite(record.seconds.value_or(0.0)));
