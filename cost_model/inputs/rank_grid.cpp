@@ -52,7 +52,7 @@ namespace {
 GroupPlacement place(std::int64_t size, std::int64_t stride, std::int64_t world,
                      const ClusterSpec& cluster) {
   const std::int64_t node = gpus_taken_per_node(cluster, world);
-  GroupPlacement placement{.size = size, .ranks_per_node = size};
+  GroupPlacement placement{.size = size, .ranks_per_node = size, .is_alone = size == world};
   if (size == 1) {
     return placement;
   }
@@ -95,7 +95,8 @@ GroupPlacement place_runs(std::int64_t run, std::int64_t stride, std::int64_t bl
   const std::int64_t period = node / std::gcd(block_stride, node);
   const std::int64_t repeats = std::max<std::int64_t>(blocks / period - 2, 0);
   const std::int64_t counted = blocks - repeats * period;
-  GroupPlacement placement{.size = run * blocks, .ranks_per_node = run * blocks};
+  GroupPlacement placement{
+      .size = run * blocks, .ranks_per_node = run * blocks, .is_alone = run * blocks == world};
   std::vector<bool> is_seen(static_cast<std::size_t>(node), false);
   const std::int64_t side_by_side = block_stride / run;
   for (std::int64_t group = 0; group < world / placement.size; ++group) {

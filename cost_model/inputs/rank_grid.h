@@ -76,6 +76,7 @@ struct GroupPlacement {
   std::int64_t ranks_per_node = 1;
   std::int64_t nodes = 1;         ///< The most nodes that a group touches.
   double oversubscription = 1.0;  ///< Oversubscription of the network tier that spans a group.
+  bool is_alone = false;          ///< Whether the job has no other such group: all ranks are in it.
 
   [[nodiscard]] bool is_within_node() const { return nodes == 1; }
 };

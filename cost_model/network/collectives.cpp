@@ -41,9 +41,9 @@ double share_of_rate(const GroupPlacement& group, const ClusterSpec& cluster) {
 
 /// Bandwidth of the NICs of a group's members on one node, in the tier that the group spans.
 BytesPerSecond nic_bandwidth(const GroupPlacement& group, const ClusterSpec& cluster) {
-  const BytesPerSecond nic = group.ranks_per_node < cluster.gpus_per_node
-                                 ? cluster.nic.sibling_bandwidth()
-                                 : cluster.nic.collective_bandwidth();
+  const bool has_siblings = group.ranks_per_node < cluster.gpus_per_node && !group.is_alone;
+  const BytesPerSecond nic =
+      has_siblings ? cluster.nic.sibling_bandwidth() : cluster.nic.collective_bandwidth();
   return BytesPerSecond(nic.value() / group.oversubscription *
                         static_cast<double>(group.ranks_per_node));
 }

@@ -58,7 +58,8 @@ namespace ptdp {
 ///
 /// The sibling groups of a strategy communicate at the same time. A node of G GPUs holds k members
 /// of each of G/k siblings. Each GPU has its share of the node's NICs, so all G shares are taken:
-/// no group is given the idle NICs of its siblings.
+/// no group is given the idle NICs of its siblings. Where the cluster knows a rate of such siblings
+/// (LinkSpec::sibling_efficiency), it is the NIC's.
 [[nodiscard]] BytesPerSecond bus_bandwidth(const GroupPlacement& group, const ClusterSpec& cluster);
 
 /// Time of an all-reduce over a group, by the first of these models that the cluster has. One rank

@@ -187,6 +187,9 @@ TEST(BusBandwidth, IsThatOfSiblingsWhereANodeHasSeveralGroups) {
   EXPECT_DOUBLE_EQ(bandwidth(4), 5e9);
   EXPECT_DOUBLE_EQ(bandwidth(2), 10e9);  // two members
   EXPECT_DOUBLE_EQ(bandwidth(1), 36e9);
+  // Six GPUs, on nodes of four: two members on the second node, and nobody beside them.
+  const GroupPlacement alone = group({.dp = 6}, Dimension::kData, cluster);
+  EXPECT_DOUBLE_EQ(bus_bandwidth(alone, cluster).value(), 2 * 9e9);
 }
 
 // By hand, 8 ranks on 2 nodes of 4: reduce-scatter and all-gather of S in the nodes, 6 hops of 1 us
