@@ -197,9 +197,21 @@ int run_profile(const CommandLine& line) {
   return 0;
 }
 
+/// Returns what was assumed of a log's run and what is doubtful, for people.
+std::string told_of(const LogReport& report) {
+  std::string text;
+  for (const std::vector<std::string>* lines : {&report.assumptions, &report.warnings}) {
+    for (const std::string& said : *lines) {
+      text += "  " + said + "\n";
+    }
+  }
+  return text.empty() ? "" : report.file + ": assumed and doubtful\n" + text + "\n";
+}
+
 /// Returns the runs of --log. Throws Error for logs and plans that are not equally many, for a log
 /// whose run is not known, and for one run that flags say of several logs.
-std::vector<CostedRun> logged_runs(const CommandLine& line) {
+/// Adds to `told` what was assumed of each, and what is doubtful.
+std::vector<CostedRun> logged_runs(const CommandLine& line, std::string& told) {
   const std::vector<std::string> logs = line.texts("log");
   const std::vector<std::string> plans = line.texts("plan");
   if (!plans.empty() && plans.size() != logs.size()) {
@@ -213,10 +225,17 @@ std::vector<CostedRun> logged_runs(const CommandLine& line) {
   }
   std::vector<CostedRun> runs;
   for (std::size_t i = 0; i < logs.size(); ++i) {
+    const TrainingLog log = read_training_log(logs[i]);
     const PlanOfRun run =
-        plan_of_run(line, logs[i], plans.empty() ? std::nullopt : std::optional(plans[i]),
+        plan_of_run(line, log, logs[i], plans.empty() ? std::nullopt : std::optional(plans[i]),
                     CalibrationSource::none());
-    runs.push_back(costed_run(report_log(logs[i], run.plan)));
+    if (plans.empty() && run.plan && !line.has("cluster")) {
+      throw Error("--cluster: expected the cluster of " + logs[i] +
+                  ", for which the calibration will be");
+    }
+    const LogReport report = report_log(log, logs[i], run.plan, run.assumptions);
+    runs.push_back(costed_run(report));
+    told += told_of(report);
   }
   return runs;
 }
@@ -232,16 +251,20 @@ int run_refit(const CommandLine& line) {
   if (output.has_value() && output->empty()) {
     throw Error("--output: expected the name of a directory, got \"\"");
   }
+  if (!line.has("log")) {
+    refuse_run_flags(line);
+  }
   CostedRuns runs = cost_runs(read_runs({files.begin(), files.end()}));
   for (const NamedReport& run : read_reports(line.words())) {
     check_evidence(run);
     runs.costed.push_back(costed_run(run));
   }
-  std::ranges::move(logged_runs(line), std::back_inserter(runs.costed));
+  std::string told;
+  std::ranges::move(logged_runs(line, told), std::back_inserter(runs.costed));
   files.insert(files.end(), line.words().begin(), line.words().end());
   std::ranges::copy(line.texts("log"), std::back_inserter(files));
   const std::vector<StackFit> refits = refit(runs.costed, joined(files));
-  const std::string table = to_text(refits, runs.skipped);
+  const std::string table = told + to_text(refits, runs.skipped);
   if (runs.costed.empty()) {
     print(table);
     throw Error(joined(files) + ": no run could be costed: " + first_skipped(runs.skipped));

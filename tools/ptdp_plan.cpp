@@ -263,7 +263,9 @@ std::string best_command(const CommandLine& line) {
 int run_search(const CommandLine& line) {
   const auto log = line.text("log");
   const std::optional<ImportedRun> from =
-      log && !line.has("from") && !line.has("config") ? run_of_log(line, *log) : read_from(line);
+      log && !line.has("from") && !line.has("config")
+          ? run_of_log(line, read_training_log(*log).arguments, *log)
+          : read_from(line);
   PlanRequest request = read_request(line, from ? &*from : nullptr);
   SearchOptions options = read_options(line, request.gpus);
   keep_exportable(line, request, options);

@@ -43,8 +43,9 @@ constexpr const char* kUsage =
     "--log reads the log of Megatron-LM, Megatron-Bridge, Megatron-DeepSpeed, torchtitan, "
     "nanotron,\n"
     "NeMo, DeepSpeed, or a progress bar, and shows its steady state beside what is predicted for\n"
-    "the run. What was run says a plan, a script (--from), --config with the job's flags, or the\n"
-    "list of arguments in the log itself.\n"
+    "the run. A plan, a script (--from), --config with the job's flags, or the list of arguments "
+    "in\n"
+    "the log itself says what was run.\n"
     "\n"
     "calibrations, by which a factor corrects the predictions of each row:\n"
     "  none                 no factor: the cost model as it is\n"
@@ -184,17 +185,6 @@ void check_max_error(const CommandLine& line, double error) {
   }
 }
 
-/// Throws Error for a flag that only --log uses.
-void refuse_flags_of_logs(const CommandLine& line) {
-  std::vector<std::string> flags = run_flags();
-  flags.emplace_back("plan");
-  for (const std::string& flag : flags) {
-    if (line.has(flag)) {
-      throw Error("--" + flag + ": used by --log only");
-    }
-  }
-}
-
 /// Prints one report of ptdp-run: what was measured beside what was predicted. Returns the exit
 /// status.
 int validate_run(const CommandLine& line) {
@@ -219,14 +209,16 @@ int validate_log(const CommandLine& line) {
   allowed.insert(allowed.end(), {"log", "plan", "calibration", "format", "max-error"});
   line.allow_only(allowed, "--log");
   const AnswerFormat format = read_run_format(line);
+  (void)line.number("max-error", 0.0, 1e6);  // a bad one is refused before the report
+  const CalibrationSource calibration =
+      CalibrationSource::parse(line.text("calibration").value_or("shipped"), "--calibration");
   const std::string file = *line.text("log");
-  PlanOfRun run = plan_of_run(
-      line, file, line.text("plan"),
-      CalibrationSource::parse(line.text("calibration").value_or("shipped"), "--calibration"));
+  const TrainingLog log = read_training_log(file);
+  PlanOfRun run = plan_of_run(line, log, file, line.text("plan"), calibration);
   if (!run.plan && line.has("max-error")) {
     throw Error("--max-error: nothing says what was run: expected --plan, --from or --config");
   }
-  const LogReport report = report_log(file, run.plan, std::move(run.assumptions));
+  const LogReport report = report_log(log, file, run.plan, std::move(run.assumptions));
   print(in_format(format, report));
   check_max_error(line, report.error().value_or(0.0));
   return 0;
@@ -247,7 +239,7 @@ int run(int argc, const char* const* argv) {
   if (line.has("log")) {
     return validate_log(line);
   }
-  refuse_flags_of_logs(line);
+  refuse_run_flags(line);
   if (!line.words().empty()) {
     return line.words().size() == 1 ? validate_run(line) : validate_runs(line);
   }

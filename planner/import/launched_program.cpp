@@ -428,7 +428,12 @@ class Finder {
 }  // namespace
 
 bool lists_arguments(std::string_view text) {
-  return dumped(text).has_value();
+  const std::optional<LaunchedProgram> program = dumped(text);
+  const auto has = [&](std::string_view flag) {
+    return std::ranges::find(program->words, flag) != program->words.end();
+  };
+  return program && has("--num-layers") &&
+         (has("--tensor-model-parallel-size") || has("--model-parallel-size"));
 }
 
 LaunchedProgram find_program(std::string_view text, const std::vector<std::string_view>& known,

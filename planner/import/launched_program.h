@@ -18,7 +18,8 @@ struct LaunchedProgram {
   std::vector<std::string> notes = {};  ///< What the reader took for granted, a sentence each.
 };
 
-/// Returns whether a text has the list of arguments that Megatron-LM and its forks print.
+/// Returns whether a text has the list of arguments that Megatron-LM and its forks print, with
+/// layers and the size of tensor-parallel groups. DeepSpeed lists its own configuration alike.
 [[nodiscard]] bool lists_arguments(std::string_view text);
 
 /// Finds the command of a script with most words among `known`, flags or keys before a "=". The

@@ -68,17 +68,25 @@ bool LogLines::fill() {
 bool LogLines::next(std::string& line) {
   line.clear();
   bool has_any = false;
+  bool is_ended = false;
   while (place_ < piece_.size() || fill()) {
+    if (std::exchange(after_return_, false) && piece_[place_] == '\n') {
+      ++place_;
+      continue;
+    }
     has_any = true;
     const std::size_t end = end_of_line(piece_, place_);
     const std::size_t room = kLongestLogLine - line.size();
     line.append(piece_, place_, std::min(end - place_, room));
     place_ = end;
     if (end < piece_.size()) {
+      after_return_ = piece_[end] == '\r';
+      is_ended = true;
       ++place_;
       break;
     }
   }
+  ends_within_line_ = has_any ? !is_ended : ends_within_line_;
   remove_escapes(line);
   return has_any;
 }

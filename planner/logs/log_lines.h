@@ -18,9 +18,11 @@ class LogLines {
   /// Opens a regular file. Throws Error as open_regular_file() does.
   explicit LogLines(std::filesystem::path path);
 
-  /// Takes the next line, which ends at a line feed or a carriage return, without colours and other
-  /// escape sequences. Returns false at the end. Throws Error if the file cannot be read.
+  /// Takes the next line, which ends at a line feed, a carriage return or both, without colours and
+  /// other escape sequences. Returns false at the end. Throws Error if the file cannot be read.
   [[nodiscard]] bool next(std::string& line);
+  /// Returns whether the last line that was taken has no end: the file ends within it.
+  [[nodiscard]] bool ends_within_line() const { return ends_within_line_; }
 
  private:
   /// Reads the next piece; returns false at the end of the file.
@@ -29,7 +31,9 @@ class LogLines {
   std::filesystem::path path_;
   RegularFile file_;
   std::string piece_;
-  std::size_t place_ = 0;  ///< Start of the next line in piece_.
+  std::size_t place_ = 0;      ///< Start of the next line in piece_.
+  bool after_return_ = false;  ///< Whether the last line ended at a carriage return.
+  bool ends_within_line_ = false;
 };
 
 }  // namespace ptdp

@@ -34,13 +34,14 @@ inline constexpr std::array kLogFormatNames = {
 struct LogRecord {
   LogFormat format = LogFormat::kMegatron;
   std::int64_t step = 0;          ///< Number of the iteration.
+  std::int64_t total = 0;         ///< Last number of a progress bar; 0 of other records.
   std::optional<double> seconds;  ///< Time of an iteration [s].
   std::optional<double> clock;    ///< When it was printed [s], from any moment on.
   std::optional<double> batch;    ///< Batch, in sequences; nanotron's newer versions print tokens.
   std::optional<double> samples_per_second;     ///< Sequences of all GPUs per second.
   std::optional<double> tokens_per_gpu_second;  ///< Tokens of one GPU per second.
   std::optional<double> tflops_per_gpu;         ///< TFLOP/s per GPU, as the program counts FLOPs.
-  std::optional<double> loss;
+  std::optional<double> loss;                   ///< NaN where the program prints that.
   std::optional<double> skipped;  ///< Iterations since the last line without an optimizer step.
   std::optional<double> allocated_bytes;  ///< Most bytes that tensors took on a GPU.
   std::optional<double> reserved_bytes;   ///< Most bytes that PyTorch's allocator took on a GPU.

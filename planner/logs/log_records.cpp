@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
+#include <utility>
 
 #include "cost_model/units.h"
 
@@ -17,6 +19,9 @@ namespace {
 constexpr std::string_view kDigits = "0123456789";
 constexpr std::string_view kBlanks = " \t";
 constexpr std::string_view kMemoryReport = "memory (MB)";
+constexpr std::size_t kLongestPrefix = 256;
+constexpr std::array<std::string_view, 2> kFirstKeys = {"consumedsamples",
+                                                        "elapsedtimeperiteration"};
 constexpr double kLargestValue = 1e18;              // no program prints more of anything
 constexpr double kBytesOfReport = 1024.0 * 1024.0;  // Megatron's "MB"
 
@@ -95,6 +100,10 @@ double factor_of_suffix(std::string_view suffix) {
   return 1.0;
 }
 
+bool begins_with_nan(std::string_view text) {
+  return text.starts_with("nan") || text.starts_with("NaN") || text.starts_with("NAN");
+}
+
 /// Calls `on_field` with each key and number of "key: number", "key=number" in a text. Bars,
 /// commas, braces and the end of a number end what comes before a key.
 template <class OnField>
@@ -104,8 +113,12 @@ void for_each_field(std::string_view text, OnField on_field) {
     if (text[i] == '|' || text[i] == ',' || text[i] == '{') {
       key = i + 1;
     } else if (text[i] == ':' || text[i] == '=') {
-      const auto number = number_at(text, after_blanks(text, i + 1));
+      const std::size_t at = after_blanks(text, i + 1);
+      const auto number = number_at(text, at);
       if (!number) {
+        if (begins_with_nan(text.substr(at))) {
+          on_field(plain_key(text.substr(key, i - key)), std::numeric_limits<double>::quiet_NaN());
+        }
         continue;
       }
       std::size_t end = number->end;
@@ -177,6 +190,7 @@ struct Anchor {
   std::size_t begin = 0;
   std::size_t fields = 0;
   std::int64_t step = 0;
+  std::int64_t total = 0;
 };
 
 /// Returns the digits at `at` as a number, after a colon or an equals sign and blanks; moves `at`
@@ -242,8 +256,14 @@ void add_bars(std::string_view line, std::vector<Anchor>& anchors) {
     const std::size_t first = before == std::string_view::npos ? 0 : before + 1;
     std::size_t at = first;
     const auto step = first < slash ? step_at(line, at) : std::nullopt;
-    if (step && clock_of_bar(line, open + 2)) {
-      anchors.push_back({.start = Start::kBar, .begin = first, .fields = open + 2, .step = *step});
+    std::size_t behind = slash + 1;
+    const auto total = step_at(line, behind);
+    if (step && total && clock_of_bar(line, open + 2)) {
+      anchors.push_back({.start = Start::kBar,
+                         .begin = first,
+                         .fields = open + 2,
+                         .step = *step,
+                         .total = *total});
     }
   }
 }
@@ -324,6 +344,26 @@ std::optional<double> last_stamp(std::string_view text) {
   return std::nullopt;
 }
 
+/// Returns what stands shortly before a place: prefixes of a record are short, lines may not be.
+std::string_view text_before(std::string_view line, std::size_t place) {
+  const std::size_t first = place - std::min(place, kLongestPrefix);
+  return line.substr(first, place - first);
+}
+
+/// Returns whether the fields of a record are Megatron's, as far as they go: "consumed samples" or
+/// the time comes first.
+bool is_of_megatron(std::string_view fields) {
+  const std::size_t bar = fields.find('|');
+  if (bar == std::string_view::npos) {
+    return false;
+  }
+  const std::string_view behind = fields.substr(bar + 1);
+  const std::string key = plain_key(behind.substr(0, behind.find_first_of(":=|")));
+  return std::ranges::any_of(kFirstKeys, [&](std::string_view first) {
+    return first.starts_with(key) || key.starts_with(first);
+  });
+}
+
 /// Returns whose record it is by its keys; nullopt if it says nothing of time.
 std::optional<LogFormat> format_of(Start start, const LogRecord& record,
                                    const std::vector<std::string>& keys) {
@@ -359,13 +399,16 @@ std::optional<LogFormat> format_of(Start start, const LogRecord& record,
 std::optional<LogRecord> read_record(const Anchor& anchor, std::string_view fields) {
   LogRecord record;
   record.step = anchor.step;
+  record.total = anchor.total;
   std::vector<std::string> keys;
   for_each_field(fields, [&](std::string key, double value) {
-    if (key == "globalstep" || (anchor.start == Start::kDllLogger && key == "step")) {
+    if (!std::isnan(value) &&
+        (key == "globalstep" || (anchor.start == Start::kDllLogger && key == "step"))) {
       record.step = static_cast<std::int64_t>(std::clamp(value, 0.0, 1e15));
     }
     for (const FieldName& name : kFieldNames) {
-      if (name.key == key && !(record.*name.field)) {
+      const bool is_value = !std::isnan(value) || name.field == &LogRecord::loss;
+      if (name.key == key && is_value && !(record.*name.field)) {
         record.*name.field = value * name.factor;
       }
     }
@@ -400,21 +443,23 @@ std::vector<LogRecord> records_of(std::string_view line) {
     auto record = read_record(anchor, line.substr(anchor.fields, end - anchor.fields));
     if (record) {
       record->clock = anchor.start == Start::kBar ? clock_of_bar(line, anchor.fields)
-                                                  : last_stamp(line.substr(0, anchor.begin));
+                                                  : last_stamp(text_before(line, anchor.begin));
       records.push_back(*record);
     }
   }
   return records;
 }
 
-bool is_cut(std::string_view line) {
-  const std::size_t last = line.find_last_not_of(kBlanks);
-  if (last == std::string_view::npos || line[last] == '|') {
+bool is_cut(std::string_view line, const std::vector<LogRecord>& records) {
+  const bool ends_with_bar =
+      std::string_view(line).substr(0, line.find_last_not_of(kBlanks) + 1).ends_with('|');
+  const bool has_all = !records.empty() && records.back().batch && records.back().loss;
+  if (has_all && ends_with_bar) {
     return false;
   }
   const std::vector<Anchor> anchors = anchors_of(line);
   return !anchors.empty() && anchors.back().start == Start::kIteration &&
-         line.find('|', anchors.back().fields) != std::string_view::npos;
+         is_of_megatron(line.substr(anchors.back().fields));
 }
 
 LogMemory reported_memory(std::string_view line) {

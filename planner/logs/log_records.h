@@ -15,9 +15,9 @@ namespace ptdp {
 /// validation are no records, and neither is one that says nothing of time.
 [[nodiscard]] std::vector<LogRecord> records_of(std::string_view line);
 
-/// Returns whether a line begins a record whose end a terminal or an editor may have moved to the
-/// next line: one with bars, whose last is missing.
-[[nodiscard]] bool is_cut(std::string_view line);
+/// Returns whether a line begins a record of Megatron whose end a terminal or an editor may have
+/// moved to the next line: its last bar, time, batch or loss is missing. `records` are the line's.
+[[nodiscard]] bool is_cut(std::string_view line, const std::vector<LogRecord>& records);
 
 /// The memory that a GPU used at most [B]; 0 where it is not known.
 struct LogMemory {

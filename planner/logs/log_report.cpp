@@ -3,19 +3,22 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/stack_precision.h"
 #include "cost_model/text/object_writer.h"
+#include "cost_model/units.h"
 #include "planner/logs/logged_arguments.h"
 
 namespace ptdp {
 namespace {
 
-// Times of which a tenth each are so much shorter or longer than the median are no steady state.
+// A tenth of the lines that take so many times the median is worth a warning.
 constexpr double kWideSpread = 1.25;
 
 LoggedJob job_of(const Plan& plan) {
@@ -40,13 +43,19 @@ std::vector<std::string> warnings_of(const LogReport& report) {
     warnings.push_back(
         fmt::format("{} of these iterations skipped the optimizer step", steady.skipped));
   }
-  if (report.plan && steady.tflops_per_gpu) {
-    const double peak =
-        report.plan->predicted.per_gpu.value.value() / report.plan->predicted.hfu.value / kTera;
-    if (*steady.tflops_per_gpu > peak) {
+  if (steady.loss && std::isnan(*steady.loss)) {
+    warnings.push_back(fmt::format("the loss is not a number at iteration {}", steady.loss_step));
+  }
+  if (report.plan) {
+    const double rate = report.plan->predicted.per_gpu.value.value() / kTera;
+    const double peak = rate / report.plan->predicted.hfu.value;
+    const double measured = rate * (report.plan->predicted.iteration_time.value / steady.time);
+    const double most = std::max(measured, steady.tflops_per_gpu.value_or(0.0));
+    if (most > peak) {
       warnings.push_back(fmt::format(
-          "the log prints {:.0f} TFLOP/s per GPU, whose peak is {:.0f}: one of them is wrong",
-          *steady.tflops_per_gpu, peak));
+          "{:.0f} TFLOP/s per GPU, {}, are more than its peak of {:.0f}: "
+          "the log is of another run, or wrong",
+          most, most > measured ? "which the log prints" : "which the time means", peak));
     }
   }
   return warnings;
@@ -66,7 +75,7 @@ void write_steady_state(ObjectWriter& writer, const SteadyState& steady) {
   if (steady.tflops_per_gpu) {
     writer.number("printed_tflops_per_gpu", *steady.tflops_per_gpu);
   }
-  if (steady.loss) {
+  if (steady.loss && std::isfinite(*steady.loss)) {
     writer.number("loss", *steady.loss);
   }
 }
@@ -98,13 +107,10 @@ bool LogReport::is_inside() const {
          steady.time <= plan->predicted.iteration_time.high;
 }
 
-LogReport report_log(const std::filesystem::path& file, const std::optional<Plan>& plan,
-                     std::vector<std::string> assumptions) {
-  const std::string place = file.string();
-  const TrainingLog log = read_training_log(file);
-  if (plan) {
-    check_logged_arguments(file, *plan);
-  }
+LogReport report_log(const TrainingLog& log, const std::string& place,
+                     const std::optional<Plan>& plan, std::vector<std::string> assumptions) {
+  const std::optional<std::string> unread =
+      plan ? check_logged_arguments(log.arguments, *plan, place) : std::nullopt;
   LogReport report{
       .file = place,
       .format = log.format,
@@ -115,6 +121,9 @@ LogReport report_log(const std::filesystem::path& file, const std::optional<Plan
       .plan = plan,
       .assumptions = std::move(assumptions)};
   report.warnings = warnings_of(report);
+  if (unread) {
+    report.warnings.push_back(*unread);
+  }
   return report;
 }
 

@@ -1,7 +1,7 @@
 // A training program's log beside the plan of its run (`ptdp.log/1`, described in FORMATS.md).
 #pragma once
 
-#include <filesystem>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,10 +34,9 @@ struct LogReport {
   [[nodiscard]] bool is_inside() const;
 };
 
-/// Reads a log and holds it against the plan of its run, if there is one; `assumptions` are those
-/// of the plan. Throws Error for a log without a steady state, and for one whose batch or listed
-/// arguments are not the plan's.
-[[nodiscard]] LogReport report_log(const std::filesystem::path& file,
+/// Holds a log against the plan of its run, if there is one; `assumptions` are those of the plan.
+/// Throws Error at `place` for a log without a steady state, and for one that contradicts the plan.
+[[nodiscard]] LogReport report_log(const TrainingLog& log, const std::string& place,
                                    const std::optional<Plan>& plan,
                                    std::vector<std::string> assumptions = {});
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cost_model/text/plural.h"
+#include "cost_model/units.h"
 #include "planner/formatting.h"
 #include "planner/logs/log_report.h"
 #include "planner/runs/measured.h"
@@ -61,8 +62,8 @@ std::string memory_text(const LogReport& report) {
     }
   };
   const std::optional<Plan>& plan = report.plan;
-  add("memory of tensors", report.memory.allocated, plan ? plan->memory.formulas() : Bytes(0.0));
-  add("memory of the allocator", report.memory.reserved, plan ? plan->memory.peak() : Bytes(0.0));
+  add("tensors' memory", report.memory.allocated, plan ? plan->memory.formulas() : Bytes(0.0));
+  add("allocator's memory", report.memory.reserved, plan ? plan->memory.peak() : Bytes(0.0));
   return text;
 }
 
@@ -114,14 +115,14 @@ std::string to_text(const LogReport& report) {
                     steady.slow == 1 ? "1 line took" : fmt::format("{} lines took", steady.slow));
   }
   if (steady.loss) {
-    text += fmt::format("  loss {:.4g} at iteration {}\n", *steady.loss, steady.last_step);
+    text += fmt::format("  loss {:.4g} at iteration {}\n", *steady.loss, steady.loss_step);
   }
   text += split_text(report);
   text += titled("Doubtful", report.warnings) + titled("Assumed", report.assumptions);
   if (!report.plan) {
     text +=
-        "\nNothing says what was run: --plan PLAN.json, --from FILE or --config tp=8,... sets "
-        "beside it what is predicted.\n";
+        "\nTo set beside it what is predicted: --plan PLAN.json, --from FILE or --config tp=8,...; "
+        "for a log that lists its arguments --cluster will do.\n";
   }
   return text;
 }

@@ -1,7 +1,6 @@
 // The arguments that Megatron-LM and its forks list at the start of a log.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -9,11 +8,12 @@
 
 namespace ptdp {
 
-/// Returns the start of a log that lists its arguments; nullopt for another log.
-[[nodiscard]] std::optional<std::string> logged_arguments(const std::filesystem::path& log);
-
-/// Throws Error, naming the log and the value, if a log lists arguments that are not the plan's:
-/// degrees, microbatch or batch. Does nothing for a log that lists none.
-void check_logged_arguments(const std::filesystem::path& log, const Plan& plan);
+/// Holds a log's list of arguments against a plan: model, sequence, GPUs, degrees, chunks,
+/// microbatch, batch, recomputation, and sharding of the optimizer. Throws Error, naming `place`
+/// and the value, where they differ. Returns why the list could not be compared; nullopt where it
+/// was, and for an empty list.
+[[nodiscard]] std::optional<std::string> check_logged_arguments(const std::string& arguments,
+                                                                const Plan& plan,
+                                                                const std::string& place);
 
 }  // namespace ptdp

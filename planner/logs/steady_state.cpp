@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "cost_model/error.h"
 #include "cost_model/measured/quantile.h"
-#include "cost_model/text/plural.h"
 
 namespace ptdp {
 namespace {
@@ -19,14 +20,20 @@ constexpr double kSpanOfStamps = 0.5;
 // No iteration takes less or more [s]: such numbers are misread or a fault of the program.
 constexpr double kShortest = 1e-6;
 constexpr double kLongest = 1e7;
-// What nanotron prints has three digits.
-constexpr double kSameBatch = 0.006;
+constexpr double kSameBatch = 0.006;  // what nanotron prints has three digits
+// Rates leave out what goes on between iterations, and are means of other spans than stamps are.
+constexpr double kSameRate = 0.25;
+constexpr const char* kStamps = "time stamps";
 
 /// A line of progress with the time of its iterations.
 struct TimedRecord {
   LogRecord record;
   double seconds = 0.0;
 };
+
+bool is_possible(double seconds) {
+  return seconds >= kShortest && seconds <= kLongest;
+}
 
 /// Returns times between lines: of each line since the last one that is `span` seconds earlier, so
 /// that the steps of the clock do not matter.
@@ -40,8 +47,11 @@ std::vector<TimedRecord> times_between(const std::vector<LogRecord>& records, do
     if (last == nullptr || *record.clock < *last->clock) {
       last = &record;
     } else if (*record.clock - *last->clock >= span && record.step > last->step) {
-      times.push_back(
-          {record, (*record.clock - *last->clock) / static_cast<double>(record.step - last->step)});
+      const double seconds =
+          (*record.clock - *last->clock) / static_cast<double>(record.step - last->step);
+      if (is_possible(seconds)) {
+        times.push_back({record, seconds});
+      }
       last = &record;
     }
   }
@@ -56,7 +66,7 @@ std::vector<TimedRecord> times_by(const std::vector<LogRecord>& records,
   for (const LogRecord& record : records) {
     const std::optional<double>& value = record.*field;
     const double seconds = value && *value > 0.0 ? seconds_of(*value) : 0.0;
-    if (seconds >= kShortest && seconds <= kLongest) {
+    if (is_possible(seconds)) {
       times.push_back({record, seconds});
     }
   }
@@ -85,7 +95,7 @@ std::vector<TimedRecord> times_of(const TrainingLog& log, const std::optional<Lo
   const double span = log.format == LogFormat::kProgressBar ? kSpanOfBars : kSpanOfStamps;
   auto by_clock = times_between(log.records, span);
   if (by_clock.size() >= kFewestLogRecords) {
-    return take(std::move(by_clock), "time stamps");
+    return take(std::move(by_clock), kStamps);
   }
   if (job) {
     auto by_samples = times_by(log.records, &LogRecord::samples_per_second,
@@ -94,19 +104,64 @@ std::vector<TimedRecord> times_of(const TrainingLog& log, const std::optional<Lo
       return take(std::move(by_samples), "sequences per second");
     }
   }
-  return take(std::move(by_clock), "time stamps");
+  return take(std::move(by_clock), kStamps);
 }
 
-/// Throws Error at `place` unless the log's batch is the job's, in sequences or in tokens.
-void check_logged_batch(const std::vector<TimedRecord>& times, const LoggedJob& job,
-                        const std::string& place) {
-  const std::optional<double>& batch = times.back().record.batch;
-  const auto is_near = [&](double other) { return std::abs(*batch / other - 1.0) <= kSameBatch; };
-  if (batch && !is_near(job.sequences) && !is_near(job.tokens)) {
+/// Throws Error at `place` unless the log's batch is the job's: in sequences, for nanotron in
+/// tokens, of which it prints three digits.
+void check_logged_batch(const LogRecord& record, const LoggedJob& job, const std::string& place) {
+  const double batch = *record.batch;
+  const bool is_rounded = record.format == LogFormat::kNanotron;
+  const auto is_near = [&](double other) { return std::abs(batch / other - 1.0) <= kSameBatch; };
+  if (is_rounded ? !is_near(job.sequences) && !is_near(job.tokens) : batch != job.sequences) {
     throw Error(
-        fmt::format("{}: iteration {}: global batch size: found {:g}, expected the {:g} of "
-                    "the plan",
-                    place, times.back().record.step, *batch, job.sequences));
+        fmt::format("{}: iteration {}: global batch size: found {:.10g}, expected the {:.10g} "
+                    "of the plan",
+                    place, record.step, batch, job.sequences));
+  }
+}
+
+/// Throws Error at `place` where a rate that the log prints beside times contradicts the job.
+void check_rates(const TrainingLog& log, const std::vector<TimedRecord>& times,
+                 const std::string& source, const LoggedJob& job, const std::string& place) {
+  const auto check_rate = [&](std::optional<double> LogRecord::*rate, double amount,
+                              std::string_view unit) {
+    std::vector<double> amounts;
+    for (const TimedRecord& time : times) {
+      const std::optional<double>& value = time.record.*rate;
+      if (value && *value > 0.0) {
+        amounts.push_back(*value * time.seconds);
+      }
+    }
+    if (!amounts.empty() && std::abs(median(amounts) / amount - 1.0) > kSameRate) {
+      throw Error(
+          fmt::format("{}: {} in the time of an iteration: found {:.4g}, expected the {:.4g} "
+                      "of the plan",
+                      place, unit, median(amounts), amount));
+    }
+  };
+  if (source.empty() || source == kStamps) {
+    check_rate(&LogRecord::tokens_per_gpu_second, job.tokens_per_gpu, "tokens of a GPU");
+    check_rate(&LogRecord::samples_per_second, job.sequences, "sequences");
+    return;
+  }
+  const std::vector<TimedRecord> by_clock = times_between(log.records, kSpanOfStamps);
+  if (by_clock.size() < kFewestLogRecords) {
+    return;
+  }
+  std::vector<double> stamps;
+  std::vector<double> rates;
+  for (const TimedRecord& time : by_clock) {
+    stamps.push_back(time.seconds);
+  }
+  for (const TimedRecord& time : times) {
+    rates.push_back(time.seconds);
+  }
+  if (std::abs(median(rates) / median(stamps) - 1.0) > kSameRate) {
+    throw Error(
+        fmt::format("{}: an iteration: found {:.4g} s by the time stamps, expected the "
+                    "{:.4g} s that the plan's batch takes by its {}",
+                    place, median(stamps), median(rates), source));
   }
 }
 
@@ -124,12 +179,34 @@ std::size_t warm_up_of(const std::vector<TimedRecord>& times) {
   return count;
 }
 
-/// Removes the lines for which `is_apart` holds, unless too few were left.
-template <class IsApart>
-void leave_out(std::vector<TimedRecord>& times, IsApart is_apart) {
+/// Leaves the lines of the last batch that is printed. Lines without one are of any.
+void leave_out_other_batches(std::vector<TimedRecord>& times) {
+  std::optional<double> batch;
+  for (const TimedRecord& time : times) {
+    batch = time.record.batch ? time.record.batch : batch;
+  }
+  std::erase_if(times, [&](const TimedRecord& time) {
+    return time.record.batch && time.record.batch != batch;
+  });
+}
+
+/// Returns how many of the iterations of a line were skipped, those since line `before`.
+std::int64_t skipped_of(const LogRecord& record, std::int64_t before) {
+  const auto iterations = static_cast<double>(std::max<std::int64_t>(record.step - before, 1));
+  return static_cast<std::int64_t>(std::clamp(record.skipped.value_or(0.0), 0.0, iterations));
+}
+
+/// Leaves out the lines all of whose iterations were skipped, unless too few were left.
+void leave_out_skipped(std::vector<TimedRecord>& times) {
   std::vector<TimedRecord> kept;
-  std::copy_if(times.begin(), times.end(), std::back_inserter(kept),
-               [&](const TimedRecord& time) { return !is_apart(time.record); });
+  std::int64_t before = 0;
+  for (const TimedRecord& time : times) {
+    const std::int64_t iterations = std::max<std::int64_t>(time.record.step - before, 1);
+    if (skipped_of(time.record, before) < iterations) {
+      kept.push_back(time);
+    }
+    before = time.record.step;
+  }
   if (kept.size() >= kFewestLogRecords) {
     times = std::move(kept);
   }
@@ -146,37 +223,44 @@ SteadyState find_steady_state(const TrainingLog& log, const std::optional<Logged
                 ": prints no times: expected --plan, --from or --config too, which say how "
                 "many tokens an iteration has");
   }
-  if (job && !times.empty()) {
-    check_logged_batch(times, *job, place);
-  }
-  if (!times.empty()) {
-    const std::optional<double> batch = times.back().record.batch;
-    std::erase_if(times, [&](const TimedRecord& time) { return time.record.batch != batch; });
-  }
+  leave_out_other_batches(times);
   if (times.size() < kFewestLogRecords) {
-    throw Error(
-        fmt::format("{}: no steady state: expected at least {} lines of progress of one "
-                    "run and batch, found {}",
-                    place, kFewestLogRecords, std::max(times.size(), std::size_t{1})));
+    throw Error(fmt::format(
+        "{}: no steady state: expected {} of one run and batch, found {}", place,
+        log.format == LogFormat::kProgressBar
+            ? fmt::format("a bar that runs for {:.0f} s", kSpanOfBars * kFewestLogRecords)
+            : fmt::format("{} lines of progress", kFewestLogRecords),
+        log.format == LogFormat::kProgressBar
+            ? fmt::format("{:.0f} s", log.records.back().clock.value_or(0.0))
+            : std::to_string(times.size())));
   }
-  std::int64_t before = 0;
-  leave_out(times, [&](const LogRecord& record) {
-    const std::int64_t since = record.step - std::exchange(before, record.step);
-    return record.skipped && *record.skipped > 0.0 &&
-           *record.skipped >= static_cast<double>(std::max<std::int64_t>(since, 1));
-  });
+  if (job) {
+    const auto with_batch = std::find_if(times.rbegin(), times.rend(), [](const TimedRecord& time) {
+      return time.record.batch.has_value();
+    });
+    if (with_batch != times.rend()) {
+      check_logged_batch(with_batch->record, *job, place);
+    }
+    check_rates(log, times, state.derived_from, *job, place);
+  }
+  leave_out_skipped(times);
 
   state.warm_up = static_cast<std::int64_t>(warm_up_of(times));
   times.erase(times.begin(), times.begin() + state.warm_up);
   std::vector<double> seconds;
   std::vector<double> rates;
+  std::int64_t before = times.front().record.step - 1;
   for (const TimedRecord& time : times) {
     seconds.push_back(time.seconds);
     if (time.record.tflops_per_gpu) {
       rates.push_back(*time.record.tflops_per_gpu);
     }
-    state.loss = time.record.loss ? time.record.loss : state.loss;
-    state.skipped += static_cast<std::int64_t>(time.record.skipped.value_or(0.0));
+    if (time.record.loss) {
+      state.loss = time.record.loss;
+      state.loss_step = time.record.step;
+    }
+    state.skipped += skipped_of(time.record, before);
+    before = time.record.step;
   }
   state.lines = std::ssize(times);
   state.first_step = times.front().record.step;

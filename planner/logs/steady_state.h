@@ -37,15 +37,17 @@ struct SteadyState {
   std::int64_t first_step = 0;  ///< Iteration of the first line behind these numbers.
   std::int64_t last_step = 0;   ///< Iteration of the last line behind these numbers.
   std::optional<double> tflops_per_gpu;  ///< Median of what the program printed.
-  std::optional<double> loss;            ///< Loss of the last line that has one.
+  std::optional<double> loss;            ///< Loss of the last line that has one; may be NaN.
+  std::int64_t loss_step = 0;            ///< Iteration of that line.
   std::int64_t skipped = 0;              ///< Iterations in these lines without an optimizer step.
-  /// Where times come from, if the log has none: "tokens per second", "time stamps".
+  /// Where times come from, if the log has none: "tokens per second", "time stamps" or "sequences
+  /// per second".
   std::string derived_from;
 };
 
 /// Finds the steady state. Lines of another batch than the last one are left out, and those of
 /// skipped iterations if others are left. Throws Error at `place` for a log that has too few lines
-/// or says too little, and for a batch other than the job's.
+/// or says too little. It throws one for a batch, or rates beside times, other than the job's, too.
 [[nodiscard]] SteadyState find_steady_state(const TrainingLog& log,
                                             const std::optional<LoggedJob>& job,
                                             const std::string& place);

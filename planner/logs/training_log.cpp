@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <string>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "cost_model/error.h"
@@ -15,42 +15,95 @@ namespace {
 
 constexpr int kMostJoinedLines = 5;
 constexpr double kLeastMemory = 1024.0 * 1024.0;  // less is no size of a GPU's memory in bytes
+constexpr std::size_t kMostBars = 16;
+constexpr std::size_t kMostOfArguments = std::size_t{1} << 20;
+constexpr std::string_view kListBegins = " arguments --";
+constexpr std::string_view kListEnds = "end of arguments --";
+constexpr std::string_view kListItem = " ...";
 
-/// The runs of one format in a log: the one that is being read, and the last whole one before.
-class LoggedRuns {
+using Records = std::vector<LogRecord>;
+
+void append_bounded(Records& records, const LogRecord& record) {
+  if (records.size() == 2 * kMostLogRecords) {
+    records.erase(records.begin(), records.begin() + static_cast<std::ptrdiff_t>(kMostLogRecords));
+  }
+  records.push_back(record);
+}
+
+/// Returns the time that a bar shows at its last record [s].
+double elapsed_of(const Records& bar) {
+  return bar.empty() ? 0.0 : bar.back().clock.value_or(0.0);
+}
+
+/// The progress bars of a run by their totals, the longest of each.
+class Bars {
  public:
   void add(const LogRecord& record) {
-    if (!run_.empty() && record.step <= run_.back().step) {
-      // Ranks print an iteration one after another, some of them late.
-      const bool is_of_another_rank =
-          record.step == run_.back().step ||
-          (run_.size() > 1 && record.step >= run_[run_.size() - 2].step);
-      if (is_of_another_rank) {
+    Records& bar = running_[record.total];
+    if (!bar.empty() && record.step <= bar.back().step) {
+      if (record.step == bar.back().step) {
         return;
       }
-      ++restarts_;
-      if (run_.size() >= kFewestLogRecords || run_.size() > before_.size()) {
-        before_ = std::move(run_);
-      }
-      run_.clear();
+      keep(bar);
+      bar.clear();
     }
-    if (run_.size() == 2 * kMostLogRecords) {
-      run_.erase(run_.begin(), run_.begin() + static_cast<std::ptrdiff_t>(kMostLogRecords));
+    append_bounded(bar, record);
+    if (running_.size() > kMostBars) {
+      const auto shortest = std::min_element(
+          running_.begin(), running_.end(),
+          [](const auto& a, const auto& b) { return elapsed_of(a.second) < elapsed_of(b.second); });
+      keep(shortest->second);
+      running_.erase(shortest);
     }
-    run_.push_back(record);
   }
 
-  [[nodiscard]] bool empty() const { return run_.empty(); }
-  [[nodiscard]] std::int64_t restarts() const { return restarts_; }
-  /// Takes the records of the last run, or of the one before if the last has too few.
-  [[nodiscard]] std::vector<LogRecord> take() {
-    return std::move(run_.size() >= kFewestLogRecords || before_.empty() ? run_ : before_);
+  /// Returns the records of the bar that ran longest; empty without bars.
+  [[nodiscard]] Records longest() const {
+    const Records* found = &longest_;
+    for (const auto& [total, bar] : running_) {
+      found = elapsed_of(bar) > elapsed_of(*found) ? &bar : found;
+    }
+    return *found;
   }
 
  private:
-  std::vector<LogRecord> run_;
-  std::vector<LogRecord> before_;
-  std::int64_t restarts_ = 0;
+  void keep(Records& bar) {
+    if (elapsed_of(bar) > elapsed_of(longest_)) {
+      longest_ = std::move(bar);
+    }
+  }
+
+  std::map<std::int64_t, Records> running_;
+  Records longest_;
+};
+
+/// What one run of a log printed so far.
+struct LoggedRun {
+  std::array<Records, kLogFormatNames.size()> records;
+  Bars bars;
+  LogMemory memory;
+  LoggedTimers timers;
+  std::string arguments;
+  bool has_whole_list = false;  ///< Whether the list of arguments came to its end.
+
+  /// Returns the format of the run: the first that it has records of; nullopt without records.
+  [[nodiscard]] std::optional<LogFormat> format() const {
+    for (const auto& named : kLogFormatNames) {
+      if (!records_of(named.value).empty()) {
+        return named.value;
+      }
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] Records records_of(LogFormat format) const {
+    return format == LogFormat::kProgressBar ? bars.longest()
+                                             : records[static_cast<std::size_t>(format)];
+  }
+  /// Returns how many records a report would rest on.
+  [[nodiscard]] std::size_t size() const {
+    const auto found = format();
+    return found ? records_of(*found).size() : 0;
+  }
 };
 
 /// Reads lines, and puts together records that a terminal broke.
@@ -61,37 +114,26 @@ class LogReader {
   TrainingLog read() {
     std::string line;
     while (take(line)) {
+      note_arguments(line);
       if (may_hold_timers(line)) {
-        timers_.add(line);
+        run_.timers.add(line);
       }
       if (!may_hold_record(line)) {
         continue;
       }
-      if (is_cut(line)) {
-        join(line);
+      Records records = records_of(line);
+      if (is_cut(line, records)) {
+        if (!join(line)) {
+          break;  // a live log, or one of a killed run, ends within a record
+        }
+        records = records_of(line);
       }
       note_memory(reported_memory(line));
-      for (const LogRecord& record : records_of(line)) {
-        note_memory({record.allocated_bytes.value_or(0.0), record.reserved_bytes.value_or(0.0)});
-        LoggedRuns& runs = runs_[static_cast<std::size_t>(record.format)];
-        const std::int64_t restarts = runs.restarts();
-        runs.add(record);
-        if (runs.restarts() > restarts) {
-          timers_.clear();
-        }
+      for (const LogRecord& record : records) {
+        add(record);
       }
     }
-    for (const auto& named : kLogFormatNames) {
-      LoggedRuns& runs = runs_[static_cast<std::size_t>(named.value)];
-      if (!runs.empty()) {
-        log_.format = named.value;
-        log_.restarts = runs.restarts();
-        log_.records = runs.take();
-        break;
-      }
-    }
-    log_.timers = timers_.medians();
-    return std::move(log_);
+    return result();
   }
 
  private:
@@ -105,38 +147,105 @@ class LogReader {
   }
 
   /// Appends the following lines up to the record's last bar. A line that begins something else
-  /// ends the record, too.
-  void join(std::string& line) {
+  /// ends the record, too. Returns false if the log ends before the record does.
+  bool join(std::string& line) {
     for (int joined = 0; joined < kMostJoinedLines; ++joined) {
-      if (!lines_.next(next_)) {
-        return;
-      }
-      if (!records_of(next_).empty() || is_cut(next_) || reported_memory(next_).reserved > 0.0 ||
-          next_.find("time (ms)") != std::string::npos) {
+      do {
+        if (!lines_.next(next_)) {
+          return !lines_.ends_within_line();
+        }
+      } while (next_.empty());
+      const Records others = records_of(next_);
+      if (!others.empty() || is_cut(next_, others) || may_hold_timers(next_) ||
+          reported_memory(next_).reserved > 0.0) {
         has_next_ = true;
-        return;
+        return true;
       }
       line += next_;
-      if (!is_cut(line)) {
-        return;
+      if (!is_cut(line, records_of(line))) {
+        return true;
       }
     }
+    return true;
+  }
+
+  void note_arguments(const std::string& line) {
+    if (line.find(kListEnds) != std::string::npos) {
+      run_.has_whole_list = true;
+    } else if (line.find(kListBegins) != std::string::npos) {
+      if (run_.size() > 0) {
+        begin_run();
+      }
+      run_.arguments.clear();
+      run_.has_whole_list = false;
+    } else if (!run_.has_whole_list && run_.arguments.size() < kMostOfArguments &&
+               line.find(kListItem) != std::string::npos) {
+      run_.arguments += line + '\n';
+    }
+  }
+
+  /// Begins another run, and keeps this one if it has a steady state, or more than the one kept.
+  void begin_run() {
+    ++restarts_;
+    LoggedRun next;
+    next.arguments = run_.arguments;
+    next.has_whole_list = true;
+    if (run_.size() >= kFewestLogRecords || run_.size() > before_.size()) {
+      before_ = std::move(run_);
+    }
+    run_ = std::move(next);
+  }
+
+  void add(const LogRecord& record) {
+    if (record.format == LogFormat::kProgressBar) {
+      run_.bars.add(record);
+    } else {
+      const Records& known = run_.records[static_cast<std::size_t>(record.format)];
+      if (!known.empty() && record.step <= known.back().step) {
+        // Ranks print an iteration one after another, some of them late.
+        const bool is_of_another_rank =
+            record.step == known.back().step ||
+            (known.size() > 1 && record.step >= known[known.size() - 2].step);
+        if (is_of_another_rank) {
+          note_memory({record.allocated_bytes.value_or(0.0), record.reserved_bytes.value_or(0.0)});
+          return;
+        }
+        begin_run();
+      }
+      append_bounded(run_.records[static_cast<std::size_t>(record.format)], record);
+    }
+    run_.has_whole_list = true;  // what follows in this form is another program's
+    note_memory({record.allocated_bytes.value_or(0.0), record.reserved_bytes.value_or(0.0)});
   }
 
   void note_memory(const LogMemory& memory) {
     for (double LogMemory::*size : {&LogMemory::allocated, &LogMemory::reserved}) {
       if (memory.*size >= kLeastMemory) {
-        log_.memory.*size = std::max(log_.memory.*size, memory.*size);
+        run_.memory.*size = std::max(run_.memory.*size, memory.*size);
       }
     }
+  }
+
+  [[nodiscard]] TrainingLog result() const {
+    const LoggedRun& run = run_.size() >= kFewestLogRecords || before_.size() == 0 ? run_ : before_;
+    const auto format = run.format();
+    if (!format) {
+      return {};
+    }
+    return {.format = *format,
+            .records = run.records_of(*format),
+            .restarts = restarts_,
+            .memory = run.memory,
+            .timers = run.timers.medians(),
+            .arguments = run.arguments};
   }
 
   LogLines lines_;
   std::string next_;
   bool has_next_ = false;
-  std::array<LoggedRuns, kLogFormatNames.size()> runs_;
-  LoggedTimers timers_;
-  TrainingLog log_;
+  LoggedRun run_;
+  LoggedRun before_;
+  std::int64_t restarts_ = 0;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A log of any bytes has records that are sound, and a steady state within them or none.
 #include <cmath>
 
+#include <algorithm>
 #include "planner/logs/steady_state.h"
 #include "tests/fuzz/fuzzing.h"
 
@@ -13,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const bool may_hold = ptdp::may_hold_record(line);
       const ptdp::LogMemory memory = ptdp::reported_memory(line);
       ptdp::require(std::isfinite(memory.reserved) && (may_hold || memory.reserved == 0.0));
-      (void)ptdp::is_cut(line);
+      (void)ptdp::is_cut(line, ptdp::records_of(line));
       for (const ptdp::LogTimer& timer : ptdp::timers_of(line)) {
         ptdp::require(ptdp::may_hold_timers(line) && timer.low >= 0.0 && timer.high <= 1e7);
       }

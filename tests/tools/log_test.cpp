@@ -10,13 +10,14 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 
-/// Returns a log of torchtitan whose GPUs train `tokens` a second each.
+/// Returns a log of torchtitan whose GPUs train `tokens` a second each, 16384 in an iteration.
 std::string titan_log(int tokens) {
   std::string text;
   for (int step = 1; step <= 6; ++step) {
-    const std::string number = std::to_string(step);
+    const int seconds = 16384 / tokens * step;
     text +=
-        "[rank0]:[titan] 2025-06-01 12:00:0" + number + ",123 - root - INFO - step: " + number +
+        "[rank0]:[titan] 2025-06-01 12:00:" + std::string(seconds < 10 ? "0" : "") +
+        std::to_string(seconds) + ",123 - root - INFO - step: " + std::to_string(step) +
         "  loss:  4.1  memory: 40.00GiB(50.00%)  tps: " + std::to_string(step == 1 ? 100 : tokens) +
         "  tflops: 300.00  mfu: 30.00%\n";
   }
@@ -68,8 +69,8 @@ TEST(ValidateLog, TakesTheRunFromFlagsToo) {
   ASSERT_TRUE(succeeds(given)) << given.errors;
   EXPECT_THAT(given.output, HasSubstr("tp=1 pp=1 dp=64 b=1"));
   const ProgramRun alone = run_validate({"--log", log.string()});
-  ASSERT_TRUE(succeeds(alone)) << alone.errors;  // times by the stamps, a second apart
-  EXPECT_THAT(alone.output, HasSubstr("Nothing says what was run"));
+  ASSERT_TRUE(succeeds(alone)) << alone.errors;  // times by the stamps, two seconds apart
+  EXPECT_THAT(alone.output, HasSubstr("--plan PLAN.json"));
 }
 
 TEST(ValidateLog, RefusesWhatDoesNotGoTogether) {
@@ -115,6 +116,7 @@ TEST(CalibrateByLogs, NeedsAPlanForEachLog) {
   const std::string log = directory.file("train.log", titan_log(4096)).string();
   const std::string plan = written_plan(directory).string();
   EXPECT_TRUE(is_refused(run_calibrate({"--log", log}), {"train.log", "--plan"}));
+  EXPECT_TRUE(is_refused(run_calibrate({"--runs", "x.csv", "--gpus", "64"}), {"--gpus", "--log"}));
   EXPECT_TRUE(is_refused(run_calibrate({"--log", log, "--log", log, "--plan", plan}),
                          {"--plan", "got 1 for 2 logs"}));
   EXPECT_TRUE(is_refused(run_calibrate({"--log", log, "--log", log, "--config", "tp=1"}),

@@ -121,7 +121,7 @@ std::optional<MeasuredIteration> measured_iteration(const CommandLine& line, con
     return compare_iteration(plan, parse_measured(*measured, plan, "--measured"), *measured);
   }
   if (log) {
-    const LogReport report = report_log(*log, plan);
+    const LogReport report = report_log(read_training_log(*log), *log, plan);
     return compare_iteration(plan, report.steady.time, report.file);
   }
   return std::nullopt;

@@ -7,7 +7,7 @@
 #include "cost_model/error.h"
 #include "planner/answer/given_config.h"
 #include "planner/import/imported_run.h"
-#include "planner/logs/logged_arguments.h"
+#include "planner/import/launched_program.h"
 #include "planner/search/search.h"
 #include "tools/plan/plan_request.h"
 
@@ -43,12 +43,23 @@ std::vector<std::string> run_flags() {
   return names;
 }
 
-std::optional<ImportedRun> run_of_log(const CommandLine& line, const std::filesystem::path& log) {
-  const std::optional<std::string> arguments = logged_arguments(log);
-  return arguments ? std::optional(read_from(line, *arguments, log.string())) : std::nullopt;
+void refuse_run_flags(const CommandLine& line) {
+  std::vector<std::string> flags = run_flags();
+  flags.emplace_back("plan");
+  for (const std::string& flag : flags) {
+    if (line.has(flag)) {
+      throw Error("--" + flag + ": used by --log only");
+    }
+  }
 }
 
-PlanOfRun plan_of_run(const CommandLine& line, const std::filesystem::path& log,
+std::optional<ImportedRun> run_of_log(const CommandLine& line, const std::string& arguments,
+                                      const std::string& place) {
+  return lists_arguments(arguments) ? std::optional(read_from(line, arguments, place))
+                                    : std::nullopt;
+}
+
+PlanOfRun plan_of_run(const CommandLine& line, const TrainingLog& log, const std::string& place,
                       const std::optional<std::string>& plan_file,
                       const CalibrationSource& calibration) {
   const std::vector<std::string> flags = run_flags();
@@ -60,27 +71,30 @@ PlanOfRun plan_of_run(const CommandLine& line, const std::filesystem::path& log,
     }
     return {.plan = read_plan(*plan_file), .assumptions = {}};
   }
-  const bool from_log = !line.has("from") && !line.has("config");
-  const std::optional<ImportedRun> run = from_log           ? run_of_log(line, log)
+  if (given == flags.end()) {
+    return {};  // a prediction for whatever cluster is the default would be of no use
+  }
+  const bool is_from_log = !line.has("from") && !line.has("config");
+  const std::optional<ImportedRun> run = is_from_log        ? run_of_log(line, log.arguments, place)
                                          : line.has("from") ? read_from(line)
                                                             : std::nullopt;
-  if (!run && !line.has("config")) {
-    if (given != flags.end()) {
-      throw Error(log.string() +
-                  ": lists no arguments that are known: expected --from or --config "
-                  "beside --" +
-                  *given);
-    }
-    return {};
+  if (!run && is_from_log) {
+    throw Error(place +
+                ": lists no arguments that are known: expected --from or --config beside --" +
+                *given);
   }
   const ImportedRun* from = run ? &*run : nullptr;
   PlanRequest request = read_request(line, from);
   const SearchOptions options{.gpus = request.gpus};
   reserve_memory(request, calibration);
-  PlanOfRun found{.plan = plan_given_config(request.scenario, options,
-                                            given_config(line, request, from), calibration),
-                  .assumptions = std::move(request.assumptions)};
-  if (from_log) {
+  PlanOfRun found{.plan = std::nullopt, .assumptions = std::move(request.assumptions)};
+  try {
+    found.plan = plan_given_config(request.scenario, options, given_config(line, request, from),
+                                   calibration);
+  } catch (const Error& error) {
+    throw Error((is_from_log ? place + ": its arguments: " : "") + error.what(), error.status());
+  }
+  if (is_from_log) {
     found.assumptions.insert(found.assumptions.begin(),
                              "the run: the arguments that the log lists");
   }

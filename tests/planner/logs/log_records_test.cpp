@@ -203,12 +203,15 @@ TEST(RecordsOf, WithoutTimesThereAreNone) {
   }
 }
 
-TEST(IsCut, IsARecordWithoutItsLastBar) {
+TEST(IsCut, IsARecordOfMegatronThatLacksItsEnd) {
+  const auto cut = [](std::string_view line) { return is_cut(line, records_of(line)); };
   const std::string line = kMegatronLine;
-  EXPECT_FALSE(is_cut(line));
-  EXPECT_TRUE(is_cut(line.substr(0, 150)));
-  EXPECT_FALSE(is_cut("time (ms) | forward-compute: 265.42"));
-  EXPECT_FALSE(is_cut(""));
+  EXPECT_FALSE(cut(line));
+  EXPECT_TRUE(cut(line.substr(0, 150)));
+  EXPECT_TRUE(cut(line.substr(0, line.find("global batch size"))));  // right behind a bar
+  EXPECT_FALSE(cut("time (ms) | forward-compute: 265.42"));
+  EXPECT_FALSE(cut("iteration: 1 / 5 | consumed_tokens: 1M | time_per_iteration_ms: 1.2K"));
+  EXPECT_FALSE(cut(""));
 }
 
 // Two ranks' reports on one line; Megatron's MB are 2^20 bytes.

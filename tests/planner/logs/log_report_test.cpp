@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "planner/logs/logged_arguments.h"
 #include "tests/support/scenarios.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/thrown.h"
@@ -67,7 +66,7 @@ class LogOf {
  public:
   explicit LogOf(const std::string& content) : file_(directory_.file("train.log", content)) {}
   [[nodiscard]] LogReport report(const std::optional<Plan>& plan) const {
-    return report_log(file_, plan);
+    return report_log(read_training_log(file_), file_.string(), plan);
   }
   [[nodiscard]] const std::filesystem::path& file() const { return file_; }
 
@@ -108,15 +107,16 @@ TEST(ReportLog, SaysWhatIsDoubtful) {
   for (std::size_t at = 0; (at = log.find("137.5", at)) != std::string::npos;) {
     log.replace(at, 5, "59892");
   }
-  EXPECT_THAT(to_text(LogOf(log).report(plan_of_replicas())),
-              HasSubstr("59892 TFLOP/s per GPU, whose peak is 312"));
+  EXPECT_THAT(
+      to_text(LogOf(log).report(plan_of_replicas())),
+      HasSubstr("59892 TFLOP/s per GPU, which the log prints, are more than its peak of 312"));
 }
 
 TEST(ReportLog, WithoutAPlanIsMeasuredAlone) {
   const LogReport report = LogOf(five_lines(2.0)).report(std::nullopt);
   EXPECT_FALSE(report.error().has_value());
   EXPECT_FALSE(report.is_inside());
-  EXPECT_THAT(to_text(report), HasSubstr("--plan"));
+  EXPECT_THAT(to_text(report), HasSubstr("--plan PLAN.json"));
   EXPECT_THAT(to_text(report), Not(HasSubstr("predicted  ")));
   const json document = json::parse(to_json(report));
   EXPECT_FALSE(document.contains("predicted"));
@@ -143,17 +143,52 @@ TEST(ReportLog, RefusesAnotherBatchThanThePlans) {
 }
 
 TEST(ReportLog, RefusesOtherArgumentsThanThePlans) {
-  const LogOf log(arguments(2, 32) + five_lines(2.0));
+  const auto refusal = [](const std::string& list) {
+    const LogOf log(list + five_lines(2.0));
+    return message_of([&] { return log.report(plan_of_replicas()); });
+  };
+  const auto changed = [](const std::string& name, const std::string& value) {
+    std::string list = arguments(1, 32);
+    const std::size_t at = list.find("  " + name + " ");
+    const std::size_t end = list.find('\n', at);
+    const std::string line = "  " + name + " " + std::string(40, '.') + " " + value;
+    return at == std::string::npos ? list.insert(list.find('\n') + 1, line + "\n")
+                                   : list.replace(at, end - at, line);
+  };
   EXPECT_THAT(
-      message_of([&] { return log.report(plan_of_replicas()); }),
+      refusal(arguments(2, 32)),
       HasSubstr("train.log: its arguments: tensor-parallel size: found 2, expected the 1 of "
                 "the plan"));
+  EXPECT_THAT(refusal(arguments(1, 64)), HasSubstr("GPUs: found 64, expected the 32 of the plan"));
+  EXPECT_THAT(refusal(changed("num_layers", "48")), HasSubstr("layers: found 48, expected the 24"));
+  EXPECT_THAT(refusal(changed("hidden_size", "4608")), HasSubstr("hidden size: found 4608"));
+  EXPECT_THAT(refusal(changed("seq_length", "1024")), HasSubstr("sequence length: found 1024"));
+  EXPECT_THAT(refusal(changed("micro_batch_size", "8")), HasSubstr("micro batch size: found 8"));
+  EXPECT_THAT(refusal(changed("recompute_granularity", "full")),
+              HasSubstr("recomputation: found full, expected the none of the plan"));
   EXPECT_TRUE(LogOf(arguments(1, 32) + five_lines(2.0)).report(plan_of_replicas()).error());
 }
 
-TEST(LoggedArguments, AreThoseOfMegatronsList) {
-  EXPECT_TRUE(logged_arguments(LogOf(arguments(1, 32) + five_lines(2.0)).file()).has_value());
-  EXPECT_FALSE(logged_arguments(LogOf(five_lines(2.0)).file()).has_value());
+// A list without the batch cannot be compared, which the report says.
+TEST(ReportLog, SaysWhereArgumentsAreNotCompared) {
+  std::string list = arguments(1, 32);
+  const std::size_t at = list.find("  micro_batch_size");
+  list.erase(at, list.find('\n', at) + 1 - at);
+  const LogReport report = LogOf(list + five_lines(2.0)).report(plan_of_replicas());
+  EXPECT_THAT(to_text(report), HasSubstr("are not compared with the plan"));
+}
+
+TEST(ReportLog, SaysWhereTheTimeMeansMoreThanThePeak) {
+  EXPECT_THAT(to_text(LogOf(five_lines(0.1)).report(plan_of_replicas())),
+              HasSubstr("which the time means, are more than its peak of 312"));
+}
+
+TEST(ReportLog, SaysThatTheLossIsNotANumber) {
+  std::string log = five_lines(2.0);
+  log.replace(log.rfind("lm loss: 2.5"), 12, "lm loss: nan");
+  const LogReport report = LogOf(log).report(plan_of_replicas());
+  EXPECT_THAT(to_text(report), HasSubstr("the loss is not a number at iteration 5"));
+  EXPECT_FALSE(json::parse(to_json(report))["measured"].contains("loss"));
 }
 
 // The plan's factor of 2 is taken out of the prediction that a calibration compares with.

@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <vector>
+
 #include "tests/support/thrown.h"
 
 namespace ptdp {
@@ -130,23 +133,67 @@ TEST(FindSteadyState, RefusesALogThatIsTooShort) {
   EXPECT_EQ(message_of([] {
               return steady(timed_log({1.0, 1.0}));
             }),
-            "x.log: no steady state: expected at least 3 lines of progress of one run and batch, "
-            "found 2");
+            "x.log: no steady state: expected 3 lines of progress of one run and batch, found 2");
 }
 
-// nanotron prints tokens with three digits: 8000 as 8K, and 8.04K would still be the same.
+// nanotron prints tokens with three digits: 8000 as 8K, and 8.04K would still be the same. Others
+// print sequences.
 TEST(FindSteadyState, RefusesAnotherBatchThanThePlans) {
   const LoggedJob job = {.sequences = 64.0, .tokens = 8000.0, .tokens_per_gpu = 1000.0};
-  TrainingLog log = timed_log({1.0, 1.0, 1.0});
-  for (const double batch : {64.0, 8000.0, 8040.0}) {
+  const auto log_with = [](LogFormat format, double batch) {
+    TrainingLog log = timed_log({1.0, 1.0, 1.0});
+    log.format = format;
     for (LogRecord& record : log.records) {
+      record.format = format;
       record.batch = batch;
     }
-    EXPECT_EQ(steady(log, job).time, Seconds(1.0));
+    return log;
+  };
+  for (const double batch : {64.0, 8000.0, 8040.0}) {
+    EXPECT_EQ(steady(log_with(LogFormat::kNanotron, batch), job).time, Seconds(1.0));
   }
-  log.records.back().batch = 32.0;
-  EXPECT_EQ(message_of([&] { return steady(log, job); }),
-            "x.log: iteration 3: global batch size: found 32, expected the 64 of the plan");
+  EXPECT_EQ(steady(log_with(LogFormat::kMegatron, 64.0), job).time, Seconds(1.0));
+  for (const double batch : {63.0, 32.0, 8000.0}) {
+    EXPECT_THAT(message_of([&] { return steady(log_with(LogFormat::kMegatron, batch), job); }),
+                HasSubstr(", expected the 64 of the plan"));
+  }
+}
+
+// A last line without a batch is of the batch before.
+TEST(FindSteadyState, TakesLinesWithoutABatch) {
+  TrainingLog log = timed_log({1.0, 1.0, 1.0, 1.0});
+  for (std::size_t i = 0; i < 3; ++i) {
+    log.records[i].batch = 64.0;
+  }
+  EXPECT_EQ(steady(log).lines, 3);
+}
+
+// 250 tokens a second in 1 s are 250, where the plan has 1000 for a GPU; stamps 1 s apart are no 4
+// s.
+TEST(FindSteadyState, RefusesRatesThatContradictThePlan) {
+  const LoggedJob job = {.sequences = 64.0, .tokens = 8000.0, .tokens_per_gpu = 1000.0};
+  TrainingLog log = timed_log({1.0, 1.0, 1.0, 1.0});
+  for (LogRecord& record : log.records) {
+    record.tokens_per_gpu_second = 250.0;
+  }
+  EXPECT_THAT(
+      message_of([&] { return steady(log, job); }),
+      HasSubstr("tokens of a GPU in the time of an iteration: found 250, expected the 1000"));
+  for (LogRecord& record : log.records) {
+    record.seconds.reset();
+    record.clock = static_cast<double>(record.step);
+  }
+  EXPECT_THAT(message_of([&] { return steady(log, job); }),
+              HasSubstr("an iteration: found 1 s by the time stamps, expected the 4 s"));
+}
+
+// More skipped iterations than there are, as a faulty log may say.
+TEST(FindSteadyState, CountsNoMoreSkippedIterationsThanThereAre) {
+  TrainingLog log = timed_log({1.0, 1.0, 1.0, 1.0});
+  for (LogRecord& record : log.records) {
+    record.skipped = 9e17;
+  }
+  EXPECT_EQ(steady(log).skipped, 3);
 }
 
 }  // namespace

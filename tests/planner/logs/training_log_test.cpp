@@ -51,7 +51,7 @@ std::vector<std::int64_t> steps_of(const TrainingLog& log) {
 
 TEST(LogLines, EndAtFeedsAndReturnsWithoutColours) {
   EXPECT_THAT(lines_of_file("a\n\x1b[31mb\x1b[0m c\rd"), ElementsAre("a", "b c", "d"));
-  EXPECT_THAT(lines_of_file("a\r\nb\n"), ElementsAre("a", "", "b"));
+  EXPECT_THAT(lines_of_file("a\r\nb\n"), ElementsAre("a", "b"));
   EXPECT_THAT(lines_of_file("x\x1b["), ElementsAre("x"));
   EXPECT_TRUE(lines_of_file("").empty());
 }
@@ -75,21 +75,43 @@ TEST(LogLines, AreCutWhereTheyAreTooLong) {
   EXPECT_EQ(lines[1], "next");
 }
 
-// A terminal of 150 columns, and one of 61, break inside keys and numbers.
+// Terminals of any width break inside keys and numbers, and right behind bars.
 TEST(ReadTrainingLog, JoinsRecordsThatATerminalBroke) {
-  for (const std::size_t width : {150, 61}) {
-    std::string content;
-    for (int step = 1; step <= 4; ++step) {
-      const std::string line = progress(step, 1000 + step);
-      for (std::size_t at = 0; at + 1 < line.size(); at += width) {
-        content += line.substr(at, std::min(width, line.size() - 1 - at)) + "\n";
+  for (const std::string end : {"\n", "\r\n"}) {
+    for (std::size_t width = 60; width < 300; ++width) {
+      std::string content;
+      for (int step = 1; step <= 4; ++step) {
+        const std::string line = progress(step, 1000 + step);
+        for (std::size_t at = 0; at + 1 < line.size(); at += width) {
+          content += line.substr(at, std::min(width, line.size() - 1 - at)) + end;
+        }
+        content += "time (ms) | forward-compute: 265.42" + end;
       }
-      content += "time (ms) | forward-compute: 265.42\n";
+      const TrainingLog log = log_of(content);
+      ASSERT_THAT(steps_of(log), ElementsAre(1, 2, 3, 4)) << width;
+      EXPECT_NEAR(log.records[2].seconds.value(), 1.003, 1e-12) << width;
+      EXPECT_EQ(log.records[2].batch, 16.0) << width;
+      EXPECT_EQ(log.records[2].loss, 7.25) << width;
     }
-    const TrainingLog log = log_of(content);
-    EXPECT_THAT(steps_of(log), ElementsAre(1, 2, 3, 4)) << width;
-    EXPECT_NEAR(log.records[2].seconds.value(), 1.003, 1e-12) << width;
-    EXPECT_EQ(log.records[2].batch, 16.0) << width;
+  }
+}
+
+// Lines of other programs have no last bar; digits of the next line are not theirs.
+TEST(ReadTrainingLog, KeepsLinesOfNanotronApart) {
+  std::string content;
+  for (int step = 1; step <= 3; ++step) {
+    content += "iteration: " + std::to_string(step) +
+               " / 5 | consumed_tokens: 1M | time_per_iteration_ms: 600 | model_tflops_per_gpu: "
+               "104\n08/31/2024 memory usage\n";
+  }
+  EXPECT_EQ(log_of(content).records[1].tflops_per_gpu, 104.0);
+}
+
+TEST(ReadTrainingLog, LeavesOutARecordThatTheFileEndsIn) {
+  const std::string whole = progress(1, 1000) + progress(2, 1000) + progress(3, 1000);
+  for (const std::size_t size : {60, 128, 150, 200}) {
+    EXPECT_THAT(steps_of(log_of(whole + progress(4, 1000).substr(0, size))), ElementsAre(1, 2, 3))
+        << size;
   }
 }
 
@@ -122,6 +144,53 @@ TEST(ReadTrainingLog, TakesTheRunBeforeWhereTheLastHasTooFewLines) {
                                  progress(4, 5000) + progress(1, 2000) + progress(2, 2000));
   EXPECT_EQ(log.restarts, 1);
   EXPECT_THAT(steps_of(log), ElementsAre(1, 2, 3, 4));
+}
+
+/// Returns a list of arguments with this size of tensor-parallel groups.
+std::string list_of(int tp) {
+  const std::string dots(30, '.');
+  return "------------ arguments ------------\n  num_layers " + dots +
+         " 24\n  tensor_model_parallel_size " + dots + " " + std::to_string(tp) +
+         "\n------------ end of arguments -----\n  amp_enabled " + dots + " False\n";
+}
+
+// Arguments, times and memory are of the same run: the last one with three lines.
+TEST(ReadTrainingLog, TakesAllOfOneRun) {
+  const auto run = [](int tp, int lines, int milliseconds, int mebibytes) {
+    std::string text = list_of(tp);
+    for (int step = 1; step <= lines; ++step) {
+      text += progress(step, milliseconds);
+    }
+    return text + "[Rank 0] (after 1 iterations) memory (MB) | max allocated: " +
+           std::to_string(mebibytes) + ".0\n";
+  };
+  const TrainingLog last = log_of(run(1, 5, 1000, 4096) + run(2, 4, 3000, 2048));
+  EXPECT_EQ(last.records.front().seconds, 3.0);
+  EXPECT_EQ(last.memory.allocated, 2048.0 * 1048576.0);
+  EXPECT_THAT(last.arguments,
+              HasSubstr("tensor_model_parallel_size .............................. 2"));
+  EXPECT_EQ(last.arguments.find("amp_enabled"), std::string::npos);
+  const TrainingLog before = log_of(run(1, 5, 1000, 4096) + run(2, 2, 3000, 2048));
+  EXPECT_EQ(before.records.front().seconds, 1.0);
+  EXPECT_EQ(before.memory.allocated, 4096.0 * 1048576.0);
+  EXPECT_THAT(before.arguments, HasSubstr(" 1\n"));
+}
+
+// Bars of evaluation and of a data set end before training does.
+TEST(ReadTrainingLog, TakesTheBarThatRunsLongest) {
+  std::string content = "  50%| 500/1000 [00:05<00:05, 99.0it/s]\r 100%| 1000/1000 [00:10<00:00]\n";
+  for (int step = 10; step <= 40; step += 10) {
+    content += " 1%|#| " + std::to_string(step) + "/440 [0" + std::to_string(step / 10) +
+               ":00<2:27:09, 6.00s/it]\r";
+    for (int batch = 1; batch <= 3; ++batch) {
+      content += " 3%|#| " + std::to_string(batch) + "/60 [00:0" + std::to_string(batch) +
+                 "<00:30, 1.0it/s]\r";
+    }
+  }
+  const TrainingLog log = log_of(content);
+  EXPECT_EQ(log.format, LogFormat::kProgressBar);
+  EXPECT_EQ(log.restarts, 0);
+  EXPECT_THAT(steps_of(log), ElementsAre(10, 20, 30, 40));
 }
 
 // Eight ranks print each step, some of them after the next one's first.
