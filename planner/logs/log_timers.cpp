@@ -57,7 +57,7 @@ bool is_timer_of_iterations(std::string_view name) {
          is_in(kReplicaTimers) || is_in(kOptimizerTimers);
 }
 
-std::string_view without_blanks(std::string_view text) {
+std::string_view timer_name(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t");
   return first == std::string_view::npos
              ? ""
@@ -125,11 +125,11 @@ std::vector<LogTimer> timers_of(std::string_view line) {
       line.remove_prefix(std::min(field.size() + 1, line.size()));
       const std::size_t colon = field.find(": ");
       if (colon != std::string_view::npos) {
-        add_timer(without_blanks(field.substr(0, colon)), field.substr(colon + 2), timers);
+        add_timer(timer_name(field.substr(0, colon)), field.substr(colon + 2), timers);
       }
     }
   } else if (const std::size_t dots = line.find(kDots); dots != std::string_view::npos) {
-    std::string_view name = without_blanks(line.substr(0, dots));
+    std::string_view name = timer_name(line.substr(0, dots));
     name.remove_prefix(name.find_last_of(" \t:]") + 1);  // a launcher's prefix
     add_timer(name, line.substr(dots + kDots.size()), timers);
   }
