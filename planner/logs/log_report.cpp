@@ -129,7 +129,9 @@ LogReport report_log(const TrainingLog& log, const std::string& place,
 
 CostedRun costed_run(const LogReport& report) {
   if (!report.plan) {
-    throw Error(report.file + ": expected the plan of its run too: --plan, --from or --config");
+    throw Error(report.file +
+                ": expected what was run too: --plan, --from or --config, or --cluster for a log "
+                "that lists its arguments");
   }
   const Plan& plan = *report.plan;
   if (plan.tool_version != PTDP_VERSION) {

@@ -206,7 +206,7 @@ TEST(CostedRunOfALog, IsARowOfWhatWasMeasured) {
 TEST(CostedRunOfALog, NeedsAPlanOfThisVersion) {
   const LogOf log(five_lines(2.0));
   EXPECT_THAT(message_of([&] { return costed_run(log.report(std::nullopt)); }),
-              HasSubstr("train.log: expected the plan of its run"));
+              HasSubstr("train.log: expected what was run"));
   Plan old = plan_of_replicas();
   old.tool_version = "0.0.9";
   EXPECT_THAT(message_of([&] { return costed_run(log.report(old)); }), HasSubstr("0.0.9"));
