@@ -92,13 +92,13 @@ void write_flops(ObjectWriter& part, const Plan& plan) {
   const double gpu_seconds =
       static_cast<double>(plan.config.world_size()) * plan.predicted.iteration_time.value.value();
   const double peak = matmul_peak(plan.scenario).value();
-  for (const auto& [count, name] : kFlopCountNames) {
-    const double rate =
-        counted_flops(count, job.model, job.global_batch_size, plan.config).value() / gpu_seconds;
-    part.part(std::string(name), [&](ObjectWriter& counted) {
+  for (const auto& named : kFlopCountNames) {
+    const Flops flops = counted_flops(named.value, job.model, job.global_batch_size, plan.config);
+    const double rate = flops.value() / gpu_seconds;
+    part.part(std::string(named.name), [&](ObjectWriter& counted) {
       counted.number("tflops_per_gpu", rate / kTera);
       counted.number("of_peak", rate / peak);
-      counted.flag("is_logged", plan.scenario.stack.logged_flops == count);
+      counted.flag("is_logged", plan.scenario.stack.logged_flops == named.value);
     });
   }
 }

@@ -122,6 +122,15 @@ void check_logged_batch(const LogRecord& record, const LoggedJob& job, const std
   }
 }
 
+std::vector<double> seconds_of(const std::vector<TimedRecord>& times) {
+  std::vector<double> seconds;
+  seconds.reserve(times.size());
+  for (const TimedRecord& time : times) {
+    seconds.push_back(time.seconds);
+  }
+  return seconds;
+}
+
 /// Throws Error at `place` where a rate that the log prints beside times contradicts the job.
 void check_rates(const TrainingLog& log, const std::vector<TimedRecord>& times,
                  const std::string& source, const LoggedJob& job, const std::string& place) {
@@ -150,29 +159,20 @@ void check_rates(const TrainingLog& log, const std::vector<TimedRecord>& times,
   if (by_clock.size() < kFewestLogRecords) {
     return;
   }
-  std::vector<double> stamps;
-  std::vector<double> rates;
-  for (const TimedRecord& time : by_clock) {
-    stamps.push_back(time.seconds);
-  }
-  for (const TimedRecord& time : times) {
-    rates.push_back(time.seconds);
-  }
-  if (std::abs(median(rates) / median(stamps) - 1.0) > kSameRate) {
+  const double stamps = median(seconds_of(by_clock));
+  const double rates = median(seconds_of(times));
+  if (std::abs(rates / stamps - 1.0) > kSameRate) {
     throw Error(
         fmt::format("{}: an iteration: found {:.4g} s by the time stamps, expected the "
                     "{:.4g} s that the plan's batch takes by its {}",
-                    place, median(stamps), median(rates), source));
+                    place, stamps, rates, source));
   }
 }
 
 /// Returns how many lines at the start are slower than the rest, the first one included.
 std::size_t warm_up_of(const std::vector<TimedRecord>& times) {
-  std::vector<double> later;
-  for (std::size_t i = times.size() / 2; i < times.size(); ++i) {
-    later.push_back(times[i].seconds);
-  }
-  const double usual = median(later);
+  const std::vector<double> seconds = seconds_of(times);
+  const double usual = median({seconds.begin() + std::ssize(seconds) / 2, seconds.end()});
   std::size_t count = 1;
   while (count < times.size() / 2 && times[count].seconds > kWarmUp * usual) {
     ++count;
@@ -248,11 +248,10 @@ SteadyState find_steady_state(const TrainingLog& log, const std::optional<Logged
 
   state.warm_up = static_cast<std::int64_t>(warm_up_of(times));
   times.erase(times.begin(), times.begin() + state.warm_up);
-  std::vector<double> seconds;
+  const std::vector<double> seconds = seconds_of(times);
   std::vector<double> rates;
   std::int64_t before = times.front().record.step - 1;
   for (const TimedRecord& time : times) {
-    seconds.push_back(time.seconds);
     if (time.record.tflops_per_gpu) {
       rates.push_back(*time.record.tflops_per_gpu);
     }
