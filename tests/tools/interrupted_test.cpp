@@ -147,9 +147,9 @@ void expect_ends(const ProgramRun& run, const std::string& program,
 }
 
 /// Returns measured runs that keep the commands busy for much longer than it takes to interrupt
-/// them.
+/// them: each is of a pipeline that is simulated.
 std::string many_runs(const TemporaryDirectory& directory) {
-  const std::string rows = source_file("profiles/published/bloom.csv");
+  const std::string rows = source_file("profiles/published/mlperf-gpt3-175b.csv");
   const std::size_t header = rows.find('\n') + 1;
   std::string text = rows.substr(0, header);
   constexpr std::size_t most = 15 << 20;  // less than the commands read
