@@ -114,7 +114,6 @@ MeasuredIteration compare_iteration(const Plan& plan, Seconds measured, const st
   return {.measured = measured,
           .source = source,
           .factor = usual * (measured / time.value),
-          .usual = usual,
           .factors = {.value = usual,
                       .low = usual * (time.low / time.value),
                       .high = usual * (time.high / time.value)},

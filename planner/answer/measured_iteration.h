@@ -23,8 +23,7 @@ struct MeasuredIteration {
   Seconds measured;
   std::string source;        ///< Where the time is from, for people: "--measured 24s".
   double factor = 1.0;       ///< Measured over predicted time without calibration.
-  double usual = 1.0;        ///< The calibration's factor.
-  Estimate<double> factors;  ///< That factor with its 90 % interval.
+  Estimate<double> factors;  ///< The calibration's factor with its 90 % interval.
   /// Probability that such a run takes as long or longer; as little or less where it is faster than
   /// predicted.
   double probability = 0.5;

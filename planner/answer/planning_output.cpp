@@ -29,17 +29,6 @@ std::string with_interval(const Estimate<Value>& estimate, Show show) {
                      show(estimate.high));
 }
 
-std::string lines(std::string_view title, const std::vector<std::string>& items) {
-  if (items.empty()) {
-    return "";
-  }
-  std::string text = fmt::format("\n{}\n", title);
-  for (const std::string& item : items) {
-    text += "  " + item + "\n";
-  }
-  return text;
-}
-
 /// Returns the FLOPs of an iteration over the hardware's, counted as `count` says.
 double share_counted(const Plan& plan, FlopCount count) {
   const TrainingJob& job = plan.scenario.job;
@@ -408,7 +397,7 @@ std::vector<std::string> extrapolations_of(const Prediction& predicted) {
 std::string to_text(const Plan& plan, const RunBudget& budget) {
   return headline(plan) + configuration(plan) + predictions(plan, budget) + time_breakdown(plan) +
          term_intervals(plan) + memory_breakdown(plan) + traffic(plan) +
-         lines("Extrapolated, beyond what was measured", extrapolations_of(plan.predicted));
+         titled("Extrapolated, beyond what was measured", extrapolations_of(plan.predicted));
 }
 
 std::string to_text(const PlanningResult& result, const RunBudget& budget,
@@ -416,7 +405,7 @@ std::string to_text(const PlanningResult& result, const RunBudget& budget,
   return to_text(result.plans.front(), budget) +
          unproven_remark(result.search, result.options, result.calibration.factor) +
          runners_up(result) + pareto(result) + baselines(result) + published(result) +
-         tally(result.search) + lines("Assumed", assumptions) + lines("Next", {next});
+         tally(result.search) + titled("Assumed", assumptions) + titled("Next", {next});
 }
 
 std::string failure_text(const PlanningResult& result) {

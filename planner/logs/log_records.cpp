@@ -226,7 +226,7 @@ void add_anchors(std::string_view line, std::string_view word, Start start, Acce
   }
 }
 
-/// Returns the seconds of a bar's "01:01" or "2:02:39" at `at`, if `<` or `,` ends it.
+/// Returns the seconds of a bar's "01:01" or "2:02:39" at `at`, if `<` ends it.
 std::optional<double> clock_of_bar(std::string_view line, std::size_t at) {
   double seconds = 0.0;
   for (;;) {
@@ -451,8 +451,7 @@ std::vector<LogRecord> records_of(std::string_view line) {
 }
 
 bool is_cut(std::string_view line, const std::vector<LogRecord>& records) {
-  const bool ends_with_bar =
-      std::string_view(line).substr(0, line.find_last_not_of(kBlanks) + 1).ends_with('|');
+  const bool ends_with_bar = line.substr(0, line.find_last_not_of(kBlanks) + 1).ends_with('|');
   const bool has_all = !records.empty() && records.back().batch && records.back().loss;
   if (has_all && ends_with_bar) {
     return false;

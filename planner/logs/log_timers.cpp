@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 
@@ -147,11 +147,6 @@ void LoggedTimers::add(std::string_view line) {
     samples.low.push_back(timer.low);
     samples.high.push_back(timer.high);
   }
-}
-
-void LoggedTimers::clear() {
-  samples_.clear();
-  lines_ = 0;
 }
 
 std::vector<LogTimer> LoggedTimers::medians() const {

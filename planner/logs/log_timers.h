@@ -30,8 +30,6 @@ class LoggedTimers {
  public:
   /// Adds the timers of a line; those of very long logs count up to kMostTimedLines.
   void add(std::string_view line);
-  /// Forgets all, as where a run is restarted.
-  void clear();
   /// Returns each timer once, with the medians of its least and most.
   [[nodiscard]] std::vector<LogTimer> medians() const;
 

@@ -58,7 +58,7 @@ class Bars {
   }
 
   /// Returns the records of the bar that ran longest; empty without bars.
-  [[nodiscard]] Records longest() const {
+  [[nodiscard]] const Records& longest() const {
     const Records* found = &longest_;
     for (const auto& [total, bar] : running_) {
       found = elapsed_of(bar) > elapsed_of(*found) ? &bar : found;
@@ -95,7 +95,7 @@ struct LoggedRun {
     }
     return std::nullopt;
   }
-  [[nodiscard]] Records records_of(LogFormat format) const {
+  [[nodiscard]] const Records& records_of(LogFormat format) const {
     return format == LogFormat::kProgressBar ? bars.longest()
                                              : records[static_cast<std::size_t>(format)];
   }
@@ -200,22 +200,25 @@ class LogReader {
     if (record.format == LogFormat::kProgressBar) {
       run_.bars.add(record);
     } else {
-      const Records& known = run_.records[static_cast<std::size_t>(record.format)];
-      if (!known.empty() && record.step <= known.back().step) {
-        // Ranks print an iteration one after another, some of them late.
-        const bool is_of_another_rank =
-            record.step == known.back().step ||
-            (known.size() > 1 && record.step >= known[known.size() - 2].step);
-        if (is_of_another_rank) {
-          note_memory({record.allocated_bytes.value_or(0.0), record.reserved_bytes.value_or(0.0)});
-          return;
-        }
-        begin_run();
-      }
-      append_bounded(run_.records[static_cast<std::size_t>(record.format)], record);
+      add_step(record);
     }
     run_.has_whole_list = true;  // what follows in this form is another program's
     note_memory({record.allocated_bytes.value_or(0.0), record.reserved_bytes.value_or(0.0)});
+  }
+
+  /// Adds a record unless another rank has printed its iteration, or begins a run with it.
+  void add_step(const LogRecord& record) {
+    const auto format = static_cast<std::size_t>(record.format);
+    const Records& known = run_.records[format];
+    if (!known.empty() && record.step <= known.back().step) {
+      // Ranks print an iteration one after another, some of them late.
+      if (record.step == known.back().step ||
+          (known.size() > 1 && record.step >= known[known.size() - 2].step)) {
+        return;
+      }
+      begin_run();
+    }
+    append_bounded(run_.records[format], record);
   }
 
   void note_memory(const LogMemory& memory) {

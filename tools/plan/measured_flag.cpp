@@ -1,5 +1,6 @@
 #include "tools/plan/measured_flag.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
@@ -18,45 +19,36 @@ namespace po = boost::program_options;
 constexpr double kShortestIteration = 1e-6;
 constexpr double kLongestIteration = 1e7;
 
-/// Amounts of an iteration that rates are of.
-struct IterationAmounts {
-  double tokens = 0.0;
-  double gpus = 0.0;
-  double model_flops = 0.0;
-  double causal_flops = 0.0;
-  double hardware_flops = 0.0;
-};
-
-/// A unit of --measured, and the seconds of an iteration that a number of it means.
+/// A unit of --measured, and the seconds of an iteration of a plan that a number of it means.
 struct MeasuredUnit {
   std::string_view name;
-  double (*seconds)(double number, const IterationAmounts& amounts);
+  double (*seconds)(double number, const Plan& plan);
 };
-constexpr std::array kMeasuredUnits = {
-    MeasuredUnit{"s", [](double n, const IterationAmounts& /*a*/) { return n; }},
-    MeasuredUnit{"ms", [](double n, const IterationAmounts& /*a*/) { return 1e-3 * n; }},
-    MeasuredUnit{"tokens/s", [](double n, const IterationAmounts& a) { return a.tokens / n; }},
-    MeasuredUnit{"tokens/s/GPU",
-                 [](double n, const IterationAmounts& a) { return a.tokens / a.gpus / n; }},
-    MeasuredUnit{
-        "model-TFLOP/s",
-        [](double n, const IterationAmounts& a) { return a.model_flops / a.gpus / (n * kTera); }},
-    MeasuredUnit{
-        "causal-TFLOP/s",
-        [](double n, const IterationAmounts& a) { return a.causal_flops / a.gpus / (n * kTera); }},
-    MeasuredUnit{"hardware-TFLOP/s", [](double n, const IterationAmounts& a) {
-                   return a.hardware_flops / a.gpus / (n * kTera);
-                 }}};
 
-IterationAmounts amounts_of(const Plan& plan) {
-  const TransformerConfig& model = plan.scenario.job.model;
-  const std::int64_t batch = plan.scenario.job.global_batch_size;
-  return {.tokens = static_cast<double>(batch) * model.seq_length,
-          .gpus = static_cast<double>(plan.config.world_size()),
-          .model_flops = plan.predicted.model_flops.value(),
-          .causal_flops = causal_model_flops(model, batch).value(),
-          .hardware_flops = plan.predicted.hardware_flops.value()};
+double tokens_of(const Plan& plan) {
+  const TrainingJob& job = plan.scenario.job;
+  return static_cast<double>(job.global_batch_size) * job.model.seq_length;
 }
+
+/// Returns the seconds in which each GPU of a plan computes an iteration at `teraflops`.
+template <FlopCount kCount>
+double at_teraflops(double teraflops, const Plan& plan) {
+  const TrainingJob& job = plan.scenario.job;
+  const Flops flops = counted_flops(kCount, job.model, job.global_batch_size, plan.config);
+  return flops.value() / static_cast<double>(plan.config.world_size()) / (teraflops * kTera);
+}
+
+constexpr std::array kMeasuredUnits = {
+    MeasuredUnit{"s", [](double n, const Plan& /*plan*/) { return n; }},
+    MeasuredUnit{"ms", [](double n, const Plan& /*plan*/) { return 1e-3 * n; }},
+    MeasuredUnit{"tokens/s", [](double n, const Plan& plan) { return tokens_of(plan) / n; }},
+    MeasuredUnit{"tokens/s/GPU",
+                 [](double n, const Plan& plan) {
+                   return tokens_of(plan) / static_cast<double>(plan.config.world_size()) / n;
+                 }},
+    MeasuredUnit{"model-TFLOP/s", at_teraflops<FlopCount::kModel>},
+    MeasuredUnit{"causal-TFLOP/s", at_teraflops<FlopCount::kCausal>},
+    MeasuredUnit{"hardware-TFLOP/s", at_teraflops<FlopCount::kHardware>}};
 
 }  // namespace
 
@@ -95,7 +87,7 @@ Seconds parse_measured(const std::string& text, const Plan& plan, const std::str
   }
   for (const MeasuredUnit& known : kMeasuredUnits) {
     if (error == std::errc() && number > 0.0 && unit == known.name) {
-      const double seconds = known.seconds(number, amounts_of(plan));
+      const double seconds = known.seconds(number, plan);
       if (seconds < kShortestIteration || seconds > kLongestIteration) {
         throw Error(place + ": expected an iteration of 1e-06 s to 1e+07 s, got " +
                     in_quotes(text));

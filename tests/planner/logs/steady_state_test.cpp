@@ -42,7 +42,7 @@ TEST(FindSteadyState, LeavesOutTheStart) {
   EXPECT_EQ(state.derived_from, "");
 }
 
-// Of 1 … 11 without the first: the median of 2 … 11 is 6.5, a tenth of the way from 2 to 11 is 2.9.
+// The first of 1 … 11 is left out. The median of 2 … 11 is 6.5, a tenth of the way up is 2.9.
 TEST(FindSteadyState, SpreadsFromATenthToNineTenths) {
   std::vector<double> seconds = {1.0};
   for (int i = 2; i <= 11; ++i) {
