@@ -23,7 +23,9 @@ import argparse
 import collections
 import contextlib
 import datetime
+import errno
 import functools
+import gc
 import itertools
 import json
 import math
@@ -34,7 +36,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 try:
@@ -136,7 +137,7 @@ def choose_attention(probe, q, k, v):
     if hasattr(F, "scaled_dot_product_attention"):
         torch.backends.cuda.enable_math_sdp(False)  # the composed one, which is taken in silence
         for attention in [grouped_attention][:q.shape[1] != k.shape[1]] + [fused_attention]:
-            with contextlib.suppress(RuntimeError, TypeError):
+            with contextlib.suppress(RuntimeError, TypeError), torch.enable_grad():
                 attention(q, k, v)
                 return attention
         torch.backends.cuda.enable_math_sdp(True)
@@ -317,8 +318,12 @@ class Probe:
         return time.monotonic() > self.deadline
 
     def free_memory(self):
-        return (torch.cuda.mem_get_info()[0] if self.is_gpu
-                else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        if self.is_gpu:
+            return torch.cuda.mem_get_info()[0]
+        with contextlib.suppress(OSError, StopIteration):
+            return next(1024 * int(line.split()[1]) for line in open("/proc/meminfo")
+                        if line.startswith("MemAvailable"))
+        return 2**31  # no Linux: enough for the sizes of a CPU
 
     def random(self, *shape, dtype=None):
         dtype = dtype or self.dtype
@@ -392,9 +397,20 @@ class Probe:
         if high - low > SPREAD * middle:
             self.spreads.append(((high - low) / middle, what))
 
+    def warn_of_spreads(self, section):
+        if self.spreads:
+            worst, what = max(self.spreads)
+            self.warn(f"{section}: {len(self.spreads)} times spread over {100 * SPREAD:.0f} %, the "
+                      f"worst by {100 * worst:.0f} %: {what}")
+            self.spreads.clear()
+
 
 def in_row(seconds):
-    return min(MOST_IN_ROW, max(1, round(BLOCK_S / seconds)))
+    return min(MOST_IN_ROW, max(1, round(BLOCK_S / max(seconds, 1e-9))))
+
+
+def in_short(error):
+    return " ".join(str(error).split())[:200]
 
 
 # ---- sections
@@ -423,8 +439,6 @@ def measure_element_wise(probe, entry):
 
 def measure_layer(probe, entry):
     """Forward and backward times of a layer [us], gradients of weights being accumulated."""
-    if probe.is_gpu:
-        torch.cuda.empty_cache()
     shape = (entry["micro_batch_size"], entry["seq_length"], entry["hidden_size"])
     layer = Layer(probe, entry)
     x, dy = probe.random(*shape).requires_grad_(), probe.random(*shape)
@@ -451,13 +465,15 @@ def measure_layer(probe, entry):
             nonlocal is_late
             probe.synchronize()
             begin = time.perf_counter()
-            steps = [step() for _ in range(count)]
+            steps = [step()]
             launching = time.perf_counter() - begin
+            steps += [step() for _ in range(count - 1)]
             for number, times in enumerate(passes):
                 times.append(sum(probe.seconds_between(marks[number], marks[number + 1])
                                  for marks in steps) / count)
-            is_late |= probe.is_gpu and launching > 0.9 * (time.perf_counter() - begin)
-            return passes[0][-1] + passes[1][-1]
+            whole = passes[0][-1] + passes[1][-1]
+            is_late |= probe.is_gpu and launching > 0.9 * whole
+            return whole
 
         probe.median(block, describe(entry))
     if is_late:
@@ -492,12 +508,12 @@ def measure_basic(probe):
 
 
 def matmul_sustained(probe):
-    """The rate of a large product after seconds of it, over its rate behind a rest."""
+    """The rate of a large product after seconds of it, over the best of its bursts after a rest."""
     size = 8192 if probe.is_gpu else 1024
     calls, number = probe.copies(lambda: product(probe, "forward-product", size, size, size))
     each = probe.row(calls, number)
     time.sleep(REST_S)
-    burst = probe.row(calls, max(1, int(0.05 / each)))
+    burst = min(probe.row(calls, max(1, int(0.05 / each))) for _ in range(5))
     end = time.monotonic() + SUSTAINED_S
     while time.monotonic() < end:
         probe.row(calls, max(1, int(0.2 / each)))
@@ -508,7 +524,11 @@ def matmul_sustained(probe):
     return burst / probe.row(calls, max(1, int(0.2 / each)))
 
 
-def measure_entries(probe, section, entries, measure):
+MEASURES = {"products": measure_product, "attention": measure_attention,
+            "element-wise": measure_element_wise, "layers": measure_layer}
+
+
+def measure_entries(probe, section, entries):
     """Measures the largest entries first; keeps results by the entry's number."""
     for number in sorted(range(len(entries)), key=lambda i: -size_of(entries[i])):
         entry = entries[number]
@@ -518,9 +538,10 @@ def measure_entries(probe, section, entries, measure):
             probe.skip(f"{describe(entry)}: the time was over (--seconds)")
             continue
         try:
-            probe.results[section][number] = measure(probe, entry)
+            probe.results[section][number] = MEASURES[section](probe, entry)
         except (RuntimeError, MemoryError, TypeError) as error:
-            probe.skip(f"{describe(entry)}: {' '.join(str(error).split())[:200]}")
+            probe.skip(f"{describe(entry)}: {in_short(error)}")
+        gc.collect()  # an optimizer refers to itself
         if probe.is_gpu:
             torch.cuda.empty_cache()
 
@@ -592,7 +613,7 @@ def measure_collectives(probe, entries):
                 call()
                 each = probe.row(itertools.repeat(call), 2)
         except RuntimeError as error:
-            failure = " ".join(str(error).split())[:200]
+            failure = in_short(error)
         has_failed, each = largest(failure != "", each)
         if has_failed:
             return failure or "it failed on another rank"
@@ -764,12 +785,15 @@ def tables(probe, work):
                 table = found.setdefault(operation, {key: [] for key in [*sizes, "time_us"]})
                 for key, value in {**sizes, "time_us": round(time_us, 3)}.items():
                     table[key].append(value)
-    for operation, table in list(found.items()):
-        if len(table["time_us"]) < 2:
-            probe.skip(f"{operation}: left out, since a table has two sizes at least")
-            del found[operation]
     return [{"operation": operation, "precision": probe.precision, **table}
-            for operation, table in found.items()]
+            for operation, table in found.items() if is_enough(probe, operation, table["time_us"])]
+
+
+def is_enough(probe, what, times):
+    """Whether a table or curve may be written; says so if not."""
+    if len(times) < 2:
+        probe.skip(f"{what}: left out, for {len(times)} sizes were measured, and two are needed")
+    return len(times) > 1
 
 
 def answer(probe, work):
@@ -783,29 +807,24 @@ def answer(probe, work):
         "measured_operations": operations, **probe.basic,
         "layers": [{**work["layers"][number], "precision": probe.precision, **times}
                    for number, times in sorted(probe.results["layers"].items())],
-        "collectives": [curve for curve in probe.curves if curve["points"]],
+        "collectives": [curve for curve in probe.curves if is_enough(
+            probe, f"{curve['operation']} of {curve['ranks']} ranks", curve["points"])],
         "skipped": probe.skipped, "warnings": probe.warnings}
 
 
 def write_file(path, text):
-    """Writes a file whole or not at all."""
+    """Writes a file whole or not at all. An empty text only tries whether it could be written."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        part = path.with_name(f".{path.name}.{os.getpid()}")
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "is a directory")
         part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
+        if text:
+            os.replace(part, path)
+        else:
+            part.unlink()
     except OSError as error:
-        raise Refused(f"{path}: {error.strerror}", 5) from None
-
-
-def check_output(path):
-    """Refuses, before minutes are spent on it, an output that cannot be written."""
-    if path.is_dir():
-        raise Refused(f"{path}: expected a file, got a directory", 5)
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name):
-            pass
-    except OSError as error:
-        raise Refused(f"{path}: {error.strerror}", 5) from None
+        raise Refused(f"{path}: expected a file that can be written: {error.strerror}", 5) from None
 
 
 # ---- the command
@@ -836,36 +855,19 @@ def tell(text):
 
 
 def choose_device(name):
-    has_gpu = torch.cuda.is_available()
-    if name == "cuda" and not has_gpu:
-        raise Refused(f"--device cuda: torch {torch.__version__} finds no GPU", 4)
-    if name != "cpu" and has_gpu:
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        return "cuda"
-    return "cpu"
-
-
-def measure_section(probe, section, work):
-    entries = work.get(section.replace("-", "_"), [])
-    if section == "basic":
-        measure_basic(probe)
-    elif section == "collectives":
-        measure_collectives(probe, entries)
-    else:
-        measure_entries(probe, section, entries, {
-            "products": measure_product, "attention": measure_attention,
-            "element-wise": measure_element_wise, "layers": measure_layer}[section])
-    if probe.spreads:
-        worst, what = max(probe.spreads)
-        probe.warn(f"{section}: {len(probe.spreads)} times spread over {100 * SPREAD:.0f} %, the "
-                   f"worst by {100 * worst:.0f} %: {what}")
-        probe.spreads.clear()
+    number, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if name == "cpu" or (name is None and gpus == 0):
+        return "cpu"
+    if number >= gpus:
+        raise Refused(f"--device cuda: torch {torch.__version__} finds {gpus} GPUs, expected "
+                      f"{number + 1} at least", 4)
+    torch.cuda.set_device(number)
+    return "cuda"
 
 
 def sections_to_measure(probe, work, only, ranks):
     """The sections for which there is work. Says which of them are left out."""
-    sections = [name for name in SECTIONS
-                if name == "basic" or work.get(name.replace("-", "_"))]
+    sections = [name for name in SECTIONS if name == "basic" or work[name.replace("-", "_")]]
     for name in sections:
         if name not in only:
             probe.skip(f"{name}: left out by --only")
@@ -874,24 +876,34 @@ def sections_to_measure(probe, work, only, ranks):
     return [name for name in sections if name in only and (name != "collectives" or ranks > 1)]
 
 
+def measure_section(probe, section, work):
+    if section == "basic":
+        return measure_basic(probe)
+    entries = work[section.replace("-", "_")]
+    if section != "collectives":
+        return measure_entries(probe, section, entries)
+    dist.init_process_group("nccl" if probe.is_gpu else "gloo")
+    measure_collectives(probe, entries)
+    return dist.destroy_process_group()
+
+
 def measure_all(probe, work, sections, rank):
-    """Measures the collectives on all ranks, and the rest on the first."""
+    """Measures collectives on all ranks, and the rest on the first when the others have left."""
     for number, section in enumerate(sections):
         if rank > 0 and section != "collectives":
             continue
-        left = probe.end - time.monotonic()
         share = SECTIONS[section] / sum(SECTIONS[name] for name in sections[number:])
-        probe.deadline = time.monotonic() + share * left
+        probe.deadline = time.monotonic() + share * (probe.end - time.monotonic())
         tell(section)
         try:
-            if section == "collectives":
-                dist.init_process_group("nccl" if probe.is_gpu else "gloo")
             measure_section(probe, section, work)
-            if section == "collectives":
-                dist.destroy_process_group()
+        except RuntimeError as error:
+            probe.skip(f"{section}: {in_short(error)}")
         except Stopped:
             probe.skip(f"{', '.join(sections[number:])}: not complete, a signal came")
             raise
+        finally:
+            probe.warn_of_spreads(section)
 
 
 def run():
@@ -899,7 +911,7 @@ def run():
     work = read_work(options.work)
     rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     if rank == 0:
-        check_output(options.output)
+        write_file(options.output, "")  # before minutes are spent on it
     torch.manual_seed(0)
     torch.set_grad_enabled(False)
     probe = Probe(choose_device(options.device), work["precision"], options.seconds)
