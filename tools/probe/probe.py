@@ -287,7 +287,7 @@ class Probe:
         self.basic = dict.fromkeys(("kernel_latency_us", "host_time_per_kernel_us",
                                     "memory_bandwidth_GBps", "matmul_sustained"))
         self.results = collections.defaultdict(dict)  # of each section, by number of the entry
-        self.curves = []
+        self.curves, self.unfinished = [], []
         self.end = time.monotonic() + (seconds or math.inf)
         self.deadline = self.end
         self.cycles = 0.0  # of a GPU's pause, per second
@@ -297,9 +297,10 @@ class Probe:
             return
         torch.backends.cuda.matmul.allow_tf32 = False
         if hasattr(torch.cuda, "_sleep"):
-            torch.cuda._sleep(1000)
-            begin, end = self.mark(), torch.cuda._sleep(10**7) or self.mark()
-            self.cycles = 1e7 / self.seconds_between(begin, end)
+            for _ in range(20):  # the clock rises meanwhile
+                begin = self.mark()
+                torch.cuda._sleep(10**7)
+                self.cycles = max(self.cycles, 1e7 / self.seconds_between(begin, self.mark()))
         if self.dtype != torch.float32:
             try:  # since PyTorch 2.8
                 self.sum_dtype = torch.float32
@@ -320,10 +321,8 @@ class Probe:
     def free_memory(self):
         if self.is_gpu:
             return torch.cuda.mem_get_info()[0]
-        with contextlib.suppress(OSError, StopIteration):
-            return next(1024 * int(line.split()[1]) for line in open("/proc/meminfo")
-                        if line.startswith("MemAvailable"))
-        return 2**31  # no Linux: enough for the sizes of a CPU
+        available = line_of("/proc/meminfo", "MemAvailable")  # of Linux
+        return 1024 * int(available.split()[0]) if available else 2**31
 
     def random(self, *shape, dtype=None):
         dtype = dtype or self.dtype
@@ -382,7 +381,7 @@ class Probe:
         launched = time.perf_counter()
         self.synchronize()
         count = in_row((time.perf_counter() - begin) / number)
-        lead = 1.5 * count * (launched - begin) / number
+        lead = 2.0 * count * (launched - begin) / number
         return self.median(lambda: self.row(calls, count, lead), what)
 
     def median(self, measure, what):
@@ -403,6 +402,15 @@ class Probe:
             self.warn(f"{section}: {len(self.spreads)} times spread over {100 * SPREAD:.0f} %, the "
                       f"worst by {100 * worst:.0f} %: {what}")
             self.spreads.clear()
+
+
+def line_of(path, key):
+    """What stands behind "key:" in a file, or None."""
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
+            if line.startswith(key):
+                return line.split(":", 1)[1].strip()
+    return None
 
 
 def in_row(seconds):
@@ -671,10 +679,7 @@ def warn_of_throttling(probe):
 
 def describe_device(probe):
     if not probe.is_gpu:
-        name = platform.processor() or platform.machine()
-        with contextlib.suppress(OSError, StopIteration):
-            name = next(line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo")
-                        if line.startswith("model name"))
+        name = line_of("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         return {"name": name, "memory_GiB": round(memory / 2**30, 3),
                 "num_multiprocessors": torch.get_num_threads(), "compute_capability": None,
@@ -889,6 +894,7 @@ def measure_section(probe, section, work):
 
 def measure_all(probe, work, sections, rank):
     """Measures collectives on all ranks, and the rest on the first when the others have left."""
+    probe.unfinished = list(sections)
     for number, section in enumerate(sections):
         if rank > 0 and section != "collectives":
             continue
@@ -899,11 +905,8 @@ def measure_all(probe, work, sections, rank):
             measure_section(probe, section, work)
         except RuntimeError as error:
             probe.skip(f"{section}: {in_short(error)}")
-        except Stopped:
-            probe.skip(f"{', '.join(sections[number:])}: not complete, a signal came")
-            raise
-        finally:
-            probe.warn_of_spreads(section)
+        probe.warn_of_spreads(section)
+        probe.unfinished.remove(section)
 
 
 def run():
@@ -920,6 +923,8 @@ def run():
     try:
         measure_all(probe, work, sections, rank)
     finally:
+        if probe.unfinished:
+            probe.skip(f"{', '.join(probe.unfinished)}: not complete: the probe was stopped")
         if rank == 0:
             write_file(options.output, json.dumps(answer(probe, work), indent=1) + "\n")
     for text in probe.warnings:
