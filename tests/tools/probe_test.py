@@ -100,7 +100,7 @@ class Case(unittest.TestCase):
 
 class Answers(Case):
     def test_form(self):
-        result = self.run_probe(WHOLE, "--seconds", "19")  # too few for matmul_sustained
+        result = self.run_probe(WHOLE)
         self.assertEqual(result.returncode, 0, result.stderr)
         answer = self.answer()
         self.assertEqual(list(answer), [
@@ -115,7 +115,7 @@ class Answers(Case):
         self.assertRegex(answer["source"], r"^measured by ptdp's probe on .+, torch \S+, 20\d\d-")
         self.check_tables(answer["measured_operations"])
         self.assertIsNone(answer["host_time_per_kernel_us"])
-        self.assertIsNone(answer["matmul_sustained"])
+        self.assertTrue(0.1 < answer["matmul_sustained"] < 10, answer["matmul_sustained"])
         self.assertTrue(0.05 < answer["kernel_latency_us"] < 1000, answer["kernel_latency_us"])
         self.assertTrue(0.1 < answer["memory_bandwidth_GBps"] < 5000)
         for layer, given in zip(answer["layers"], WHOLE["layers"]):
@@ -126,10 +126,9 @@ class Answers(Case):
             self.assertEqual((times["peak_memory_bytes"], times["precision"]), (None, "fp32"))
         self.assertEqual(answer["collectives"], [])
         skipped = "\n".join(answer["skipped"])
-        for text in ("collectives: several ranks", "matmul_sustained: too little time",
-                     "input-gradient-product: left out, for 1 sizes"):
+        for text in ("collectives: several ranks", "input-gradient-product: left out, for 1 sizes"):
             self.assertIn(text, skipped)
-        self.assertEqual(len(answer["skipped"]), 3)
+        self.assertEqual(len(answer["skipped"]), 2)
         if not hasattr(torch.nn.functional, "scaled_dot_product_attention"):
             self.assertIn("unfused attention", "\n".join(answer["warnings"]))
 
@@ -191,15 +190,28 @@ class Answers(Case):
         self.assertEqual(self.answer()["measured_operations"][0]["m"], [8, 16])
 
     def test_time_that_is_over_is_said(self):
-        work = work_list(products=products(*((n, 512, 512) for n in range(16, 2000, 4))))
-        result = self.run_probe(work, "--seconds", "1", "--only", "products")
+        """Of 6 sizes the largest 4 are measured, then the time is over."""
+        work = work_list(products=products(*((n, 64, 64) for n in (8, 16, 48, 24, 40, 32))))
+        probe = self.probe()
+        is_over = mock.Mock(side_effect=[False] * 4 + [True] * 2)
+        with mock.patch.multiple(probe, is_over=is_over, time=lambda make, what: 5.0):
+            tool.measure_entries(probe, "products", work["products"])
+        answer = tool.answer(probe, {"attention": [], "element_wise": [], **work})
+        self.assertEqual(answer["measured_operations"][0]["m"], [48, 24, 40, 32])
+        self.assertEqual(answer["skipped"], [
+            f"forward-product m {m}, n 64, k 64: the time was over (--seconds)" for m in (16, 8)])
+
+    def test_little_time(self):
+        work = work_list(products=products((8, 64, 64), (16, 64, 64)))
+        result = self.run_probe(work, "--seconds", "1e-9")
         self.assertEqual(result.returncode, 0, result.stderr)
         answer = self.answer()
-        measured = answer["measured_operations"][0]["m"]
-        skipped = [text for text in answer["skipped"] if text.endswith("over (--seconds)")]
-        self.assertEqual(len(measured) + len(skipped), len(work["products"]))
-        self.assertEqual(measured[-1], 1996)  # the largest first
-        self.assertIn("forward-product m 16, n 512, k 512: the time was over (--seconds)", skipped)
+        self.assertGreater(answer["memory_bandwidth_GBps"], 0)
+        self.assertIsNone(answer["matmul_sustained"])
+        self.assertEqual(answer["measured_operations"], [])
+        skipped = "\n".join(answer["skipped"])
+        self.assertIn("matmul_sustained: too little time (--seconds)", skipped)
+        self.assertEqual(skipped.count("the time was over (--seconds)"), 2)
 
     def test_signals_keep_what_was_measured(self):
         work = work_list(products=products((8, 8, 8), (16, 8, 8)),
@@ -237,8 +249,8 @@ class Collectives(Case):
         result = self.run_probe(
             work, "--only", "collectives,products", launcher=[
                 "-m", "torch.distributed.run", "--nproc_per_node", "2", "--redirects", "1", "--tee",
-                "1", "--master_port", "0", "--rdzv_backend", "c10d",
-                "--rdzv_endpoint", "localhost:0"])
+                "1", "--rdzv_backend", "c10d",
+                "--rdzv_endpoint", "localhost:0", "--log_dir", str(self.directory)])
         self.assertEqual(result.returncode, 0, result.stderr)
         answer = self.answer()
         curves = {curve["operation"]: curve for curve in answer["collectives"]}
@@ -433,7 +445,9 @@ class Refusals(Case):
                 self.assertEqual(status, 5)
                 self.assertRegex(text, r"^probe.py: \S+: expected a file that can be written: ")
                 self.assertEqual(text.count("\n"), 1)
+        tool.write_file(path, "")
         self.assertEqual(sorted(x.name for x in self.directory.iterdir()), ["work.json"])
+        self.assertEqual(json.loads(path.read_text()), work_list())
 
     def test_no_gpu(self):
         path = self.directory / "work.json"
@@ -520,11 +534,11 @@ class MadeUpGpu(Case):
         self.assertEqual(len(answer["measured_operations"]), 2)
         self.assertEqual(answer["layers"][0]["peak_memory_bytes"], 12345)
         self.assertGreater(answer["host_time_per_kernel_us"], 0.1)
-        self.assertTrue(0.2 < answer["matmul_sustained"] < 5)
+        self.assertGreater(answer["matmul_sustained"], 0)
         self.assertEqual(answer["skipped"], [])
         self.assertIn("clocks throttled: 1200 of 1980 MHz under load, held back by heat and its "
                       "power limit", "\n".join(answer["warnings"]))
-        self.assertTrue(0.5e9 < probe.cycles < 1.05e9, probe.cycles)  # a cycle of the pause is 1 ns
+        self.assertTrue(0.2e9 < probe.cycles < 1.05e9, probe.cycles)  # a cycle of the pause is 1 ns
         self.assertGreater(len(pauses), 20)
 
 
