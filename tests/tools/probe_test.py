@@ -307,6 +307,25 @@ class Operations(Case):
         call()
         torch.testing.assert_close(c, before + torch.einsum("km,kn->mn", a, b))
 
+    def test_sums_of_16_bit_products(self):
+        """A host's PyTorch has no product that adds 16-bit factors to fp32: that is said."""
+        probe = self.probe("bf16")
+        probe.prepare()
+        self.assertEqual(probe.sum_dtype, torch.bfloat16)
+        self.assertIn("weight-gradient-product: sums are bf16 here, not fp32", probe.warnings)
+
+        def addmm(c, a, b, out_dtype, out):  # of a GPU, since PyTorch 2.8
+            return out.copy_(c + a.to(out_dtype) @ b.to(out_dtype))
+
+        with mock.patch.object(torch, "addmm", addmm):
+            probe = self.probe("bf16")
+            probe.prepare()
+            call, (a, b, c) = tool.product(probe, "weight-gradient-product", 3, 4, 5)
+            before = c.clone()
+            call()
+        self.assertEqual((c.dtype, probe.warnings), (torch.float32, []))
+        torch.testing.assert_close(c, before + a.float().t() @ b.float())
+
     def test_attention(self):
         """Of grouped heads, by sums over the tokens that one may attend to."""
         q, k, v = torch.randn(1, 4, 6, 8), torch.randn(1, 2, 6, 8), torch.randn(1, 2, 6, 8)

@@ -293,10 +293,9 @@ class Probe:
         self.cycles = 0.0  # of a GPU's pause, per second
 
     def prepare(self):
-        if not self.is_gpu:
-            return
+        """Finds how long a pause is, and whether a product can add to sums in fp32."""
         torch.backends.cuda.matmul.allow_tf32 = False
-        if hasattr(torch.cuda, "_sleep"):
+        if self.is_gpu and hasattr(torch.cuda, "_sleep"):
             for _ in range(20):  # the clock rises meanwhile
                 begin = self.mark()
                 torch.cuda._sleep(10**7)
@@ -307,6 +306,7 @@ class Probe:
                 product(self, "weight-gradient-product", 64, 64, 64)[0]()
             except (RuntimeError, TypeError):
                 self.sum_dtype = self.dtype
+                self.warn(f"weight-gradient-product: sums are {self.precision} here, not fp32")
 
     def warn(self, text):
         if text not in self.warnings:
