@@ -201,6 +201,10 @@ class Answers(Case):
         self.assertEqual(answer["skipped"], [
             f"forward-product m {m}, n 64, k 64: the time was over (--seconds)" for m in (16, 8)])
 
+    def test_shards_are_smaller_than_layers(self):
+        self.assertGreater(tool.size_of(LAYER), tool.size_of({**LAYER, "tp": 2}))
+        self.assertGreater(tool.size_of({**LAYER, "hidden_size": 65}), tool.size_of(LAYER))
+
     def test_little_time(self):
         work = work_list(products=products((8, 64, 64), (16, 64, 64)))
         result = self.run_probe(work, "--seconds", "1e-9")

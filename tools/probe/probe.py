@@ -563,7 +563,9 @@ def describe(entry):
 
 
 def size_of(entry):
-    return math.prod(value for value in entry.values() if type(value) is int)
+    """What an entry's time grows with, roughly; of layers the more, the smaller tp is."""
+    sizes = math.prod(value for value in entry.values() if type(value) is int)
+    return sizes / entry.get("tp", 1) ** 2
 
 
 # ---- collectives
