@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/text/object_writer.h"
 

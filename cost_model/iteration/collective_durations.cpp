@@ -1,9 +1,9 @@
 // Takes the communication out of microbatch costs and sums it over virtual stages.
 #include "cost_model/iteration/collective_durations.h"
 
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/rank_grid.h"
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/iteration/virtual_stage_durations.h"
 #include "cost_model/network/collectives.h"

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/layer/split_key_heads.h"
 #include "cost_model/layer/split_norms.h"

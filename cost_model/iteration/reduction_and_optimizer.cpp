@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/offload.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/layer/element_wise.h"

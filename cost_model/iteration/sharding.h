@@ -1,7 +1,7 @@
 // What full sharding (ZeRO stages 2 and 3, FSDP) makes each microbatch send.
 #pragma once
 
-#include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/iteration/reduction_and_optimizer.h"
 #include "cost_model/pipeline_rank/planned_job.h"
 #include "cost_model/pipeline_rank/rank_costs.h"

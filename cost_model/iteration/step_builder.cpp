@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/iteration/offload.h"
 #include "cost_model/iteration/reduction_and_optimizer.h"

@@ -1,8 +1,8 @@
 // Counts the casts of each factor of a layer's products, and the bytes of weights in 8 bits.
 #include "cost_model/layer/fp8_casts.h"
 
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/layer/expert_layer.h"
 #include "cost_model/layer/layer_kernels.h"
 

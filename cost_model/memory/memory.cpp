@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/offload.h"
 #include "cost_model/iteration/schedule_shape.h"
 #include "cost_model/iteration/sharding.h"

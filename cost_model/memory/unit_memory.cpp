@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/operations/host_scratch.h"
 #include "cost_model/pipeline_rank/aligned_ranges.h"
 #include "cost_model/pipeline_rank/rank_parameters.h"

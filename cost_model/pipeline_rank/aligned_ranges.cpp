@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/layer/layer_parameters.h"
 #include "cost_model/pipeline_rank/rank_parameters.h"
 

@@ -1,9 +1,9 @@
 // Counts the parameters of pipeline ranks, and the shards of them.
 #include "cost_model/pipeline_rank/rank_parameters.h"
 
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/rank_grid.h"
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/pipeline_rank/rank_layers.h"
 
 namespace ptdp {

@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "cost_model/contains.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/rank_grid.h"
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/iteration/offload.h"
 #include "cost_model/iteration/schedule_shape.h"

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "cost_model/error.h"
-#include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/iteration/collective_durations.h"
 #include "cost_model/iteration/reduction_and_optimizer.h"
 #include "cost_model/iteration/sharding.h"

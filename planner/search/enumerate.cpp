@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "cost_model/contains.h"
-#include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/partition/partition.h"
 #include "cost_model/pipeline_rank/rank_parameters.h"

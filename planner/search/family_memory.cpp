@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/iteration/offload.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/pipeline_rank/rank_costs.h"

@@ -6,8 +6,8 @@
 #include <optional>
 #include <tuple>
 
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/scenario.h"
-#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/memory/memory.h"
 #include "planner/constraints/constraint.h"

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/parameter_counts.h"
-#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/memory/pipeline_formulas.h"

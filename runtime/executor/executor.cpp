@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cost_model/error.h"
-#include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/pipeline_rank/aligned_ranges.h"
 #include "cost_model/schedule/lane.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/schedule/lane.h"
 #include "kernels/backend.h"
 #include "runtime/checkpoint/checkpoint.h"

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "cost_model/error.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/rank_grid.h"
-#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 
 namespace ptdp {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/passes/communication.h"

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "cost_model/inputs/config_fields.h"
-#include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "planner/export/exporter.h"
 #include "planner/export/refusals.h"
 #include "planner/export/trainers/accelerate_files.h"

@@ -1,5 +1,5 @@
+#include "cost_model/inputs/parallel_config.h"
 // Tests of what each ZeRO stage shards and how it reduces gradients.
-#include "cost_model/inputs/zero_sharding.h"
 
 #include <gtest/gtest.h>
 
