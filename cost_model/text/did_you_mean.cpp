@@ -14,14 +14,39 @@ namespace {
 
 constexpr std::size_t kLongestName = 80;  // bounds the work on hostile input
 constexpr std::size_t kMostSuggestions = 3;
+constexpr int kLongestDistance = 1'000'000;  // more than any name has letters
 
 char lower(char c) {
   return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
 }
 
-/// Returns the known names that are near to `found`, nearest first, at most three. A name is near
-/// if it begins with `found`, of three letters or more. It is also near if it is at most max(1,
-/// n/3) edits away, with n the length of the longer name.
+/// Returns a name without a count in front of it: "H100" of "8xH100".
+std::string_view without_count(std::string_view name) {
+  const std::size_t letter = name.find_first_not_of("0123456789");
+  const bool has_count = letter != 0 && letter != std::string_view::npos && name[letter] == 'x';
+  return has_count ? name.substr(letter + 1) : name;
+}
+
+/// Returns whether a part of `name` between hyphens or underscores is `part`, case aside.
+bool has_part(std::string_view name, std::string_view part) {
+  constexpr std::string_view kSeparators = "-_";
+  while (true) {
+    const std::size_t end = name.find_first_of(kSeparators);
+    const std::string_view first = name.substr(0, end);
+    if (first.size() == part.size() && edit_distance(first, part) == 0) {
+      return true;
+    }
+    if (end == std::string_view::npos) {
+      return false;
+    }
+    name.remove_prefix(end + 1);
+  }
+}
+
+/// Returns the known names that are near to `found`, nearest first, at most three. Names that have
+/// it as a part come first. A name is near if it begins with `found`; either of three letters or
+/// more. It is also near if it is at most max(1, n/3) edits away, with n the length of the longer
+/// name.
 std::vector<std::string> near_names(std::string_view found, std::span<const std::string> known) {
   if (found.size() > kLongestName) {
     return {};
@@ -30,8 +55,11 @@ std::vector<std::string> near_names(std::string_view found, std::span<const std:
   for (const std::string& name : known) {
     const int distance = edit_distance(found, name);
     const auto longer = static_cast<int>(std::max(found.size(), name.size()));
-    const bool is_prefix = found.size() >= 3 && name.starts_with(found);
-    if (is_prefix || distance <= std::max(1, longer / 3)) {
+    const std::string_view bare = without_count(found);
+    if (bare.size() >= 3 && has_part(name, bare)) {
+      near.emplace_back(distance - kLongestDistance, name);
+    } else if ((found.size() >= 3 && name.starts_with(found)) ||
+               distance <= std::max(1, longer / 3)) {
       near.emplace_back(distance, name);
     }
   }
