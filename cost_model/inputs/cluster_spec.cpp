@@ -2,21 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
+#include <filesystem>
 #include <utility>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/profile_files.h"
-#include "cost_model/text/in_quotes.h"
 
 namespace ptdp {
 namespace {
 
-// Ranges hold every machine there is, with room: a value outside was given in a wrong unit.
-constexpr Range kFraction = {1e-6, 1.0, "a fraction of the peak"};
-constexpr Range kTeraflopsRange = {1e-3, 1e6, "TFLOP/s, dense"};
-constexpr Range kBandwidthRange = {1e-3, 1e5, "gigabytes per second, not gigabits"};
-constexpr Range kMemoryRange = {1e-6, 1e6, "GiB"};
 constexpr Range kFactorRange = {1e-2, 1e2, "times as long"};
 constexpr std::int64_t kMostGpus = 100'000'000;
 constexpr int kMostCores = 100'000;
@@ -25,12 +19,6 @@ constexpr std::array<NamedValue<AllReduceAcrossNodes>, 3> kAllReducesAcrossNodes
     {{AllReduceAcrossNodes::kFlat, "flat"},
      {AllReduceAcrossNodes::kHierarchical, "hierarchical"},
      {AllReduceAcrossNodes::kFaster, "faster"}}};
-
-constexpr std::array<NamedValue<LowBitFormat>, 4> kLowBitFormats = {
-    {{LowBitFormat::kFp8, "fp8"},
-     {LowBitFormat::kFp8Block, "fp8-block"},
-     {LowBitFormat::kFp8Mx, "fp8-mx"},
-     {LowBitFormat::kNvfp4, "nvfp4"}}};
 
 void check_nccl(const ClusterSpec& cluster, const std::string& place) {
   if (cluster.nccl && cluster.nccl->channels_per_nic == 0) {
@@ -86,61 +74,18 @@ void check_busy_cores(const ClusterSpec& cluster, const std::string& place) {
   }
 }
 
-void check_rates(const std::vector<AttentionRate>& rates, const std::string& place) {
-  std::set<std::pair<std::string, int>> seen;
-  for (const AttentionRate& rate : rates) {
-    if (!seen.emplace(rate.kernel, rate.head_width).second) {
-      throw Error(place + ": " + rate.kernel + " for heads of " +
-                  (rate.head_width > 0 ? std::to_string(rate.head_width) : "any width") + " twice");
-    }
-  }
-}
-
-void check_measured(const GpuSpec& gpu, const std::string& place) {
-  const auto refuse = [&](const MeasuredOperation& entry, const char* why) {
-    throw Error(place + ": " + std::string(name_of(entry.operation())) + " in " +
-                std::string(name_of(entry.precision())) + why);
-  };
-  const std::vector<MeasuredOperation>& measured = gpu.measured_operations;
-  for (const MeasuredOperation& entry : measured) {
-    if (find_measured(measured, entry.operation(), entry.precision()) != &entry) {
-      refuse(entry, " twice");
-    }
-    if (gpu.peak(entry.precision()).value() <= 0.0) {
-      refuse(entry, ", of which the GPU has no peak");
-    }
-  }
-}
-
-void check_low_bits(const GpuSpec& gpu, const std::string& place) {
-  const auto refuse = [&](LowBitFormat format, const char* why) {
-    throw Error(place + ": " +
-                std::string(name_of(format, NamedValues<LowBitFormat>(kLowBitFormats))) + why);
-  };
-  const std::vector<LowBitProducts>& all = gpu.low_bit_products;
-  for (const LowBitProducts& products : all) {
-    const auto is_same = [&](const LowBitProducts& other) {
-      return other.format == products.format;
-    };
-    if (std::count_if(all.begin(), all.end(), is_same) > 1) {
-      refuse(products.format, " twice");
-    }
-    if (gpu.peak(products.format).value() <= 0.0) {
-      refuse(products.format, ", of which the GPU has no peak");
-    }
-  }
-}
-
-/// Reads the nested object or list at `key`; a text there names a shipped profile, which `find`
-/// reads. Throws Error for a path, and for a name that `find` does not know.
+/// Reads the nested object or list at `key`. A text there is the name of a shipped profile, or a
+/// path ending in .json beside the file that holds it; `find` reads both. Throws Error for one that
+/// `find` cannot read.
 template <class Value, class Find>
 void object_or_name(ObjectReader& fields, const std::string& key, Value& value, Find find) {
   if (fields.is_text(key)) {
     std::string name;
-    fields.name(key, name);
+    fields.text(key, name);
     if (name.ends_with(".json")) {
-      throw Error(fields.place_of(key) +
-                  ": expected an object or the name of a shipped profile, got " + in_quotes(name));
+      name = (std::filesystem::path(fields.place()).parent_path() / name).string();
+    } else {
+      fields.name(key, name);
     }
     try {
       value = find(name);
@@ -157,130 +102,14 @@ void object_or_name(ObjectReader& fields, const std::string& key, Value& value, 
 }  // namespace
 
 template <class Fields>
-void describe(Fields& fields, Described<Fields, AttentionRate>& rate) {
-  fields.name("kernel", rate.kernel);
-  if (fields.optional("head_width", rate.head_width > 0)) {
-    fields.count("head_width", rate.head_width, 1, 100'000);
-  }
-  fields.number("forward", rate.forward, kFraction);
-  fields.number("backward", rate.backward, kFraction);
-  if (fields.optional("half_rate_length", rate.half_rate_length > 0.0)) {
-    fields.number("half_rate_length", rate.half_rate_length, {0.0, 1e6});
-  }
-  if (fields.optional("backward_half_rate_length", rate.backward_half_rate_length.has_value())) {
-    fields.number("backward_half_rate_length", held(rate.backward_half_rate_length), {0.0, 1e6});
-  }
-  if (fields.optional("start_us", rate.start.value() > 0.0)) {
-    fields.quantity("start_us", rate.start, kMicro, kLatencyRange);
-  }
-}
-
-template <class Fields>
-void describe(Fields& fields, Described<Fields, LowBitProducts>& products) {
-  fields.choice("format", products.format, NamedValues<LowBitFormat>(kLowBitFormats));
-  fields.number("efficiency", products.efficiency, kFraction);
-  if (fields.optional("sustained", products.sustained.has_value())) {
-    fields.number("sustained", held(products.sustained), kFraction);
-  }
-  fields.number("startup_depth", products.startup_depth, {0.0, 1e6});
-  fields.quantity("start_us", products.start, kMicro, kLatencyRange);
-}
-
-template <class Fields>
-void describe(Fields& fields, Described<Fields, MatmulTile>& tile) {
-  fields.count("rows", tile.rows, 1, 100'000);
-  fields.count("columns", tile.columns, 1, 100'000);
-}
-
-template <class Fields>
-void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
-  fields.name("name", gpu.name);
-  fields.text("source", gpu.source);
-  if (fields.optional("constants_of", !gpu.constants_of.empty())) {
-    fields.name("constants_of", gpu.constants_of);
-  }
-  fields.quantity("peak_fp16_TFLOPs", gpu.peak_fp16, kTera, kTeraflopsRange);
-  if (fields.optional("peak_bf16_TFLOPs", gpu.peak_bf16.value() > 0.0)) {
-    fields.quantity("peak_bf16_TFLOPs", gpu.peak_bf16, kTera, kTeraflopsRange);
-  }
-  if (fields.optional("peak_fp32_TFLOPs", gpu.peak_fp32.value() > 0.0)) {
-    fields.quantity("peak_fp32_TFLOPs", gpu.peak_fp32, kTera, kTeraflopsRange);
-  }
-  if (fields.optional("peak_tf32_TFLOPs", gpu.peak_tf32.value() > 0.0)) {
-    fields.quantity("peak_tf32_TFLOPs", gpu.peak_tf32, kTera, kTeraflopsRange);
-  }
-  if (fields.optional("peak_fp64_TFLOPs", gpu.peak_fp64.value() > 0.0)) {
-    fields.quantity("peak_fp64_TFLOPs", gpu.peak_fp64, kTera, kTeraflopsRange);
-  }
-  if (fields.optional("peak_fp8_TFLOPs", gpu.peak_fp8.value() > 0.0)) {
-    fields.quantity("peak_fp8_TFLOPs", gpu.peak_fp8, kTera, kTeraflopsRange);
-  }
-  if (fields.optional("peak_fp4_TFLOPs", gpu.peak_fp4.value() > 0.0)) {
-    fields.quantity("peak_fp4_TFLOPs", gpu.peak_fp4, kTera, kTeraflopsRange);
-  }
-  if (fields.optional("fp8_any_layout", gpu.fp8_any_layout)) {
-    fields.flag("fp8_any_layout", gpu.fp8_any_layout);
-  }
-  if (fields.optional("fp8_mx", gpu.fp8_mx)) {
-    fields.flag("fp8_mx", gpu.fp8_mx);
-  }
-  fields.quantity("memory_GiB", gpu.memory, kGibi, kMemoryRange);
-  fields.quantity("memory_bandwidth_GBps", gpu.memory_bandwidth, kGiga, kBandwidthRange);
-  fields.count("num_multiprocessors", gpu.num_multiprocessors, 1, 100'000);
-  fields.number("matmul_efficiency", gpu.matmul_efficiency, kFraction);
-  if (fields.optional("fp8_matmul_efficiency", gpu.fp8_matmul_efficiency.has_value())) {
-    fields.number("fp8_matmul_efficiency", held(gpu.fp8_matmul_efficiency), kFraction);
-  }
-  if (fields.optional("low_bit_products", !gpu.low_bit_products.empty())) {
-    fields.objects("low_bit_products", gpu.low_bit_products);
-    if constexpr (Fields::kIsReading) {
-      check_low_bits(gpu, fields.place_of("low_bit_products"));
-    }
-  }
-  if (fields.optional("matmul_sustained", gpu.matmul_sustained != 1.0)) {
-    fields.number("matmul_sustained", gpu.matmul_sustained, kFraction);
-  }
-  if (fields.optional("matmul_start_us", gpu.matmul_start.value() > 0.0)) {
-    fields.quantity("matmul_start_us", gpu.matmul_start, kMicro, kLatencyRange);
-  }
-  fields.number("matmul_startup_depth", gpu.matmul_startup_depth, {0.0, 1e6});
-  fields.number("matmul_output_depth", gpu.matmul_output_depth, {0.0, 1e6});
-  fields.number("matmul_wave_overlap", gpu.matmul_wave_overlap, {0.0, 1.0});
-  if (fields.optional("matmul_tile", gpu.matmul_tile.has_value())) {
-    fields.object("matmul_tile", held(gpu.matmul_tile));
-  }
-  fields.number("matmul_memory_efficiency", gpu.matmul_memory_efficiency, kFraction);
-  fields.number("memory_efficiency", gpu.memory_efficiency, kFraction);
-  if (fields.optional("cast_efficiency", gpu.cast_efficiency.has_value())) {
-    fields.number("cast_efficiency", held(gpu.cast_efficiency), kFraction);
-  }
-  if (fields.optional("cast_start_us", gpu.cast_start.has_value())) {
-    fields.quantity("cast_start_us", held(gpu.cast_start), kMicro, kLatencyRange);
-  }
-  fields.quantity("kernel_latency_us", gpu.kernel_latency, kMicro, kLatencyRange);
-  if (fields.optional("attention_rates", !gpu.attention_rates.empty())) {
-    fields.objects("attention_rates", gpu.attention_rates);
-    if constexpr (Fields::kIsReading) {
-      check_rates(gpu.attention_rates, fields.place_of("attention_rates"));
-    }
-  }
-  if (fields.optional("measured_operations", !gpu.measured_operations.empty())) {
-    fields.objects("measured_operations", gpu.measured_operations);
-    if constexpr (Fields::kIsReading) {
-      check_measured(gpu, fields.place_of("measured_operations"));
-    }
-  }
-}
-
-template <class Fields>
 void describe(Fields& fields, Described<Fields, LinkSpec>& link) {
   fields.quantity("bandwidth_GBps", link.bandwidth, kGiga, kBandwidthRange);
-  fields.number("efficiency", link.efficiency, kFraction);
+  fields.number("efficiency", link.efficiency, kFractionRange);
   if (fields.optional("collective_efficiency", link.collective_efficiency.has_value())) {
-    fields.number("collective_efficiency", held(link.collective_efficiency), kFraction);
+    fields.number("collective_efficiency", held(link.collective_efficiency), kFractionRange);
   }
   if (fields.optional("sibling_efficiency", link.sibling_efficiency.has_value())) {
-    fields.number("sibling_efficiency", held(link.sibling_efficiency), kFraction);
+    fields.number("sibling_efficiency", held(link.sibling_efficiency), kFractionRange);
   }
   fields.quantity("hop_latency_us", link.hop_latency, kMicro, kLatencyRange);
 }
@@ -363,7 +192,8 @@ void describe(Fields& fields, Described<Fields, ClusterSpec>& cluster) {
   }
   for (const auto& [key, curves] :
        {std::pair{"reduce_scatter_curves", &cluster.reduce_scatter_curves},
-        std::pair{"all_gather_curves", &cluster.all_gather_curves}}) {
+        std::pair{"all_gather_curves", &cluster.all_gather_curves},
+        std::pair{"all_to_all_curves", &cluster.all_to_all_curves}}) {
     if (fields.optional(key, !curves->empty())) {
       fields.objects(key, *curves);
     }
@@ -415,16 +245,10 @@ void describe(Fields& fields, Described<Fields, ClusterSpec>& cluster) {
   }
 }
 
-template void describe(ObjectReader&, GpuSpec&);
-template void describe(ObjectWriter&, const GpuSpec&);
 template void describe(ObjectReader&, AllReduceCurve&);
 template void describe(ObjectWriter&, const AllReduceCurve&);
 template void describe(ObjectReader&, ClusterSpec&);
 template void describe(ObjectWriter&, const ClusterSpec&);
-
-GpuSpec find_gpu(const std::string& name_or_path) {
-  return read_profile<GpuSpec>(ProfileKind::kGpu, name_or_path);
-}
 
 std::vector<AllReduceCurve> find_all_reduce_curves(const std::string& name_or_path) {
   ObjectReader reader = open_profile(ProfileKind::kCurve, name_or_path);

@@ -160,7 +160,7 @@ fs::path profile_file(ProfileKind kind, const std::string& name_or_path) {
     if (!has_profile(kind, name)) {
       std::string message = "unknown " + std::string(traits.noun) + ' ' + in_quotes(name) +
                             did_you_mean(name, list_profiles(kind));
-      if (kind == ProfileKind::kGpu || kind == ProfileKind::kCurve) {
+      if (kind == ProfileKind::kCurve) {
         message += " (profiles/" + std::string(traits.directory) + " holds all)";
       } else {
         message += " (`ptdp-plan list " + std::string(traits.directory) +

@@ -12,6 +12,7 @@
 #include "cost_model/layer/fp8_casts.h"
 #include "cost_model/layer/layer_kernels.h"
 #include "cost_model/layer/layer_parameters.h"
+#include "cost_model/layer/measured_layers.h"
 #include "cost_model/layer/product_overlap.h"
 #include "cost_model/layer/selective_recompute.h"
 #include "cost_model/layer/split_key_heads.h"
@@ -191,6 +192,24 @@ void apply_launch(PassTime& pass, const PassKernels& kernels, Seconds latency,
   const Seconds device = pass.compute() + pass.collectives();
   const Seconds host = kernels.by_host * host_time_per_kernel(scenario);
   pass.launch = std::max((kernels.on_device - kernels.with_start) * latency, host - device);
+}
+
+/// Multiplies what a pass spends on the GPU itself.
+void scale_compute(PassTime& pass, double factor) {
+  pass.matmul = pass.matmul * factor;
+  pass.attention = pass.attention * factor;
+  pass.memory_bound = pass.memory_bound * factor;
+  pass.launch = pass.launch * factor;
+}
+
+/// Multiplies the compute of a layer by what measured layers took over what is modeled.
+void apply_factor(LayerCosts& costs, const LayerFactor& factor) {
+  scale_compute(costs.forward, factor.forward);
+  scale_compute(costs.selective, factor.forward);
+  scale_compute(costs.unrepeated, factor.forward);
+  scale_compute(costs.backward, factor.backward);
+  scale_compute(costs.weight_gradient, factor.backward);
+  costs.gradient_accumulation = costs.gradient_accumulation * factor.backward;
 }
 
 /// Reduces the dispatch in each pass of `costs` to what the compute of the other pass, of another
@@ -377,6 +396,10 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
     costs.unrepeated.launch = costs.forward.launch - again.launch;
   }
   costs.gradient_accumulation = layer_gradient_accumulation(scenario, config, kind);
+  if (!gpu.layer_factors.empty() && !kind.has_experts && !has_latent_attention(model)) {
+    apply_factor(costs,
+                 layer_factor(gpu, static_cast<double>(tokens_of_rank(model, config)), config.tp));
+  }
   return costs;
 }
 

@@ -259,6 +259,9 @@ Seconds all_to_all_time(Bytes size, const GroupPlacement& group, const ClusterSp
   if (group.size == 1) {
     return Seconds(0.0);
   }
+  if (const MeasuredCurve* curve = find_curve(cluster.all_to_all_curves, group)) {
+    return curve->time(size) * cluster.time_factors.communication;
+  }
   const bool is_within = group.is_within_node();
   const NcclSpec* nccl = nccl_of(group, cluster);
   const std::int64_t batches = (group.size - 1 + kSendsAtOnce - 1) / kSendsAtOnce;

@@ -123,9 +123,10 @@ namespace ptdp {
                                           const ClusterSpec& cluster);
 
 /// Time of an all-to-all: each of n members holds `size` bytes, an n-th for each member, itself
-/// included. One member takes no time.
+/// included. One member takes no time. A measured curve of as many ranks on as many nodes comes
+/// first.
 ///
-/// A GPU reaches peers in its node through the links of the node, and the others through its share
+/// Without a curve, a GPU reaches peers in its node through the links of the node, and the others through its share
 /// of the NICs. Both happen at the same time:
 ///
 ///   t = t_launch + ⌈(n−1)/8⌉·hop + x,  x = max((k−1)/n · S/β_node, (n−k)/n · S·o/β_nic)

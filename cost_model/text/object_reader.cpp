@@ -175,6 +175,21 @@ bool ObjectReader::has(const std::string& key) {
   return state_->object->contains(key);
 }
 
+void ObjectReader::require(const std::vector<std::string>& keys, const std::string& advice) {
+  std::vector<std::string> missing;
+  std::copy_if(keys.begin(), keys.end(), std::back_inserter(missing),
+               [&](const std::string& key) { return !has(key); });
+  if (missing.empty()) {
+    return;
+  }
+  std::string all;
+  for (const std::string& key : missing) {
+    all += (all.empty() ? "" : ", ") + state_->path + key;
+  }
+  throw Error(state_->file + ": " + all + ": missing" + state_->misspelt(missing.front()) +
+              (advice.empty() ? "" : "; " + advice));
+}
+
 bool ObjectReader::has_value(const std::string& key) {
   return has(key) && !state_->at(key).is_null();
 }

@@ -60,6 +60,9 @@ class ObjectReader {
   /// Returns whether the value is a string; for keys that take a name or an object.
   [[nodiscard]] bool is_text(const std::string& key);
 
+  /// Throws Error that names all of `keys` which are missing at once; its message ends in `advice`.
+  void require(const std::vector<std::string>& keys, const std::string& advice = "");
+
   /// Reads the key "schema". Throws Error, whose message ends in `advice`, unless it is `expected`.
   void schema(const std::string& expected, const std::string& advice = "");
   /// Reads printable text that is not empty.

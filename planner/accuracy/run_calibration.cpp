@@ -54,6 +54,19 @@ std::vector<CalibrationRun> calibration_runs(const std::vector<CostedRun>& runs)
   return all;
 }
 
+/// Returns what the shipped levels say of the time of a scenario, as shipped_prior() does; less
+/// where its GPU was not measured.
+std::optional<LevelPrior> time_prior(const Scenario& scenario,
+                                     const std::set<CalibrationScope>& counted,
+                                     bool is_own_cluster) {
+  std::optional<LevelPrior> prior =
+      shipped_prior(shipped_levels().time, scenario, counted, is_own_cluster);
+  if (prior && scenario.cluster.gpu.is_assumed) {
+    prior->mean = prior->mean.blurred(kAssumedGpuVariance);
+  }
+  return prior;
+}
+
 /// Returns the fits of a scenario's jobs by the published runs of other jobs on its cluster and
 /// stack, and by the shipped levels.
 JobFits published_fits(const MeasuredRuns& published, const Scenario& scenario,
@@ -64,14 +77,14 @@ JobFits published_fits(const MeasuredRuns& published, const Scenario& scenario,
   for (const CostedRun& run : alike) {
     counted.insert(scope_of(run));
   }
-  return {shipped_prior(shipped_levels().time, scenario, counted, false), calibration_runs(alike),
+  return {time_prior(scenario, counted, false), calibration_runs(alike),
           JobFits::Runs::kOfOtherJobs};
 }
 
 /// Returns the fits of a scenario's jobs by a user's own runs and by the shipped levels, which know
 /// nothing of this project's runtime.
 JobFits own_fits(const std::vector<CalibrationRun>& runs, const Scenario& scenario) {
-  return {shipped_prior(shipped_levels().time, scenario, {}, true).value_or(LevelPrior()), runs};
+  return {time_prior(scenario, {}, true).value_or(LevelPrior()), runs};
 }
 
 std::string job_name_of(const Scenario& scenario, std::int64_t gpus) {

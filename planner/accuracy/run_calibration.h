@@ -76,6 +76,10 @@ struct CalibrationScope {
 [[nodiscard]] MeasuredRuns published_runs_on(const MeasuredRuns& published,
                                              const Scenario& scenario, ProfileCache& profiles);
 
+/// Variance of ln(measured/predicted) that a GPU adds whose constants are another one's: 0.177²,
+/// from published runs predicted with the constants of other measured GPUs (cost_model/LIMITS.md).
+inline constexpr double kAssumedGpuVariance = 0.031;
+
 /// Returns what the shipped `levels` of a quantity say of a scenario, without the scopes `counted`,
 /// whose runs count one by one; nullopt for this project's runtime, which no level knows. If
 /// `is_own_cluster`, its cluster is another one than any of them, whatever its profile.

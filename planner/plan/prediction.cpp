@@ -87,6 +87,11 @@ std::vector<std::string> find_extrapolations(const PlannedJob& job) {
   note_extrapolation(notes, "data-parallel", gradients, place_replicas(grid, job.cluster()),
                      job.cluster());
   note_operations(notes, job.scenario(), job.config());
+  const GpuSpec& gpu = job.cluster().gpu;
+  if (gpu.is_assumed) {
+    notes.push_back(fmt::format("what kernels reach on {} is assumed: the fractions measured on {}",
+                                gpu.name, gpu.constants_of));
+  }
   return notes;
 }
 

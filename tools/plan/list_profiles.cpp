@@ -125,6 +125,11 @@ std::string profiles_json(ProfileKind kind, Profile (*find_profile)(const std::s
   return list_json(kind, std::move(entries));
 }
 
+/// Returns where what kernels reach on a GPU was measured.
+std::string measured_on(const GpuSpec& gpu) {
+  return gpu.constants_of.empty() ? "this GPU" : gpu.constants_of;
+}
+
 std::string clusters_table() {
   const auto bandwidth = [](std::string heading, int width, LinkSpec ClusterSpec::*link) {
     return TextColumn<ClusterSpec>{std::move(heading), width, [=](const ClusterSpec& cluster) {
@@ -138,12 +143,33 @@ std::string clusters_table() {
        {"GPUs/node", 9, [](const auto& cluster) { return std::to_string(cluster.gpus_per_node); }},
        bandwidth("NVLink GB/s", 12, &ClusterSpec::nvlink),
        bandwidth("NIC GB/s", 11, &ClusterSpec::nic),
-       {"products measured on", 22,
-        [](const auto& cluster) {
-          return cluster.gpu.constants_of.empty() ? "this GPU" : cluster.gpu.constants_of;
-        }},
+       {"products measured on", 22, [](const auto& cluster) { return measured_on(cluster.gpu); }},
        {"default stack", 0, [](const auto& cluster) { return cluster.default_stack; }, 2}},
       find_all(ProfileKind::kCluster, find_cluster));
+}
+
+std::string gpus_table() {
+  const auto peak = [](std::string heading, int width, FlopsPerSecond GpuSpec::*rate) {
+    return TextColumn<GpuSpec>{std::move(heading), width, [=](const GpuSpec& gpu) -> std::string {
+                                 const double flops = (gpu.*rate).value();
+                                 return flops > 0.0 ? fmt::format("{:.4g}", flops / kTera) : "-";
+                               }};
+  };
+  return text_table<GpuSpec>(
+      {{"name", -22, [](const auto& gpu) { return gpu.name; }},
+       {"GiB", 7,
+        [](const auto& gpu) { return fmt::format("{:.4g}", gpu.memory.value() / kGibi); }},
+       {"GB/s", 6,
+        [](const auto& gpu) {
+          return fmt::format("{:.4g}", gpu.memory_bandwidth.value() / kGiga);
+        }},
+       {"SMs", 5, [](const auto& gpu) { return std::to_string(gpu.num_multiprocessors); }},
+       peak("bf16 TFLOP/s", 13, &GpuSpec::peak_bf16),
+       peak("fp16", 7, &GpuSpec::peak_fp16),
+       peak("fp8", 7, &GpuSpec::peak_fp8),
+       peak("fp4", 7, &GpuSpec::peak_fp4),
+       {"products measured on", 0, measured_on, 2}},
+      find_all(ProfileKind::kGpu, find_gpu));
 }
 
 std::string stacks_table() {
@@ -183,6 +209,8 @@ std::string profile_list(ProfileKind kind, AnswerFormat format) {
       return is_json ? models_json() : models_table();
     case ProfileKind::kCluster:
       return is_json ? profiles_json<ClusterSpec>(kind, find_cluster) : clusters_table();
+    case ProfileKind::kGpu:
+      return is_json ? profiles_json<GpuSpec>(kind, find_gpu) : gpus_table();
     default:
       return is_json ? profiles_json<StackSpec>(kind, find_stack) : stacks_table();
   }

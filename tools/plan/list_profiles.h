@@ -15,6 +15,7 @@ namespace ptdp {
 inline constexpr std::array kListedKinds = {
     NamedValue<ProfileKind>{ProfileKind::kModel, "models"},
     NamedValue<ProfileKind>{ProfileKind::kCluster, "clusters"},
+    NamedValue<ProfileKind>{ProfileKind::kGpu, "gpus"},
     NamedValue<ProfileKind>{ProfileKind::kStack, "stacks"}};
 
 /// Returns the list of all profiles of a kind. Models come by size, each with the best published

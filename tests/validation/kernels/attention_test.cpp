@@ -99,7 +99,10 @@ INSTANTIATE_TEST_SUITE_P(
     Gpus, MeasuredAttention,
     testing::Values(AttentionSystem{"a100_sxm", "a100-80gb-sxm", "flash-2", 0.867, 18.4, 0.83},
                     AttentionSystem{"b200_sxm", "b200-180gb-sxm", "cudnn", 1.26, 15.9, 0.246},
-                    AttentionSystem{"gb200", "gb200-nvl72", "cudnn", 1.2, 17.3, 0.334}));
+                    AttentionSystem{"gb200", "gb200-nvl72", "cudnn", 1.2, 17.3, 0.334},
+                    AttentionSystem{"l40s", "l40s", "flash-2", 1.165, 12.8, 0.826},
+                    AttentionSystem{"rtx_pro_6000_server", "rtx-pro-6000-blackwell", "flash-2",
+                                    1.03, 16.3, 1.0}));
 
 }  // namespace
 }  // namespace ptdp
