@@ -25,6 +25,7 @@
 #include "tools/plan/given_command.h"
 #include "tools/plan/list_profiles.h"
 #include "tools/plan/measured_flag.h"
+#include "tools/plan/new_cluster_command.h"
 #include "tools/plan/partition_command.h"
 #include "tools/plan/plan_of_run.h"
 #include "tools/plan/plan_request.h"
@@ -42,7 +43,8 @@ namespace po = boost::program_options;
 constexpr const char* kProgram = "ptdp-plan";
 constexpr const char* kUsage =
     "usage: ptdp-plan --gpus N --model NAME|FILE [flags]   the best plans\n"
-    "       ptdp-plan list models|clusters|stacks          the shipped profiles\n"
+    "       ptdp-plan list models|clusters|gpus|stacks     the shipped profiles\n"
+    "       ptdp-plan new-cluster [flags] -o MINE.json     a cluster of your own\n"
     "       ptdp-plan show PLAN.json [flags]               a written plan\n"
     "       ptdp-plan export PLAN.json --to NAME -o DIR    files for a framework\n"
     "       ptdp-plan partition LAYERS.json --pp P [flags] layers per stage of a list\n"
@@ -114,6 +116,7 @@ po::options_description flag_descriptions() {
          "ZeRO-3 with tensor parallelism, FSDP; also what the stack does not run");
   add_partition_flags(flags);
   add_export_flags(flags);
+  add_new_cluster_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
   return flags;
@@ -131,7 +134,7 @@ std::string joined_words(const CommandLine& line) {
 int run_list(const CommandLine& line) {
   line.allow_only({"format"});
   if (line.words().size() != 2) {
-    throw Error("list: expected one of models, clusters, stacks, got " + joined_words(line));
+    throw Error("list: expected one of models, clusters, gpus, stacks, got " + joined_words(line));
   }
   const auto format = line.choice_or_first<AnswerFormat>("format", kTableFormats);
   print(profile_list(choose<ProfileKind>(line.words()[1], kListedKinds, "list"), format));
@@ -336,10 +339,14 @@ int run(int argc, const char* const* argv) {
   if (line.words().empty()) {
     refuse_partition_flags(line);
     refuse_export_flags(line);
+    refuse_new_cluster_flags(line);
     return run_search(line);
   }
   if (line.words().front() == "list") {
     return run_list(line);
+  }
+  if (line.words().front() == "new-cluster") {
+    return run_new_cluster(line);
   }
   if (line.words().front() == "show") {
     return run_show(line);
@@ -351,7 +358,8 @@ int run(int argc, const char* const* argv) {
     return run_partition(line);
   }
   throw Error("unknown command " + in_quotes(line.words().front()) +
-              "; expected list, show, export, partition, or flags only (--help shows all)");
+              "; expected list, new-cluster, show, export, partition, or flags only "
+              "(--help shows all)");
 }
 
 }  // namespace

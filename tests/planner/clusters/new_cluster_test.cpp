@@ -1,0 +1,203 @@
+#include "planner/clusters/new_cluster.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/rank_grid.h"
+#include "cost_model/network/collectives.h"
+#include "cost_model/text/csv_table.h"
+#include "tests/support/error_of.h"
+
+namespace ptdp {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+double gigabytes_of(BytesPerSecond rate) {
+  return rate.value() / kGiga;
+}
+
+TEST(NicFlags, CountBitsAndBytes) {
+  EXPECT_EQ(parse_nics("4x400Gb", "--nic").count, 4);
+  EXPECT_DOUBLE_EQ(gigabytes_of(parse_nics("4x400Gb", "--nic").each), 50.0);
+  EXPECT_DOUBLE_EQ(gigabytes_of(parse_nics("8x50GB/s", "--nic").each), 50.0);
+  EXPECT_DOUBLE_EQ(gigabytes_of(parse_nics("2x200Gbps", "--nic").each), 25.0);
+  EXPECT_DOUBLE_EQ(gigabytes_of(parse_rate("450", "--link")), 450.0);
+  EXPECT_DOUBLE_EQ(gigabytes_of(parse_rate("3600Gb/s", "--link")), 450.0);
+  for (const char* text : {"400Gb", "x400Gb", "0x400Gb", "4x", "4x-1Gb", "4x400Tb", "4x4e999Gb"}) {
+    EXPECT_THAT(error_of([&] { (void)parse_nics(text, "--nic"); }),
+                HasSubstr("--nic: expected the NICs of a node"))
+        << text;
+  }
+  EXPECT_THAT(error_of([&] { (void)parse_rate("fast", "--link"); }), HasSubstr("--link: expected"));
+}
+
+TEST(NewClusters, TakeGpuNodeAndNicsThatAreGiven) {
+  const NewCluster made = make_cluster({.from = find_cluster("dgx-h100"),
+                                        .gpu = find_gpu("rtx-4090"),
+                                        .gpus_per_node = 4,
+                                        .nics = parse_nics("4x400Gb", "--nic")});
+  EXPECT_EQ(made.cluster.name, "my-dgx-h100");
+  EXPECT_EQ(made.cluster.gpu.name, "rtx-4090");
+  EXPECT_EQ(made.cluster.gpus_per_node, 4);
+  EXPECT_DOUBLE_EQ(gigabytes_of(made.cluster.nic.bandwidth), 50.0);
+  // An RTX 4090 has no NVLink: its node's links are those of its own shipped cluster.
+  EXPECT_EQ(made.cluster.nvlink, find_cluster("8x-rtx-4090").nvlink);
+}
+
+TEST(NewClusters, BeginAsTheShippedOneOfTheGpu) {
+  EXPECT_THAT(make_cluster({.gpu = find_gpu("mi300x")}).lines, Contains("begins as 8x-mi300x"));
+}
+
+TEST(NewClusters, OfAnUnknownGpuNeedItsLink) {
+  GpuSpec gpu = find_gpu("gh200-96gb");
+  gpu.name = "mine";
+  const ClusterSpec from = find_cluster("dgx-h100");
+  EXPECT_THAT(error_of([&] { (void)make_cluster({.gpu = gpu}); }),
+              HasSubstr("--from is missing: no shipped cluster has a GPU mine"));
+  EXPECT_THAT(error_of([&] { (void)make_cluster({.from = from, .gpu = gpu}); }),
+              HasSubstr("--link is missing"));
+  const NewCluster made =
+      make_cluster({.from = from, .gpu = gpu, .link = gigabytes_per_second(150.0)});
+  EXPECT_DOUBLE_EQ(gigabytes_of(made.cluster.nvlink.bandwidth), 150.0);
+  EXPECT_FALSE(made.cluster.nccl.has_value());
+  EXPECT_THAT(made.warnings, Contains(HasSubstr("what kernels reach on mine is taken from h100")));
+  EXPECT_THAT(error_of([&] { (void)make_cluster({}); }), HasSubstr("--from is missing"));
+}
+
+TEST(NewClusters, TakeLinksOfATopology) {
+  const NodeTopology node{.gpus = 4, .nvlinks = 12, .is_switched = true};
+  const NewCluster made = make_cluster(
+      {.from = find_cluster("dgx-h100"), .topology = FromFile<NodeTopology>{"t.txt", node}});
+  EXPECT_EQ(made.cluster.gpus_per_node, 4);
+  EXPECT_DOUBLE_EQ(gigabytes_of(made.cluster.nvlink.bandwidth), 300.0);
+  const NodeTopology pcie{.gpus = 8};
+  const ClusterFacts facts{.from = find_cluster("dgx-h100"),
+                           .topology = FromFile<NodeTopology>{"t.txt", pcie}};
+  EXPECT_THAT(error_of([&] { (void)make_cluster(facts); }),
+              HasSubstr("t.txt: its GPUs have no NVLink; --link says"));
+}
+
+TEST(NewClusters, TakeMemoryAndNodesOfAJob) {
+  const SmiReport smi{.product = "x", .gpus = 8, .memory = gibibytes(79.5)};
+  const NewCluster made = make_cluster({.from = find_cluster("dgx-h100"),
+                                        .smi = FromFile<SmiReport>{"smi.xml", smi},
+                                        .slurm = SlurmJob{.nodes = 16, .gpus_per_node = 8}});
+  EXPECT_EQ(made.cluster.gpu.memory, gibibytes(79.5));
+  EXPECT_EQ(made.cluster.max_gpus(), 128);
+}
+
+TEST(NewClusters, TakeCopiesAsTheRateOfMessages) {
+  const CopyRates rates{.host_to_device = gigabytes_per_second(56.0),
+                        .device_to_host = gigabytes_per_second(50.0),
+                        .device_to_device = gigabytes_per_second(405.0)};
+  const NewCluster made = make_cluster(
+      {.from = find_cluster("dgx-h100"), .copies = FromFile<CopyRates>{"b.json", rates}});
+  EXPECT_DOUBLE_EQ(gigabytes_of(made.cluster.host.value().link_bandwidth), 50.0);
+  EXPECT_DOUBLE_EQ(made.cluster.nvlink.efficiency, 0.9);
+  EXPECT_DOUBLE_EQ(made.cluster.nvlink.collective_efficiency.value_or(0.0), 0.82);
+}
+
+TEST(NewClusters, RefuseBenchesOfMoreGpusThanANodeHas) {
+  const ClusterFacts facts{.from = find_cluster("dgx-h100"),
+                           .benches = {{.place = "a.txt",
+                                        .ranks = 16,
+                                        .points = {{Bytes(1e6), microseconds(50.0)},
+                                                   {Bytes(2e6), microseconds(90.0)}}}}};
+  EXPECT_THAT(error_of([&] { (void)make_cluster(facts); }),
+              HasSubstr("a.txt: 16 ranks on one node, which has 8 GPUs; --nodes says"));
+}
+
+/// Returns the time that a cluster gives a collective of nccl-tests.
+Seconds time_of(BenchedCollective collective, Bytes size, const GroupPlacement& group,
+                const ClusterSpec& cluster) {
+  switch (collective) {
+    case BenchedCollective::kAllGather:
+      return all_gather_time(size, group, cluster);
+    case BenchedCollective::kReduceScatter:
+      return reduce_scatter_time(size, group, cluster);
+    case BenchedCollective::kAllToAll:
+      return all_to_all_time(size, group, cluster);
+    default:
+      return all_reduce_time(size, group, cluster);
+  }
+}
+
+/// Returns an output of nccl-tests with one row for each size and time [B, us].
+std::string printed_table(const std::vector<std::pair<double, double>>& rows) {
+  std::string text =
+      "#       size   count   type   redop    root     time   algbw   busbw #wrong\n";
+  for (const auto& [bytes, us] : rows) {
+    char line[200];
+    std::snprintf(line, sizeof line, "%.0f %.0f half sum -1 %.3f %.6g %.6g 0\n", bytes, bytes / 2,
+                  us, bytes / us / 1e3, bytes / us / 1e3);
+    text += line;
+  }
+  return text;
+}
+
+// NCCL's own tuner on ten communicators (tests/golden/nccl_tuning_vectors.csv), printed as
+// nccl-tests prints: each of the 96 methods makes a cluster that gives its four times back.
+TEST(NewClusters, GiveBackNinetySixVectorsOfNccl) {
+  const CsvTable table =
+      CsvTable::from_file(std::string(PTDP_SOURCE_DIR) + "/tests/golden/nccl_tuning_vectors.csv");
+  const std::map<std::string, BenchedCollective> collectives = {
+      {"AllReduce", BenchedCollective::kAllReduce},
+      {"AllGather", BenchedCollective::kAllGather},
+      {"ReduceScatter", BenchedCollective::kReduceScatter}};
+  const std::vector<std::pair<const char*, double>> columns = {
+      {"t_8KiB", 8192.0}, {"t_1MiB", 1048576.0}, {"t_64MiB", 67108864.0}, {"t_1GiB", 1073741824.0}};
+  std::size_t num_checked = 0;
+  for (std::size_t i = 0; i < table.num_rows(); ++i) {
+    const BenchedCollective collective = collectives.at(table.text(i, "coll"));
+    const int ranks = std::stoi(table.text(i, "ranks"));
+    const int nodes = std::stoi(table.text(i, "nodes"));
+    std::vector<std::pair<double, double>> rows;
+    for (const auto& [column, bytes] : columns) {
+      rows.emplace_back(bytes, std::stod(table.text(i, column)));
+    }
+    ClusterSpec from = find_cluster("dgx-h100");
+    from.gpus_per_node = ranks / nodes;
+    const NewCluster made = make_cluster(
+        {.from = from,
+         .benches = {read_nccl_tests(printed_table(rows), "v.txt",
+                                     {.collective = collective, .ranks = ranks, .nodes = nodes})}});
+    const GroupPlacement group{
+        .size = ranks, .ranks_per_node = ranks / nodes, .nodes = nodes, .is_alone = true};
+    for (const auto& [bytes, us] : rows) {
+      const double time = time_of(collective, Bytes(bytes), group, made.cluster).value() / kMicro;
+      EXPECT_NEAR(time / us, 1.0, 0.01) << table.text(i, "case") << ' ' << bytes;
+      ++num_checked;
+    }
+  }
+  EXPECT_EQ(num_checked, 4U * 96U);
+}
+
+// A bench over all GPUs of a node also says what groups of other sizes reach of the link.
+TEST(NewClusters, TakeTheLargestSizeAsTheRateOfAllGroups) {
+  const std::vector<std::pair<double, double>> rows = {{1048576.0, 60.0}, {1073741824.0, 8000.0}};
+  const NewCluster made = make_cluster(
+      {.from = find_cluster("dgx-h100"),
+       .benches = {read_nccl_tests(printed_table(rows), "g.txt",
+                                   {.collective = BenchedCollective::kAllGather, .ranks = 8})}});
+  const GroupPlacement whole{.size = 8, .ranks_per_node = 8};
+  // 7/8 of 1 GiB in 8 ms.
+  EXPECT_NEAR(gigabytes_of(bus_bandwidth(whole, made.cluster)), 0.875 * 1.073741824 / 8e-3, 0.01);
+}
+
+TEST(NewClusters, SayWhereEachPartComesFrom) {
+  const NewCluster made = make_cluster({.name = "mine", .from = find_cluster("dgx-h100")});
+  EXPECT_THAT(to_text(made, "mine.json"), HasSubstr("--cluster mine.json"));
+  EXPECT_THAT(made.cluster.source, HasSubstr("begins as dgx-h100"));
+}
+
+}  // namespace
+}  // namespace ptdp

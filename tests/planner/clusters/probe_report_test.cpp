@@ -1,0 +1,133 @@
+#include "planner/clusters/probe_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/layer/transformer_layer.h"
+#include "cost_model/operations/gemm.h"
+#include "planner/clusters/new_cluster.h"
+#include "tests/support/error_of.h"
+
+namespace ptdp {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+const char* const kLayerShape =
+    R"("hidden_size": 4096, "num_attention_heads": 32, "num_query_groups": 8, "kv_channels": 128,
+       "ffn_hidden_size": 14336, "gated_linear_unit": true, "normalization": "rms-norm",
+       "activation_func": "silu", "add_bias_linear": false, "rope": true, "seq_length": 4096)";
+
+std::string probe_text(const std::string& more = "") {
+  return std::string(R"({"schema": "ptdp.probe/1", "source": "a test",
+    "device": {"name": "NVIDIA H100 80GB HBM3", "memory_GiB": 79.2, "num_multiprocessors": 132,
+               "compute_capability": "9.0", "power_limit_W": 700.0, "backend": "cuda"},
+    "torch": "2.11.0", "precision": "bf16",
+    "measured_operations": [
+      {"operation": "forward-product", "precision": "bf16", "m": [4096, 8192, 16384],
+       "n": [4096, 4096, 4096], "k": [4096, 4096, 4096], "time_us": [230.0, 440.0, 880.0]},
+      {"operation": "rms-norm", "precision": "bf16", "rows": [4096, 8192], "width": [4096, 4096],
+       "time_us": [20.0, 40.0]}],
+    "kernel_latency_us": 2.5, "host_time_per_kernel_us": 14.0, "memory_bandwidth_GBps": 3015.0,
+    "matmul_sustained": 0.9,
+    "layers": [)") +
+         "{" + kLayerShape +
+         R"(, "micro_batch_size": 1, "tp": 1, "precision": "bf16",
+            "forward_us": 3000.0, "backward_us": 7000.0, "peak_memory_bytes": 1000}, {)" +
+         kLayerShape +
+         R"(, "micro_batch_size": 2, "tp": 4, "precision": "bf16",
+            "forward_us": 2000.0, "backward_us": 4500.0, "peak_memory_bytes": null}],
+    "collectives": [{"operation": "all-reduce", "ranks": 8, "nodes": 1,
+       "points": [{"bytes": 1048576, "time_us": 50.0}, {"bytes": 16777216, "time_us": 130.0}]}],
+    "skipped": ["attention: --only"], "warnings": [])" +
+         more + "}";
+}
+
+ClusterFacts facts_of(const std::string& text) {
+  return {.from = find_cluster("dgx-h100"),
+          .probe = FromFile<ProbeReport>{"probe.json", read_probe(text, "probe.json")}};
+}
+
+LayerCosts costs_of(const ClusterSpec& cluster, const TransformerConfig& model,
+                    const ParallelConfig& config) {
+  StackSpec stack = find_stack(kProbedStack);
+  return layer_costs(
+      {.job = {.model = model, .global_batch_size = 64}, .cluster = cluster, .stack = stack},
+      config);
+}
+
+TEST(Probes, AreRead) {
+  const ProbeReport probe = read_probe(probe_text(), "probe.json");
+  EXPECT_EQ(probe.device_name, "NVIDIA H100 80GB HBM3");
+  EXPECT_THAT(probe.operations, SizeIs(2));
+  EXPECT_THAT(probe.layers, SizeIs(2));
+  EXPECT_EQ(probe.layers[1].layer.tp, 4);
+  EXPECT_EQ(probe.collectives.at(0).ranks, 8);
+  EXPECT_THAT(probe.notes, Contains(HasSubstr("--only")));
+}
+
+TEST(Probes, MakeLayersAsLongAsMeasured) {
+  const ClusterSpec cluster = make_cluster(facts_of(probe_text())).cluster;
+  const TransformerConfig model = read_probe(probe_text(), "p").layers[0].layer.model;
+  const LayerCosts whole = costs_of(cluster, model, {.micro_batch_size = 1});
+  EXPECT_NEAR(whole.forward.total().value(), 3000e-6, 1e-9);
+  EXPECT_NEAR((whole.backward.total() + whole.gradient_accumulation).value(), 7000e-6, 1e-9);
+  // A quarter of the layer: without its collectives, and what they leave of launches, it is as
+  // long.
+  const LayerCosts part = costs_of(cluster, model, {.tp = 4, .micro_batch_size = 2});
+  EXPECT_NEAR((part.forward.total() - part.forward.collectives()).value(), 2000e-6, 100e-6);
+}
+
+TEST(Probes, MakeProductsAsLongAsMeasuredInAStep) {
+  const ClusterSpec cluster = make_cluster(facts_of(probe_text())).cluster;
+  const Seconds time =
+      product_time(DeviceOperation::kForwardProduct, {.m = 8192, .n = 4096, .k = 4096}, cluster.gpu,
+                   Precision::kBf16);
+  EXPECT_NEAR(time.value(), 440e-6 / 0.9, 1e-9);
+  EXPECT_EQ(cluster.gpu.kernel_latency, microseconds(2.5));
+  EXPECT_NEAR(cluster.gpu.memory_efficiency, 0.9, 1e-12);
+  EXPECT_NEAR(cluster.launch_slowdown, 2.0, 1e-12);  // 14 us for the usual 7
+  EXPECT_THAT(cluster.all_reduce_curves, Contains(testing::Field(&AllReduceCurve::ranks, 8)));
+}
+
+TEST(Probes, MakeAnAssumedGpuAMeasuredOne) {
+  ClusterFacts facts = facts_of(probe_text());
+  facts.from = find_cluster("8x-gh200");
+  EXPECT_TRUE(facts.from->gpu.is_assumed);
+  facts.probe->report.collectives.clear();
+  const NewCluster made = make_cluster(facts);
+  EXPECT_FALSE(made.cluster.gpu.is_assumed);
+  EXPECT_THAT(made.warnings, testing::Not(Contains(HasSubstr("what kernels reach"))));
+}
+
+TEST(Probes, LeaveOutTimesThatContradictOthers) {
+  std::string text = probe_text();
+  text.replace(text.find("230.0, 440.0, 880.0"), 19, "230.0, 9000.0, 880.0");
+  const ProbeReport probe = read_probe(text, "probe.json");
+  EXPECT_THAT(probe.operations[0].points(), SizeIs(2));
+  EXPECT_THAT(probe.notes, Contains(HasSubstr("contradicts others: forward-product of m 8192")));
+}
+
+TEST(Probes, OfAnotherFormAreRefused) {
+  const auto refusal = [](const std::string& from, const std::string& to) {
+    std::string text = probe_text();
+    text.replace(text.find(from), from.size(), to);
+    return error_of([&] { (void)read_probe(text, "probe.json"); });
+  };
+  EXPECT_THAT(refusal("ptdp.probe/1", "ptdp.probe/2"), HasSubstr("probe.json: schema"));
+  EXPECT_THAT(refusal("rms-norm\", \"precision", "rms\", \"precision"),
+              HasSubstr("probe.json: measured_operations[1].operation: expected an operation"));
+  EXPECT_THAT(refusal("\"tp\": 4", "\"tp\": 5"),
+              HasSubstr("layers[1].tp: expected a divisor of num_attention_heads"));
+  EXPECT_THAT(refusal("\"time_us\": [20.0, 40.0]", "\"time_us\": [20.0]"),
+              HasSubstr("measured_operations[1].rows: expected 1 numbers"));
+  EXPECT_THAT(refusal("\"torch\"", "\"torhc\""), HasSubstr("\"torhc\": unknown key"));
+}
+
+}  // namespace
+}  // namespace ptdp
