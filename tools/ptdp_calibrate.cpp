@@ -17,6 +17,7 @@
 #include "planner/accuracy/levels_file.h"
 #include "planner/accuracy/run_calibration.h"
 #include "planner/logs/log_report.h"
+#include "planner/pilot/pilot.h"
 #include "planner/profile_fit/profile_fit.h"
 #include "tools/plan/plan_of_run.h"
 #include "tools/shared/command_line.h"
@@ -31,6 +32,7 @@ constexpr const char* kProgram = "ptdp-calibrate";
 constexpr const char* kUsage =
     "usage: ptdp-calibrate [run.json]... [--runs FILE.csv]... [-o DIRECTORY]\n"
     "       ptdp-calibrate --log train.log... [--plan plan.json...] [-o DIRECTORY]\n"
+    "       ptdp-calibrate --pilot DIR [-o DIRECTORY]\n"
     "       ptdp-calibrate run.json... --profile CLUSTER.json\n"
     "       ptdp-calibrate --intervals|--levels [--runs FILE.csv]\n"
     "\n"
@@ -67,6 +69,8 @@ po::options_description flag_descriptions() {
   option("log", texts_value(), "log of a training program; may be repeated");
   option("plan", texts_value(), "plan of the run that --log is of; one for each log");
   add_run_flags(flags);
+  option("pilot", text_value(),
+         "directory of ptdp-plan pilot: learn from the logs of its runs which plan is the fastest");
   option("output,o", text_value(), "write the calibrations into this directory");
   option("profile", text_value(), "write the cluster corrected by the runs to this file");
   option("intervals", "test the intervals on groups of --runs, or else of the published runs");
@@ -211,9 +215,8 @@ std::string told_of(const LogReport& report) {
 /// Returns the runs of --log. Throws Error for logs and plans that are not equally many, for a log
 /// whose run is not known, and for one run that flags say of several logs.
 /// Adds to `told` what was assumed of each, and what is doubtful.
-std::vector<CostedRun> logged_runs(const CommandLine& line, std::string& told) {
-  const std::vector<std::string> logs = line.texts("log");
-  const std::vector<std::string> plans = line.texts("plan");
+std::vector<CostedRun> logged_runs(const CommandLine& line, const std::vector<std::string>& logs,
+                                   const std::vector<std::string>& plans, std::string& told) {
   if (!plans.empty() && plans.size() != logs.size()) {
     throw Error(fmt::format("--plan: expected one for each --log, got {} for {}", plans.size(),
                             plural(std::ssize(logs), "log")));
@@ -240,10 +243,49 @@ std::vector<CostedRun> logged_runs(const CommandLine& line, std::string& told) {
   return runs;
 }
 
+/// Returns what the runs of a pilot showed, for people. Adds their logs and plans to those of the
+/// flags. Throws Error if no run has a log.
+std::string told_of_pilot(const std::filesystem::path& directory, std::vector<std::string>& logs,
+                          std::vector<std::string>& plans) {
+  const std::filesystem::path file = directory / kPilotFile;
+  const Pilot pilot = parse_pilot(read_file(file), file.string());
+  std::vector<Plan> candidates;
+  candidates.reserve(pilot.plans.size());
+  for (const std::string& name : pilot.plans) {
+    candidates.push_back(read_plan(directory / name));
+  }
+  std::vector<PilotResult> results;
+  for (const PilotRun& run : pilot.runs) {
+    const std::string log = (directory / run.folder / kPilotLog).string();
+    if (!std::filesystem::exists(log)) {
+      continue;
+    }
+    const std::string plan_file = (directory / run.folder / "plan.json").string();
+    const Plan plan = read_plan(plan_file);
+    const LogReport report = report_log(read_training_log(log), log, plan);
+    results.push_back({.run = run.run,
+                       .folder = run.folder,
+                       .measured = report.steady.time,
+                       .predicted = plan.predicted.iteration_time.value});
+    logs.push_back(log);
+    plans.push_back(plan_file);
+  }
+  if (results.empty()) {
+    throw Error(fmt::format("{}: expected the log of a run, such as {}/{}/{}", file.string(),
+                            directory.string(), pilot.runs.empty() ? "run-1" : pilot.runs[0].folder,
+                            kPilotLog));
+  }
+  std::vector<ShortRun> possible;
+  for (const PossibleRun& run : possible_runs(candidates, CalibrationSource::shipped())) {
+    possible.push_back(run.run);
+  }
+  return to_text(report_pilot(pilot, candidates, std::move(results), possible), pilot) + "\n";
+}
+
 int run_refit(const CommandLine& line) {
   std::vector<std::string> files = line.texts("runs");
   const auto output = line.text("output");
-  if (files.empty() && line.words().empty() && !line.has("log")) {
+  if (files.empty() && line.words().empty() && !line.has("log") && !line.has("pilot")) {
     throw Error(
         "expected runs: --runs FILE.csv, --log FILE or files of ptdp-run -o (--help shows all "
         "flags)");
@@ -254,15 +296,23 @@ int run_refit(const CommandLine& line) {
   if (!line.has("log")) {
     refuse_run_flags(line);
   }
+  if (line.has("pilot") && line.has("log") && !line.has("plan")) {
+    throw Error("--plan: expected one for each --log beside --pilot");
+  }
   CostedRuns runs = cost_runs(read_runs({files.begin(), files.end()}));
   for (const NamedReport& run : read_reports(line.words())) {
     check_evidence(run);
     runs.costed.push_back(costed_run(run));
   }
   std::string told;
-  std::ranges::move(logged_runs(line, told), std::back_inserter(runs.costed));
+  std::vector<std::string> logs = line.texts("log");
+  std::vector<std::string> plans = line.texts("plan");
+  if (const auto pilot = line.text("pilot")) {
+    told += told_of_pilot(*pilot, logs, plans);
+  }
+  std::ranges::move(logged_runs(line, logs, plans, told), std::back_inserter(runs.costed));
   files.insert(files.end(), line.words().begin(), line.words().end());
-  std::ranges::copy(line.texts("log"), std::back_inserter(files));
+  files.insert(files.end(), logs.begin(), logs.end());
   const std::vector<StackFit> refits = refit(runs.costed, joined(files));
   const std::string table = told + to_text(refits, runs.skipped);
   if (runs.costed.empty()) {

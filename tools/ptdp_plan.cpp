@@ -27,6 +27,7 @@
 #include "tools/plan/measured_flag.h"
 #include "tools/plan/new_cluster_command.h"
 #include "tools/plan/partition_command.h"
+#include "tools/plan/pilot_command.h"
 #include "tools/plan/plan_of_run.h"
 #include "tools/plan/plan_request.h"
 #include "tools/plan/search_flags.h"
@@ -45,6 +46,7 @@ constexpr const char* kUsage =
     "usage: ptdp-plan --gpus N --model NAME|FILE [flags]   the best plans\n"
     "       ptdp-plan list models|clusters|gpus|stacks     the shipped profiles\n"
     "       ptdp-plan new-cluster [flags] -o MINE.json     a cluster of your own\n"
+    "       ptdp-plan pilot PLAN.json... -o DIR            short runs that separate plans\n"
     "       ptdp-plan show PLAN.json [flags]               a written plan\n"
     "       ptdp-plan export PLAN.json --to NAME -o DIR    files for a framework\n"
     "       ptdp-plan partition LAYERS.json --pp P [flags] layers per stage of a list\n"
@@ -117,6 +119,7 @@ po::options_description flag_descriptions() {
   add_partition_flags(flags);
   add_export_flags(flags);
   add_new_cluster_flags(flags);
+  add_pilot_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
   return flags;
@@ -340,6 +343,7 @@ int run(int argc, const char* const* argv) {
     refuse_partition_flags(line);
     refuse_export_flags(line);
     refuse_new_cluster_flags(line);
+    refuse_pilot_flags(line);
     return run_search(line);
   }
   if (line.words().front() == "list") {
@@ -347,6 +351,9 @@ int run(int argc, const char* const* argv) {
   }
   if (line.words().front() == "new-cluster") {
     return run_new_cluster(line);
+  }
+  if (line.words().front() == "pilot") {
+    return run_pilot(line);
   }
   if (line.words().front() == "show") {
     return run_show(line);
@@ -358,7 +365,7 @@ int run(int argc, const char* const* argv) {
     return run_partition(line);
   }
   throw Error("unknown command " + in_quotes(line.words().front()) +
-              "; expected list, new-cluster, show, export, partition, or flags only "
+              "; expected list, new-cluster, show, export, partition, pilot, or flags only "
               "(--help shows all)");
 }
 

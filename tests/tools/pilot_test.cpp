@@ -1,0 +1,95 @@
+// Tests of `ptdp-plan pilot` and of `ptdp-calibrate --pilot`, which reads the logs of its runs.
+#include <gmock/gmock.h>
+
+#include <cstdio>
+
+#include "tests/support/commands.h"
+
+namespace ptdp {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+json document_of(const fs::path& file) {
+  return json::parse(content_of(file));
+}
+
+/// Returns a log of Megatron-LM whose iterations of `batch` sequences take `ms`.
+std::string megatron_log(double ms, std::int64_t batch) {
+  std::string text;
+  for (int i = 1; i <= 15; ++i) {
+    char line[300];
+    std::snprintf(line, sizeof line,
+                  " iteration %8d/      15 | consumed samples: %12lld | elapsed time per iteration "
+                  "(ms): %.1f | learning rate: 1.0E-04 | global batch size: %5lld | lm loss: "
+                  "7.0E+00 | loss scale: 1.0 | number of skipped iterations:   0 |\n",
+                  i, static_cast<long long>(i * batch), ms, static_cast<long long>(batch));
+    text += line;
+  }
+  return text;
+}
+
+TEST(Pilot, WritesRunsAndLearnsFromTheirLogs) {
+  const TemporaryDirectory directory;
+  std::vector<std::string> arguments = {"pilot"};
+  const std::vector<std::string> pins[] = {
+      {"--tp", "2", "--pp", "1"}, {"--tp", "4", "--pp", "1"}, {"--tp", "1", "--pp", "2"}};
+  for (const std::vector<std::string>& pin : pins) {
+    const fs::path plan = directory.path() / ("p" + std::to_string(arguments.size()) + ".json");
+    std::vector<std::string> search = {"--gpus",    "16",       "--model", "7.5B",
+                                       "--cluster", "dgx-h100", "--stack", "megatron-core-2024",
+                                       "--vpp",     "1",        "-o",      plan.string()};
+    search.insert(search.end(), pin.begin(), pin.end());
+    ASSERT_TRUE(succeeds(run_plan(search)));
+    arguments.push_back(plan.string());
+  }
+  const fs::path pilot = directory.path() / "pilot";
+  arguments.insert(arguments.end(),
+                   {"--budget", "100gpu-hours", "--to", "megatron", "-o", pilot.string()});
+  const ProgramRun written = run_plan(arguments);
+  ASSERT_TRUE(succeeds(written)) << written.errors;
+  const json document = document_of(pilot / "pilot.json");
+  ASSERT_GE(document["runs"].size(), 2U);
+  EXPECT_THAT(content_of(pilot / "probe.py"), HasSubstr("WORK = r'''{"));
+  EXPECT_TRUE(fs::exists(pilot / "run-1" / "README.md"));
+
+  // The plan that is predicted fastest turns out a third slower; the others as predicted.
+  for (const json& run : document["runs"]) {
+    const fs::path folder = pilot / run["folder"].get<std::string>();
+    const json plan = document_of(folder / "plan.json");
+    const double seconds = plan["predicted"]["iteration_time_s"].get<double>();
+    const double factor = run["plan"] == 0 ? 1.33 : 1.0;
+    directory.file(("pilot/" + run["folder"].get<std::string>() + "/train.log").c_str(),
+                   megatron_log(1000.0 * factor * seconds,
+                                plan["inputs"]["global_batch_size"].get<std::int64_t>()));
+  }
+  const std::string calibration = (directory.path() / "calibration").string();
+  const ProgramRun learnt = run_calibrate({"--pilot", pilot.string(), "-o", calibration});
+  ASSERT_TRUE(succeeds(learnt)) << learnt.errors;
+  EXPECT_THAT(learnt.output, AllOf(HasSubstr("before:"), HasSubstr("now:"), HasSubstr("run-1: ")));
+  EXPECT_TRUE(fs::exists(fs::path(calibration) / "dgx-h100+megatron-core-2024.json"));
+}
+
+TEST(Pilot, RefusesPlansOfDifferentJobs) {
+  const TemporaryDirectory directory;
+  std::vector<std::string> files;
+  for (const char* model : {"1.7B", "3.6B"}) {
+    files.push_back((directory.path() / (std::string(model) + ".json")).string());
+    ASSERT_TRUE(succeeds(run_plan({"--gpus", "8", "--model", model, "-o", files.back()})));
+  }
+  const std::string out = (directory.path() / "pilot").string();
+  EXPECT_TRUE(
+      is_refused(run_plan({"pilot", files[0], files[1], "-o", out}), {"3.6B.json", "another job"}));
+  EXPECT_TRUE(is_refused(run_plan({"pilot", files[0], "-o", out}), {"2 to 12 plans, got 1"}));
+  EXPECT_TRUE(
+      is_refused(run_plan({"pilot", files[0], files[0], "-o", out}), {"has the configuration of"}));
+  EXPECT_TRUE(is_refused(run_plan({"pilot", files[0], files[1], "-o", out, "--budget", "x"}),
+                         {"--budget", "GPU-hours"}));
+  EXPECT_FALSE(fs::exists(out));
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,197 @@
+#include "tools/plan/pilot_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "cost_model/error.h"
+#include "cost_model/text/files.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/plural.h"
+#include "planner/export/exporter.h"
+#include "planner/pilot/pilot.h"
+#include "planner/pilot/probe_work.h"
+#include "planner/pilot/short_runs.h"
+#include "tools/plan/probe_program.h"
+#include "tools/shared/output_files.h"
+
+namespace ptdp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kUsualBudget = 16.0;  // GPU-hours
+constexpr std::size_t kMostPlans = 12;
+
+/// Reads --budget: "4gpu-hours" or "4". Throws Error for anything else.
+double read_pilot_budget(const CommandLine& line) {
+  std::string text = line.text("budget").value_or(fmt::format("{}", kUsualBudget));
+  const std::string given = text;
+  constexpr std::string_view kUnit = "gpu-hours";
+  if (text.ends_with(kUnit)) {
+    text.resize(text.size() - kUnit.size());
+  }
+  char* end = nullptr;
+  const double hours = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(hours > 0.0) || hours > 1e9) {
+    throw Error("--budget: expected GPU-hours, such as 4gpu-hours, got " + in_quotes(given));
+  }
+  return hours;
+}
+
+/// Returns the framework of --to; nullopt without the flag: its files are left to the user.
+std::optional<const Exporter*> framework_of(const CommandLine& line) {
+  std::vector<NamedValue<const Exporter*>> names;
+  for (const Exporter& exporter : kExporters) {
+    names.push_back({&exporter, exporter.name});
+  }
+  return line.choice<const Exporter*>("to", names);
+}
+
+std::vector<Plan> read_plans(const std::vector<std::string>& files) {
+  if (files.size() < 2 || files.size() > kMostPlans) {
+    throw Error(fmt::format("pilot: expected the files of 2 to {} plans, got {}", kMostPlans,
+                            files.size()));
+  }
+  std::vector<Plan> plans;
+  plans.reserve(files.size());
+  for (const std::string& file : files) {
+    plans.push_back(read_plan(file));
+  }
+  check_alike(plans, files);
+  return plans;
+}
+
+/// Returns what a framework is told of a run, in its folder. Throws Error for a refused plan.
+std::vector<FileContent> files_of_run(const PossibleRun& run, const fs::path& folder,
+                                      const std::optional<const Exporter*>& framework) {
+  std::vector<FileContent> files = {{folder / "plan.json", to_json(run.plan)}};
+  if (framework) {
+    for (ExportedFile& file : export_plan(run.plan, **framework)) {
+      files.push_back({folder / file.name, std::move(file.content)});
+    }
+  }
+  return files;
+}
+
+/// Leaves out the runs of plans that the framework refuses; says so in `text`.
+std::vector<PossibleRun> runs_of_framework(std::vector<PossibleRun> runs,
+                                           const std::optional<const Exporter*>& framework,
+                                           std::string& text) {
+  if (framework) {
+    std::erase_if(runs, [&](const PossibleRun& run) {
+      const std::vector<ExportRefusal> refusals = (*framework)->find_refusals(run.plan);
+      if (!refusals.empty()) {
+        text += fmt::format("left out: plan {}{}: {}\n", run.run.plan + 1,
+                            run.run.is_smaller ? " as a smaller job" : "",
+                            text_of(**framework, refusals));
+      }
+      return !refusals.empty();
+    });
+  }
+  return runs;
+}
+
+std::string told_of_run(const PilotRun& run, const PossibleRun& possible) {
+  return fmt::format("  {}: plan {}{}, {}, {:.1f} GPU-hours\n", run.folder, run.run.plan + 1,
+                     run.run.is_smaller ? " as a smaller job" : "",
+                     plural(possible.plan.config.world_size(), "GPU"), run.run.gpu_hours);
+}
+
+std::string next_steps(const std::string& directory, const Plan& plan) {
+  return fmt::format(
+      "Next\n"
+      "  1. on one GPU, or under torchrun on a node or two: python3 {0}/probe.py -o probe.json\n"
+      "  2. start each run for {1} iterations; put its log into its folder as {2}\n"
+      "  3. ptdp-calibrate --pilot {0} -o calibration\n"
+      "  4. ptdp-plan new-cluster --from {3} --probe probe.json -o mine.json; plan again with\n"
+      "     --cluster mine.json --calibration calibration\n",
+      directory, kShortRunIterations, kPilotLog, plan.scenario.cluster.name);
+}
+
+}  // namespace
+
+void add_pilot_flags(boost::program_options::options_description& flags) {
+  flags.add_options()("budget", boost::program_options::value<std::string>(),
+                      "pilot: what its runs may cost (default: 16gpu-hours)");
+}
+
+void refuse_pilot_flags(const CommandLine& line) {
+  if (line.has("budget")) {
+    throw Error("--budget: used by `pilot` only");
+  }
+}
+
+int run_pilot(const CommandLine& line) {
+  line.allow_only({"budget", "to", "output", "calibration"});
+  const std::vector<std::string> files(line.words().begin() + 1, line.words().end());
+  const auto output = line.text("output");
+  if (!output || output->empty() || *output == "-") {
+    throw Error("pilot: expected --output DIRECTORY");
+  }
+  const double budget = read_pilot_budget(line);
+  const std::vector<Plan> plans = read_plans(files);
+  const CalibrationSource calibration =
+      CalibrationSource::parse(line.text("calibration").value_or("shipped"), "--calibration");
+  const auto framework = framework_of(line);
+  std::string text;
+  const std::vector<PossibleRun> possible =
+      runs_of_framework(possible_runs(plans, calibration), framework, text);
+
+  Pilot pilot{.model = pilot_model(calibration.fit(plans.front().scenario, plans.front().gpus))};
+  std::vector<double> log_times;
+  std::vector<FileContent> contents;
+  const fs::path directory = *output;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    log_times.push_back(std::log(plans[i].predicted.iteration_time.value.value()));
+    pilot.plans.push_back(fmt::format("plan-{}.json", i + 1));
+    contents.push_back({directory / pilot.plans.back(), to_json(plans[i])});
+  }
+  std::vector<ShortRun> runs;
+  for (const PossibleRun& run : possible) {
+    runs.push_back(run.run);
+  }
+  const PilotBelief belief(pilot.model, log_times);
+  for (const ShortRun& run : choose_short_runs(belief, runs, budget)) {
+    const auto found = std::find(runs.begin(), runs.end(), run) - runs.begin();
+    const PossibleRun& chosen = possible[static_cast<std::size_t>(found)];
+    pilot.runs.push_back({run, fmt::format("run-{}", pilot.runs.size() + 1)});
+    const fs::path folder = directory / pilot.runs.back().folder;
+    std::ranges::move(files_of_run(chosen, folder, framework), std::back_inserter(contents));
+    text += told_of_run(pilot.runs.back(), chosen);
+  }
+  contents.push_back({directory / "probe.py", probe_with_work(probe_program(), probe_work(plans))});
+  contents.push_back({directory / kPilotFile, to_json(pilot)});
+
+  std::vector<NamedFile> inputs;
+  for (const std::string& file : files) {
+    inputs.push_back({"the plan", file});
+  }
+  for (const FileContent& content : contents) {
+    refuse_overwriting(inputs, {"--output", content.path});
+    std::error_code error;
+    fs::create_directories(content.path.parent_path(), error);
+    if (error) {
+      throw Error("--output: expected a directory, got " + in_quotes(directory.string()),
+                  ExitStatus::kOutputFailed);
+    }
+  }
+  write_files_atomically(contents);
+  const double before = belief.expected_regret({}, 20'000, 1);
+  std::vector<ShortRun> chosen;
+  for (const PilotRun& run : pilot.runs) {
+    chosen.push_back(run.run);
+  }
+  print(fmt::format(
+      "Pilot of {} into {}: the probe and {} of at most {:g} GPU-hours\n{}"
+      "  the plan to choose is {:.2f} % slower than the fastest on average now, "
+      "{:.2f} % after these runs\n{}",
+      plural(std::ssize(plans), "plan"), directory.string(), plural(std::ssize(pilot.runs), "run"),
+      budget, text, 100.0 * before, 100.0 * belief.expected_regret(chosen, 20'000, 1),
+      next_steps(directory.string(), plans.front())));
+  return 0;
+}
+
+}  // namespace ptdp
