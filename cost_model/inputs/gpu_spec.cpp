@@ -69,7 +69,6 @@ std::optional<GpuSpec> read_architecture(ObjectReader& fields) {
 
 /// Gives the GPU what kernels reach of another one, as far as it has the units for it.
 void take_constants(GpuSpec& gpu, const GpuSpec& measured) {
-  gpu.constants_of = measured.name;
   gpu.matmul_efficiency = measured.matmul_efficiency;
   gpu.matmul_sustained = measured.matmul_sustained;
   gpu.matmul_start = measured.matmul_start;
@@ -104,11 +103,12 @@ void take_left_out(ObjectReader& fields, GpuSpec& gpu) {
   }
   fields.require(needed);
   take_constants(gpu, *measured);
-  gpu.is_assumed = !fields.has("attention_rates") ||
-                   !std::all_of(kConstantKeys.begin(), kConstantKeys.end(),
-                                [&](const std::string& key) { return fields.has(key); });
-  if (!gpu.is_assumed) {
-    gpu.constants_of.clear();
+  const bool has_all = fields.has("attention_rates") &&
+                       std::all_of(kConstantKeys.begin(), kConstantKeys.end(),
+                                   [&](const std::string& key) { return fields.has(key); });
+  if (!has_all) {
+    gpu.is_assumed = true;
+    gpu.constants_of = measured->name;
   }
 }
 
@@ -212,6 +212,12 @@ void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   }
   fields.name("name", gpu.name);
   fields.text("source", gpu.source);
+  if (fields.optional("constants_of", !gpu.constants_of.empty())) {
+    fields.name("constants_of", gpu.constants_of);
+  }
+  if (fields.optional("is_assumed", gpu.is_assumed)) {
+    fields.flag("is_assumed", gpu.is_assumed);
+  }
   fields.quantity("peak_fp16_TFLOPs", gpu.peak_fp16, kTera, kTeraflopsRange);
   if (fields.optional("peak_bf16_TFLOPs", gpu.peak_bf16.value() > 0.0)) {
     fields.quantity("peak_bf16_TFLOPs", gpu.peak_bf16, kTera, kTeraflopsRange);
@@ -233,12 +239,6 @@ void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   }
   if constexpr (Fields::kIsReading) {
     take_left_out(fields, gpu);
-  }
-  if (fields.optional("constants_of", !gpu.constants_of.empty())) {
-    fields.name("constants_of", gpu.constants_of);
-  }
-  if (fields.optional("is_assumed", gpu.is_assumed)) {
-    fields.flag("is_assumed", gpu.is_assumed);
   }
   if (fields.optional("fp8_any_layout", gpu.fp8_any_layout)) {
     fields.flag("fp8_any_layout", gpu.fp8_any_layout);

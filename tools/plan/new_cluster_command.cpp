@@ -160,7 +160,8 @@ void add_new_cluster_flags(boost::program_options::options_description& flags) {
 void refuse_new_cluster_flags(const CommandLine& line) {
   for (const std::string& flag : kOwnFlags) {
     if (line.has(flag)) {
-      throw Error("--" + flag + ": used by `new-cluster` only");
+      throw Error("--" + flag + ": used by `new-cluster` only" +
+                  (flag == "gpu" ? "; did you mean \"--gpus\"?" : ""));
     }
   }
 }

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/text/object_writer.h"
 #include "tests/support/round_trip.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/support/thrown.h"
 
 namespace ptdp {
@@ -40,6 +42,7 @@ GpuSpec unusual_gpu() {
   return {.name = "g",
           .source = "a test",
           .constants_of = "h",
+          .is_assumed = true,
           .peak_fp16 = teraflops(100.0),
           .peak_bf16 = teraflops(50.0),
           .peak_fp32 = teraflops(25.5),
@@ -248,6 +251,7 @@ TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
     "name": "g",
     "source": "a test",
     "constants_of": "h",
+    "is_assumed": true,
     "peak_fp16_TFLOPs": 100.0,
     "peak_bf16_TFLOPs": 50.0,
     "peak_fp32_TFLOPs": 25.5,
@@ -588,9 +592,28 @@ TEST(ClusterSpecJson, RefusesTheNameOfAGpuThatIsNotShipped) {
       StartsWith("test.json: gpu: unknown GPU \"a100-80gb-sxn\"; did you mean \"a100-80gb-sxm\""));
 }
 
-TEST(ClusterSpecJson, RefusesAPathWhereTheNameOfAGpuBelongs) {
-  EXPECT_THAT(message_of([] { return parse<ClusterSpec>(with_gpu_name("../gpu.json")); }),
+TEST(ClusterSpecJson, RefusesAPathOfAGpuThatIsNoJson) {
+  EXPECT_THAT(message_of([] { return parse<ClusterSpec>(with_gpu_name("../gpu")); }),
               StartsWith("test.json: gpu: expected a name of letters, digits and . _ + -"));
+}
+
+TEST(ClusterSpecJson, TakesTheFileOfAGpuBesideItself) {
+  const TemporaryDirectory directory;
+  ObjectWriter gpu;
+  gpu.schema("ptdp.gpu/1");
+  describe(gpu, find_gpu("h800-80gb-sxm"));
+  directory.file("gpu.json", gpu.dump());
+  const std::filesystem::path cluster = directory.file("cluster.json", with_gpu_name("gpu.json"));
+  ObjectReader reader = ObjectReader::from_file(cluster);
+  ClusterSpec read;
+  describe(reader, read);
+  EXPECT_EQ(read.gpu, find_gpu("h800-80gb-sxm"));
+}
+
+TEST(ClusterSpecJson, TakesAGpuThatWasPastedWithItsSchema) {
+  const std::string text = replaced(dump(unusual_cluster()), "\"name\": \"g\"",
+                                    R"("schema": "ptdp.gpu/1", "name": "g")");
+  EXPECT_EQ(parse<ClusterSpec>(text), unusual_cluster());
 }
 
 TEST(ClusterSpecJson, TakesTheNameOfShippedCurves) {
@@ -635,10 +658,9 @@ TEST(ClusterSpecJson, ChecksTheCurvesOfEachCollective) {
   }
 }
 
-TEST(ClusterSpecJson, RefusesAFileWhereTheNameOfAShippedPartBelongs) {
+TEST(ClusterSpecJson, RefusesAGpuWhoseFileIsNotThere) {
   EXPECT_EQ(message_of([] { return parse<ClusterSpec>(with_gpu_name("mine.json")); }),
-            "test.json: gpu: expected an object or the name of a shipped profile, got "
-            "\"mine.json\"");
+            "test.json: gpu: mine.json: cannot be read: No such file or directory");
 }
 
 TEST(ClusterSpecJson, NamesTheCurveThatItRefuses) {

@@ -1,6 +1,7 @@
 // Tests of edit distance, and of suggestions for misspelled names.
 #include "cost_model/text/did_you_mean.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -63,7 +64,18 @@ TEST(DidYouMean, NamesTheOneThatIsNear) {
 // Distances: selena 1, selene-a100 5 but begins with it.
 TEST(DidYouMean, NamesWhatBeginsLikeItToo) {
   const std::vector<std::string> known = {"selene-a100", "selena", "dgx-h100"};
-  EXPECT_EQ(did_you_mean("selene", known), "; did you mean \"selena\" or \"selene-a100\"?");
+  EXPECT_EQ(did_you_mean("selen", known), "; did you mean \"selena\" or \"selene-a100\"?");
+}
+
+// h800 is one letter from h100 and another machine; what has h100 as a part comes first.
+TEST(DidYouMean, NamesWhatHasItAsAPartFirst) {
+  const std::vector<std::string> known = {"h800", "aws-p5-h100", "dgx-h100", "dgx-gh100"};
+  for (const char* name : {"h100", "H100", "8xH100"}) {
+    EXPECT_THAT(did_you_mean(name, known),
+                testing::StartsWith("; did you mean \"dgx-h100\", \"aws-p5-h100\""))
+        << name;
+  }
+  EXPECT_EQ(did_you_mean("gx", known), "");
 }
 
 TEST(DidYouMean, NamesAtMostThreeInTheOrderOfEqualDistances) {

@@ -323,7 +323,8 @@ TEST(Catalog, SuggestsTheNameThatWasMeant) {
             "unknown stack \"megatron\" (`ptdp-plan list stacks` shows all; a path to a .json file "
             "works too)");
   EXPECT_EQ(message_of([] { return find_gpu("b100"); }),
-            "unknown GPU \"b100\"; did you mean \"a100\"? (profiles/gpus holds all)");
+            "unknown GPU \"b100\"; did you mean \"a100\"? (`ptdp-plan list gpus` shows all; a "
+            "path to a .json file works too)");
   EXPECT_EQ(message_of([] { return find_all_reduce_curves("nvlink"); }),
             "unknown curve \"nvlink\" (profiles/curves holds all)");
 }
