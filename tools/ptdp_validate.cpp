@@ -18,6 +18,8 @@
 #include "planner/logs/log_report.h"
 #include "planner/runs/run_report.h"
 #include "planner/runs/run_set.h"
+#include "planner/traces/trace_reader.h"
+#include "planner/traces/trace_report.h"
 #include "tools/plan/plan_of_run.h"
 #include "tools/shared/command_line.h"
 
@@ -31,6 +33,7 @@ constexpr const char* kUsage =
     "usage: ptdp-validate [--runs FILE.csv]... [--group NAME]... [flags]\n"
     "       ptdp-validate run.json... [--max-error PERCENT] [--format json]\n"
     "       ptdp-validate --log train.log [--plan plan.json] [--max-error PERCENT]\n"
+    "       ptdp-validate --trace trace.json.gz [--plan plan.json] [--max-error PERCENT]\n"
     "\n"
     "Predicts every run of the files as it was configured and shows how far off that is; without\n"
     "a file, the published runs that are shipped. The columns are those of profiles/published\n"
@@ -46,6 +49,13 @@ constexpr const char* kUsage =
     "the run. A plan, a script (--from), --config with the job's flags, or the list of arguments "
     "in\n"
     "the log itself says what was run.\n"
+    "\n"
+    "--trace reads one rank's trace of PyTorch's profiler, plain or packed by gzip, and shows "
+    "where\n"
+    "the time of its GPU went: products by shape, attention, element-wise work, each collective "
+    "by\n"
+    "group and how much of it compute hides, idle time. A plan, --from or --config sets beside it\n"
+    "what is predicted, term by term.\n"
     "\n"
     "calibrations, by which a factor corrects the predictions of each row:\n"
     "  none                 no factor: the cost model as it is\n"
@@ -64,15 +74,17 @@ po::options_description flag_descriptions() {
   auto option = flags.add_options();
   option("runs", texts_value(), "file of measured runs, comma-separated values");
   option("group", texts_value(), "only rows with this name in the column holdout_group");
-  option("calibration", text_value(),
-         "see above (default: none); of --log: none, shipped, or a file or directory of "
-         "ptdp-calibrate (default: shipped)");
+  option(
+      "calibration", text_value(),
+      "see above (default: none); of --log and --trace: none, shipped, or a file or directory of "
+      "ptdp-calibrate (default: shipped)");
   option("ranking", "also show whether configurations of one job come in their measured order");
   option("format", text_value(), "table, json, or markdown, a page of all errors (default: table)");
   option("max-mape", text_value(), "largest mean absolute error of all rows that is tolerated [%]");
   option("max-error", text_value(), "largest error of any row that is tolerated [%]");
   option("log", text_value(), "log of a training program");
-  option("plan", text_value(), "plan of the run that --log is of");
+  option("trace", text_value(), "trace of a rank by PyTorch's profiler");
+  option("plan", text_value(), "plan of the run that --log or --trace is of");
   add_run_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
@@ -224,6 +236,28 @@ int validate_log(const CommandLine& line) {
   return 0;
 }
 
+/// Prints where the time of a traced rank went beside what is predicted. Returns the exit status.
+int validate_trace(const CommandLine& line) {
+  line.allow_words(0);
+  std::vector<std::string> allowed = run_flags();
+  allowed.insert(allowed.end(), {"trace", "plan", "calibration", "format", "max-error"});
+  line.allow_only(allowed, "--trace");
+  const AnswerFormat format = read_run_format(line);
+  (void)line.number("max-error", 0.0, 1e6);  // a bad one is refused before the report
+  const CalibrationSource calibration =
+      CalibrationSource::parse(line.text("calibration").value_or("shipped"), "--calibration");
+  const std::string file = *line.text("trace");
+  PlanOfRun run = plan_of_run(line, TrainingLog(), file, line.text("plan"), calibration);
+  if (!run.plan && line.has("max-error")) {
+    throw Error("--max-error: nothing says what was run: expected --plan, --from or --config");
+  }
+  const TraceReport report =
+      report_trace(read_trace(file), file, run.plan, std::move(run.assumptions));
+  print(in_format(format, report));
+  check_max_error(line, report.error().value_or(0.0));
+  return 0;
+}
+
 /// Returns where the runs come from, for messages.
 std::string named(const std::vector<std::string>& files) {
   return files.empty() ? "the published runs" : fmt::format("{}", fmt::join(files, ", "));
@@ -238,6 +272,9 @@ int run(int argc, const char* const* argv) {
   }
   if (line.has("log")) {
     return validate_log(line);
+  }
+  if (line.has("trace")) {
+    return validate_trace(line);
   }
   refuse_run_flags(line);
   if (!line.words().empty()) {

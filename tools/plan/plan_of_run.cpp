@@ -48,7 +48,7 @@ void refuse_run_flags(const CommandLine& line) {
   flags.emplace_back("plan");
   for (const std::string& flag : flags) {
     if (line.has(flag)) {
-      throw Error("--" + flag + ": used by --log only");
+      throw Error("--" + flag + ": used by --log and --trace only");
     }
   }
 }

@@ -18,7 +18,7 @@ void add_run_flags(boost::program_options::options_description& flags);
 /// The flags of add_run_flags().
 [[nodiscard]] std::vector<std::string> run_flags();
 
-/// Throws Error for a flag that only --log uses: --plan and those of add_run_flags().
+/// Throws Error for a flag that only --log and --trace use: --plan and those of add_run_flags().
 void refuse_run_flags(const CommandLine& line);
 
 /// Returns the run whose `arguments` the log `place` lists; nullopt for a list that says no run.

@@ -1,0 +1,124 @@
+#include "planner/traces/trace_collectives.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace ptdp {
+namespace {
+
+struct CollectiveWord {
+  std::string_view word;
+  CollectiveKind kind;
+};
+
+// In lower case without "_"; a word stands before those that it contains.
+constexpr auto kCollectiveWords =
+    std::to_array<CollectiveWord>({{"allreduce", CollectiveKind::kAllReduce},
+                                   {"crossdevicereduce", CollectiveKind::kAllReduce},
+                                   {"allgather", CollectiveKind::kAllGather},
+                                   {"reducescatter", CollectiveKind::kReduceScatter},
+                                   {"alltoall", CollectiveKind::kAllToAll},
+                                   {"broadcast", CollectiveKind::kBroadcast},
+                                   {"sendrecv", CollectiveKind::kMessageOrAllToAll},
+                                   {"batchisendirecv", CollectiveKind::kMessage},
+                                   {"send", CollectiveKind::kMessage},
+                                   {"recv", CollectiveKind::kMessage},
+                                   {"reduce", CollectiveKind::kReduce},
+                                   {"barrier", CollectiveKind::kOther},
+                                   {"gather", CollectiveKind::kOther},
+                                   {"scatter", CollectiveKind::kOther}});
+
+std::optional<CollectiveKind> collective_in(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if (c != '_') {
+      letters += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    }
+  }
+  for (const CollectiveWord& known : kCollectiveWords) {
+    if (letters.find(known.word) != std::string::npos) {
+      return known.kind;
+    }
+  }
+  return std::nullopt;
+}
+
+struct ElementType {
+  std::string_view name;
+  double bytes;
+};
+
+/// Names of c10/core/ScalarType.h, in lower case.
+constexpr auto kElementTypes = std::to_array<ElementType>({{"float8", 1.0},
+                                                           {"bfloat16", 2.0},
+                                                           {"half", 2.0},
+                                                           {"float16", 2.0},
+                                                           {"double", 8.0},
+                                                           {"float64", 8.0},
+                                                           {"float", 4.0},
+                                                           {"long", 8.0},
+                                                           {"int64", 8.0},
+                                                           {"int8", 1.0},
+                                                           {"short", 2.0},
+                                                           {"int", 4.0},
+                                                           {"byte", 1.0},
+                                                           {"uint8", 1.0},
+                                                           {"char", 1.0},
+                                                           {"bool", 1.0}});
+
+double element_size(std::string_view dtype) {
+  std::string lower(dtype);
+  std::ranges::transform(lower, lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  for (const ElementType& type : kElementTypes) {
+    if (lower.starts_with(type.name)) {
+      return type.bytes;
+    }
+  }
+  return 0.0;
+}
+
+}  // namespace
+
+CollectiveKind collective_kind(std::string_view call, std::string_view kernel) {
+  std::optional<CollectiveKind> kind = collective_in(call);
+  if (!kind) {
+    // "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)": its arguments say
+    // nothing
+    kind = collective_in(kernel.substr(0, kernel.find('(')));
+  }
+  return kind.value_or(CollectiveKind::kOther);
+}
+
+Bytes collective_size(CollectiveKind kind, const CollectiveCall& call) {
+  const bool is_gathered = kind == CollectiveKind::kAllGather;
+  const std::int64_t elements =
+      is_gathered ? std::max(call.gotten, call.sent) : (call.sent > 0 ? call.sent : call.gotten);
+  return Bytes(element_size(call.dtype) * static_cast<double>(elements));
+}
+
+double bus_factor(CollectiveKind kind, std::int64_t ranks) {
+  if (ranks < 1) {
+    return 0.0;
+  }
+  const auto n = static_cast<double>(ranks);
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return 2.0 * (n - 1.0) / n;
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kAllToAll:
+      return (n - 1.0) / n;
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kReduce:
+    case CollectiveKind::kOther:
+    case CollectiveKind::kMessage:
+    case CollectiveKind::kMessageOrAllToAll:
+      return 1.0;
+  }
+  return 0.0;
+}
+
+}  // namespace ptdp
