@@ -32,7 +32,8 @@ constexpr auto kProductKernels = std::to_array<std::string_view>(
      "triton_mm", "triton_tem_", "_mm_kernel",  "matmul",     "bmm_",
      "igemm",     "dot_kernel",  "miopensp3",   "naive_conv", "gridwise_conv"});
 constexpr auto kOptimizerKernels = std::to_array<std::string_view>(
-    {"multi_tensor_apply", "multitensorapply", "adam", "adagrad", "lamb", "l2norm", "sgd"});
+    {"multi_tensor_apply", "multitensorapply", "adam", "adagrad", "fusedlamb", "fused_lamb",
+     "lambfunctor", "lamb_", "l2norm", "sgd"});
 constexpr auto kNormKernels = std::to_array<std::string_view>(
     {"layer_norm", "layernorm", "rms_norm", "rmsnorm", "batch_norm", "batchnorm", "group_norm",
      "bn_fw", "bn_bw", "_ln_", "ln_fwd", "ln_bwd", "gammabeta", "rowwisemoments"});
@@ -72,7 +73,11 @@ std::optional<WorkKind> kind_of_operator(std::string_view name) {
 }
 
 WorkKind kind_of_kernel(std::string_view name) {
-  const std::string lower = in_lower_case(name);
+  std::string lower = in_lower_case(name);
+  constexpr std::string_view library = "fbgemm";  // whose kernels of embeddings are no products
+  for (std::size_t at = lower.find(library); at != std::string::npos; at = lower.find(library)) {
+    lower.erase(at, library.size());
+  }
   // In this order: a kernel of attention may be CUTLASS's, too, and one of a collective may reduce.
   if (has_any_of(lower, kCollectiveKernels)) {
     return WorkKind::kCollective;

@@ -38,6 +38,7 @@ struct GpuWork {
   std::uint32_t name = 0;              ///< Index into Trace::names.
   std::int32_t call = kUnsaid;         ///< Index into Trace::calls.
   std::int32_t device = 0;
+  std::int32_t stream = 0;
   WorkKind kind = WorkKind::kElementWise;
   bool is_kernel = true;  ///< Whether it is neither a copy nor a fill.
 };

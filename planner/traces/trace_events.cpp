@@ -38,8 +38,9 @@ EventUse use_of(std::string_view category) {
   return category == "user_annotation" ? EventUse::kMark : EventUse::kNone;
 }
 
-std::int32_t device_number(std::optional<std::int64_t> device) {
-  const std::int64_t number = device.value_or(0);
+/// Returns the number of a device or a stream; 0 for none.
+std::int32_t small_number(std::optional<std::int64_t> given) {
+  const std::int64_t number = given.value_or(0);
   return number >= 0 && number <= std::numeric_limits<std::int32_t>::max()
              ? static_cast<std::int32_t>(number)
              : 0;
@@ -52,8 +53,8 @@ std::int32_t chosen_device(const std::map<std::int32_t, Nanoseconds>& busy,
     const std::size_t per_node = header.device_names.size();
     const std::int64_t local =
         per_node == 0 ? *header.rank : *header.rank % static_cast<std::int64_t>(per_node);
-    if (busy.contains(device_number(local))) {
-      return device_number(local);
+    if (busy.contains(small_number(local))) {
+      return small_number(local);
     }
   }
   return std::ranges::max_element(busy, {}, [](const auto& entry) { return entry.second; })->first;
@@ -121,7 +122,8 @@ void TraceKeeper::add_gpu_work(TraceEvent& event, bool is_kernel) {
        .op = event.op.value_or(kUnsaid),
        .name = index_of(event.name),
        .call = kind == WorkKind::kCollective ? call_of(event) : std::int32_t{kUnsaid},
-       .device = device_number(event.device),
+       .device = small_number(event.device),
+       .stream = small_number(event.stream),
        .kind = kind,
        .is_kernel = is_kernel});
 }

@@ -22,6 +22,7 @@ struct TraceEvent {
   std::optional<Nanoseconds> start;
   std::optional<Nanoseconds> length;
   std::optional<std::int64_t> device;
+  std::optional<std::int64_t> stream;
   std::optional<std::int64_t> correlation;
   std::optional<std::int64_t> op;  ///< "External id".
   CollectiveCall call;

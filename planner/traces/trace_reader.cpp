@@ -74,6 +74,8 @@ constexpr auto kArgumentKeys = std::to_array<EventKey>({
     {"external id", kTakeOperator},
     {"device",
      [](TraceEvent& event, const TraceValue& value) { event.device = value.as_integer(); }},
+    {"stream",
+     [](TraceEvent& event, const TraceValue& value) { event.stream = value.as_integer(); }},
     {"correlation",
      [](TraceEvent& event, const TraceValue& value) { event.correlation = value.as_integer(); }},
     {"Collective name",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 
 namespace ptdp {
@@ -15,11 +16,29 @@ struct StepWork {
   std::int64_t kernels = 0;
 };
 
-/// Returns when the host launched the work; without a launch in the trace, when it ran.
-Nanoseconds launched_at(const Trace& trace, const GpuWork& work) {
-  const auto launch = trace.launches.find(work.correlation);
-  return launch == trace.launches.end() ? work.start : launch->second;
-}
+/// Tells when the host launched work.
+class LaunchTimes {
+ public:
+  explicit LaunchTimes(const Trace& trace) : trace_(trace) {
+    const auto known = std::ranges::count_if(
+        trace.work, [&](const GpuWork& work) { return trace.launches.contains(work.correlation); });
+    are_known_ = 2 * known > std::ssize(trace.work);
+  }
+
+  /// Returns when the work was launched; nullopt for what was launched before the trace began. In a
+  /// trace without launches it is when the work ran.
+  [[nodiscard]] std::optional<Nanoseconds> of(const GpuWork& work) const {
+    if (!are_known_) {
+      return work.start;
+    }
+    const auto launch = trace_.launches.find(work.correlation);
+    return launch == trace_.launches.end() ? std::nullopt : std::optional(launch->second);
+  }
+
+ private:
+  const Trace& trace_;
+  bool are_known_ = false;
+};
 
 /// Returns the marks with a start of their own, each number once.
 std::vector<StepWork> marked_steps(const Trace& trace) {
@@ -33,18 +52,33 @@ std::vector<StepWork> marked_steps(const Trace& trace) {
   return steps;
 }
 
-void count_work(const Trace& trace, std::vector<StepWork>& steps) {
+/// Returns the stream that computes most. Others run ahead of it: they copy the next batch, or
+/// prepare its tables.
+std::int32_t main_stream(const Trace& trace) {
+  std::map<std::int32_t, Nanoseconds> busy;
   for (const GpuWork& work : trace.work) {
-    const Nanoseconds launched = launched_at(trace, work);
-    auto next = std::ranges::upper_bound(steps, launched, {},
+    const bool computes = work.is_kernel && work.kind != WorkKind::kCollective;
+    busy[work.stream] += computes ? work.end - work.start : 0;
+  }
+  return std::ranges::max_element(busy, {}, [](const auto& entry) { return entry.second; })->first;
+}
+
+void count_work(const Trace& trace, std::vector<StepWork>& steps) {
+  const std::int32_t stream = main_stream(trace);
+  const LaunchTimes launches(trace);
+  for (const GpuWork& work : trace.work) {
+    const std::optional<Nanoseconds> launched = launches.of(work);
+    if (!launched) {
+      continue;
+    }
+    auto next = std::ranges::upper_bound(steps, *launched, {},
                                          [](const StepWork& step) { return step.mark.start; });
-    if (next == steps.begin() || launched >= std::prev(next)->mark.end) {
+    if (next == steps.begin() || *launched >= std::prev(next)->mark.end) {
       continue;  // launched outside of all marks
     }
     StepWork& step = *std::prev(next);
     step.end = std::max(step.end, work.end);
-    // Copies of the next batch, and collectives, run ahead of the kernels of an iteration.
-    if (work.is_kernel && work.kind != WorkKind::kCollective) {
+    if (work.stream == stream && work.is_kernel && work.kind != WorkKind::kCollective) {
       step.first_kernel = std::min(step.first_kernel.value_or(work.start), work.start);
       ++step.kernels;
     }

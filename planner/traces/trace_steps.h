@@ -26,8 +26,8 @@ struct TraceSteps {
 };
 
 /// Returns the iterations. One begins on the GPU with the first kernel that the host launched in
-/// it, and ends where the next one begins; the last one ends with its last work or mark. The first
-/// is left out unless it is the only one.
+/// it on the stream that computes most, and ends where the next one begins; the last one ends with
+/// its last work or mark. The first is left out unless it is the only one.
 [[nodiscard]] TraceSteps steps_of(const Trace& trace);
 
 }  // namespace ptdp
