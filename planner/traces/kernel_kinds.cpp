@@ -22,8 +22,8 @@ constexpr auto kAttentionParts = std::to_array<std::string_view>(
 constexpr auto kCollectiveKernels = std::to_array<std::string_view>(
     {"nccl", "rccl", "cross_device_reduce", "allreduce", "all_reduce", "allgather", "all_gather",
      "reducescatter", "reduce_scatter", "multimem_", "nvshmem", "deep_ep", "userbuffers"});
-constexpr auto kAttentionKernels =
-    std::to_array<std::string_view>({"flash", "fmha", "attention", "attn", "sdpa", "_mha_"});
+constexpr auto kAttentionKernels = std::to_array<std::string_view>(
+    {"flash", "fmha", "attention", "attn", "sdpa", "_mha_", "sage_fwd"});
 // "tensile" and "cijk_" are ROCm's; "nvjet", "xmma", "cutlass" and "gemm" NVIDIA's.
 constexpr auto kProductKernels = std::to_array<std::string_view>(
     {"gemm",      "nvjet",       "cutlass",     "xmma",       "cijk_",
@@ -31,6 +31,9 @@ constexpr auto kProductKernels = std::to_array<std::string_view>(
      "wgrad",     "convolve",    "convolution", "winograd",   "scudnn",
      "triton_mm", "triton_tem_", "_mm_kernel",  "matmul",     "bmm_",
      "igemm",     "dot_kernel",  "miopensp3",   "naive_conv", "gridwise_conv"});
+// Inductor's fused kernels are named after all that they fuse, but compute no product.
+constexpr auto kFusedKernels =
+    std::to_array<std::string_view>({"triton_poi_", "triton_red_", "triton_per_", "triton_for_"});
 constexpr auto kOptimizerKernels = std::to_array<std::string_view>(
     {"multi_tensor_apply", "multitensorapply", "adam", "adagrad", "fusedlamb", "fused_lamb",
      "lambfunctor", "lamb_", "l2norm", "sgd"});
@@ -82,10 +85,11 @@ WorkKind kind_of_kernel(std::string_view name) {
   if (has_any_of(lower, kCollectiveKernels)) {
     return WorkKind::kCollective;
   }
-  if (has_any_of(lower, kAttentionKernels)) {
+  const bool is_fused = has_any_of(lower, kFusedKernels);
+  if (!is_fused && has_any_of(lower, kAttentionKernels)) {
     return WorkKind::kAttention;
   }
-  if (has_any_of(lower, kProductKernels)) {
+  if (!is_fused && has_any_of(lower, kProductKernels)) {
     return WorkKind::kProduct;
   }
   if (has_any_of(lower, kOptimizerKernels)) {

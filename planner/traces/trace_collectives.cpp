@@ -83,13 +83,8 @@ double element_size(std::string_view dtype) {
 }  // namespace
 
 CollectiveKind collective_kind(std::string_view call, std::string_view kernel) {
-  std::optional<CollectiveKind> kind = collective_in(call);
-  if (!kind) {
-    // "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)": its arguments say
-    // nothing
-    kind = collective_in(kernel.substr(0, kernel.find('(')));
-  }
-  return kind.value_or(CollectiveKind::kOther);
+  const std::optional<CollectiveKind> kind = collective_in(call);
+  return kind ? *kind : collective_in(kernel).value_or(CollectiveKind::kOther);
 }
 
 Bytes collective_size(CollectiveKind kind, const CollectiveCall& call) {

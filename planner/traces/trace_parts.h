@@ -39,21 +39,23 @@ struct TraceTimes {
   [[nodiscard]] Seconds total() const;
 };
 
-/// A term of TraceTimes with its name in files.
+/// A term of TraceTimes with its names.
 struct TraceTerm {
-  std::string_view name;
+  std::string_view name;   ///< Name in files.
+  std::string_view label;  ///< Name for people.
   Seconds TraceTimes::*time;
 };
-/// All terms of TraceTimes, with their names in files.
-inline constexpr std::array kTraceTerms = {TraceTerm{"products", &TraceTimes::products},
-                                           TraceTerm{"attention", &TraceTimes::attention},
-                                           TraceTerm{"norms", &TraceTimes::norms},
-                                           TraceTerm{"element_wise", &TraceTimes::element_wise},
-                                           TraceTerm{"optimizer", &TraceTimes::optimizer},
-                                           TraceTerm{"copies", &TraceTimes::copies},
-                                           TraceTerm{"exposed_communication", &TraceTimes::exposed},
-                                           TraceTerm{"host_copies", &TraceTimes::host_copies},
-                                           TraceTerm{"idle", &TraceTimes::idle}};
+/// All terms of TraceTimes, with their names.
+inline constexpr std::array kTraceTerms = {
+    TraceTerm{"products", "products", &TraceTimes::products},
+    TraceTerm{"attention", "attention", &TraceTimes::attention},
+    TraceTerm{"norms", "norms", &TraceTimes::norms},
+    TraceTerm{"element_wise", "element-wise", &TraceTimes::element_wise},
+    TraceTerm{"optimizer", "optimizer", &TraceTimes::optimizer},
+    TraceTerm{"copies", "copies", &TraceTimes::copies},
+    TraceTerm{"exposed_communication", "exposed communication", &TraceTimes::exposed},
+    TraceTerm{"host_copies", "host copies", &TraceTimes::host_copies},
+    TraceTerm{"idle", "idle", &TraceTimes::idle}};
 
 /// A part of an iteration; what a prediction or a trace does not tell apart is nullopt.
 struct TracePart {

@@ -175,8 +175,7 @@ class TraceParser : public nlohmann::json_sax<json> {
     if (dynamic_cast<const json::out_of_range*>(&error) != nullptr) {
       throw Error(place_ + ": expected a trace, found a number that is out of range");
     }
-    if (text_.is_at_end() &&
-        std::string_view(error.what()).find("unexpected end of input") != std::string_view::npos) {
+    if (text_.is_used_up()) {
       throw Error(place_ + ": expected a whole trace, found one that is cut off");
     }
     throw Error(place_ + ": byte " + std::to_string(at) + ": expected a trace, found invalid JSON");

@@ -43,10 +43,8 @@ std::string times_text(const TraceReport& report) {
       "\nWhere an iteration's {} go, on average over {}\n", duration(report.mean.total()),
       plural(static_cast<std::int64_t>(report.steps.size()), "iteration"));
   for (const TraceTerm& term : kTraceTerms) {
-    std::string name(term.name);
-    std::ranges::replace(name, '_', ' ');
     if (report.mean.*term.time > Seconds(0.0)) {
-      text += share_row(name, report.mean.*term.time, report.mean.total());
+      text += share_row(term.label, report.mean.*term.time, report.mean.total());
     }
   }
   return text;
@@ -90,8 +88,14 @@ std::string collectives_text(const TraceReport& report) {
          text_table(columns, report.collectives);
 }
 
-/// Returns the start of a name; a kernel's may have a thousand letters.
-std::string cut_name(const std::string& name) {
+/// Returns the start of a name without what many kernels of PyTorch have in common; it may have a
+/// thousand letters.
+std::string cut_name(std::string name) {
+  for (const std::string_view common : {"void ", "at::native::", "(anonymous namespace)::"}) {
+    for (std::size_t at = name.find(common); at != std::string::npos; at = name.find(common)) {
+      name.erase(at, common.size());
+    }
+  }
   return name.size() <= kLongestName ? name : name.substr(0, kLongestName - 3) + "...";
 }
 

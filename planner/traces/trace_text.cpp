@@ -112,6 +112,7 @@ TraceBuffer::int_type TraceBuffer::underflow() {
     }
   }
   if (text_.empty()) {
+    is_used_up_ = true;
     return traits_type::eof();
   }
   setg(text_.data(), text_.data(), text_.data() + text_.size());

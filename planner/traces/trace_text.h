@@ -55,8 +55,8 @@ class TraceBuffer : public std::streambuf {
   /// Calls `next` for a piece after the other; it leaves its argument empty at the end.
   explicit TraceBuffer(std::function<void(std::string&)> next) : next_(std::move(next)) {}
 
-  /// Returns whether the last piece was taken.
-  [[nodiscard]] bool is_at_end() const { return is_at_end_; }
+  /// Returns whether the parser asked for more than there is.
+  [[nodiscard]] bool is_used_up() const { return is_used_up_; }
   /// Returns whether there was nothing but blanks up to now.
   [[nodiscard]] bool is_blank() const { return is_blank_; }
 
@@ -69,6 +69,7 @@ class TraceBuffer : public std::streambuf {
   std::string piece_;
   std::string text_;
   bool is_at_end_ = false;
+  bool is_used_up_ = false;
   bool is_blank_ = true;
 };
 

@@ -26,6 +26,7 @@ FuzzTarget fuzz_plan;
 FuzzTarget fuzz_runs;
 FuzzTarget fuzz_schedule;
 FuzzTarget fuzz_tokens;
+FuzzTarget fuzz_trace;
 FuzzTarget fuzz_weights;
 FuzzTarget fuzz_words;
 }
@@ -63,6 +64,7 @@ const std::vector<Corpus>& corpora() {
       {"Runs", fuzz_runs, {"tests/fuzz/corpus/runs", "profiles/published"}},
       {"Schedule", fuzz_schedule, {"tests/fuzz/corpus/schedule"}},
       {"Tokens", fuzz_tokens, {"tests/fuzz/corpus/tokens"}},
+      {"Trace", fuzz_trace, {"tests/fuzz/corpus/trace"}},
       {"Weights", fuzz_weights, {"tests/fuzz/corpus/weights"}},
       {"Words", fuzz_words, {"tests/fuzz/corpus/words"}}};
   return all;
