@@ -7,7 +7,7 @@
 namespace ptdp {
 namespace {
 
-using Words = std::span<const std::string_view>;
+using NameParts = std::span<const std::string_view>;
 
 // Operators of PyTorch 2.x (native_functions.yaml) and their autograd counterparts. Names of ATen
 // come without "aten::"; a Transformer Engine operator keeps its own.
@@ -53,7 +53,7 @@ std::string in_lower_case(std::string_view text) {
   return lower;
 }
 
-bool has_any_of(std::string_view text, Words words) {
+bool has_any_of(std::string_view text, NameParts words) {
   return std::ranges::any_of(
       words, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }

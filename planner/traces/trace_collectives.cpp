@@ -9,27 +9,27 @@ namespace {
 
 struct CollectiveWord {
   std::string_view word;
-  CollectiveKind kind;
+  TracedCollective kind;
 };
 
 // In lower case without "_"; a word stands before those that it contains.
 constexpr auto kCollectiveWords =
-    std::to_array<CollectiveWord>({{"allreduce", CollectiveKind::kAllReduce},
-                                   {"crossdevicereduce", CollectiveKind::kAllReduce},
-                                   {"allgather", CollectiveKind::kAllGather},
-                                   {"reducescatter", CollectiveKind::kReduceScatter},
-                                   {"alltoall", CollectiveKind::kAllToAll},
-                                   {"broadcast", CollectiveKind::kBroadcast},
-                                   {"sendrecv", CollectiveKind::kMessageOrAllToAll},
-                                   {"batchisendirecv", CollectiveKind::kMessage},
-                                   {"send", CollectiveKind::kMessage},
-                                   {"recv", CollectiveKind::kMessage},
-                                   {"reduce", CollectiveKind::kReduce},
-                                   {"barrier", CollectiveKind::kOther},
-                                   {"gather", CollectiveKind::kOther},
-                                   {"scatter", CollectiveKind::kOther}});
+    std::to_array<CollectiveWord>({{"allreduce", TracedCollective::kAllReduce},
+                                   {"crossdevicereduce", TracedCollective::kAllReduce},
+                                   {"allgather", TracedCollective::kAllGather},
+                                   {"reducescatter", TracedCollective::kReduceScatter},
+                                   {"alltoall", TracedCollective::kAllToAll},
+                                   {"broadcast", TracedCollective::kBroadcast},
+                                   {"sendrecv", TracedCollective::kMessageOrAllToAll},
+                                   {"batchisendirecv", TracedCollective::kMessage},
+                                   {"send", TracedCollective::kMessage},
+                                   {"recv", TracedCollective::kMessage},
+                                   {"reduce", TracedCollective::kReduce},
+                                   {"barrier", TracedCollective::kOther},
+                                   {"gather", TracedCollective::kOther},
+                                   {"scatter", TracedCollective::kOther}});
 
-std::optional<CollectiveKind> collective_in(std::string_view name) {
+std::optional<TracedCollective> collective_in(std::string_view name) {
   std::string letters;
   for (const char c : name) {
     if (c != '_') {
@@ -82,35 +82,35 @@ double element_size(std::string_view dtype) {
 
 }  // namespace
 
-CollectiveKind collective_kind(std::string_view call, std::string_view kernel) {
-  const std::optional<CollectiveKind> kind = collective_in(call);
-  return kind ? *kind : collective_in(kernel).value_or(CollectiveKind::kOther);
+TracedCollective collective_kind(std::string_view call, std::string_view kernel) {
+  const std::optional<TracedCollective> kind = collective_in(call);
+  return kind ? *kind : collective_in(kernel).value_or(TracedCollective::kOther);
 }
 
-Bytes collective_size(CollectiveKind kind, const CollectiveCall& call) {
-  const bool is_gathered = kind == CollectiveKind::kAllGather;
+Bytes collective_size(TracedCollective kind, const CollectiveCall& call) {
+  const bool is_gathered = kind == TracedCollective::kAllGather;
   const std::int64_t elements =
       is_gathered ? std::max(call.gotten, call.sent) : (call.sent > 0 ? call.sent : call.gotten);
   return Bytes(element_size(call.dtype) * static_cast<double>(elements));
 }
 
-double bus_factor(CollectiveKind kind, std::int64_t ranks) {
+double bus_factor(TracedCollective kind, std::int64_t ranks) {
   if (ranks < 1) {
     return 0.0;
   }
   const auto n = static_cast<double>(ranks);
   switch (kind) {
-    case CollectiveKind::kAllReduce:
+    case TracedCollective::kAllReduce:
       return 2.0 * (n - 1.0) / n;
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllToAll:
+    case TracedCollective::kAllGather:
+    case TracedCollective::kReduceScatter:
+    case TracedCollective::kAllToAll:
       return (n - 1.0) / n;
-    case CollectiveKind::kBroadcast:
-    case CollectiveKind::kReduce:
-    case CollectiveKind::kOther:
-    case CollectiveKind::kMessage:
-    case CollectiveKind::kMessageOrAllToAll:
+    case TracedCollective::kBroadcast:
+    case TracedCollective::kReduce:
+    case TracedCollective::kOther:
+    case TracedCollective::kMessage:
+    case TracedCollective::kMessageOrAllToAll:
       return 1.0;
   }
   return 0.0;

@@ -11,7 +11,7 @@ namespace ptdp {
 namespace {
 
 struct GroupKey {
-  CollectiveKind kind = CollectiveKind::kOther;
+  TracedCollective kind = TracedCollective::kOther;
   std::string group;
   std::int64_t ranks = 0;
 

@@ -16,7 +16,7 @@ namespace ptdp {
 
 /// A collective of one group in an average iteration.
 struct CollectiveUse {
-  CollectiveKind kind = CollectiveKind::kOther;
+  TracedCollective kind = TracedCollective::kOther;
   std::string group;       ///< As the trace names the group; "" if it does not.
   std::int64_t ranks = 0;  ///< Ranks of the group; 0 if unknown.
   double calls = 0.0;
@@ -30,7 +30,7 @@ struct CollectiveUse {
 
 /// The collectives of a trace, and which of them a piece of work is part of.
 struct TraceCollectives {
-  std::vector<CollectiveUse> uses;  ///< In the order of CollectiveKind, then of groups.
+  std::vector<CollectiveUse> uses;  ///< In the order of TracedCollective, then of groups.
   std::vector<std::size_t> use_of;  ///< For all work of the trace; uses.size() for no collective.
 };
 

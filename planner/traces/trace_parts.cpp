@@ -58,8 +58,8 @@ GroupRole role_by_description(std::string_view group) {
   return GroupRole::kUnknown;
 }
 
-bool is_message(CollectiveKind kind) {
-  return kind == CollectiveKind::kMessage || kind == CollectiveKind::kMessageOrAllToAll;
+bool is_message(TracedCollective kind) {
+  return kind == TracedCollective::kMessage || kind == TracedCollective::kMessageOrAllToAll;
 }
 
 struct RoleDegree {
@@ -68,16 +68,16 @@ struct RoleDegree {
 };
 
 /// Returns the roles that a collective may have in a configuration.
-std::vector<RoleDegree> possible_roles(CollectiveKind kind, const ParallelConfig& config) {
+std::vector<RoleDegree> possible_roles(TracedCollective kind, const ParallelConfig& config) {
   const std::int64_t replicas = std::int64_t{config.dp} * config.cp;
   std::vector<RoleDegree> roles;
   if (is_message(kind)) {
     roles = {{GroupRole::kPipeline, config.pp}, {GroupRole::kContext, config.cp}};
   }
-  if (kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kMessageOrAllToAll) {
+  if (kind == TracedCollective::kAllToAll || kind == TracedCollective::kMessageOrAllToAll) {
     roles.push_back({GroupRole::kExpert, config.ep});
   }
-  if (kind == CollectiveKind::kAllToAll) {
+  if (kind == TracedCollective::kAllToAll) {
     roles.push_back({GroupRole::kContext, config.cp});
   }
   if (roles.empty()) {
@@ -117,6 +117,11 @@ Seconds TraceTimes::total() const {
   return compute() + exposed + host_copies + idle;
 }
 
+Seconds predicted_compute(const CostBreakdown& predicted) {
+  return predicted.matmul + predicted.attention + predicted.memory_bound + predicted.recompute +
+         predicted.embedding_and_logits + predicted.optimizer;
+}
+
 std::vector<TracePart> split_by_trace(const TraceTimes& times,
                                       const std::vector<CollectiveUse>& collectives,
                                       const CostBreakdown& predicted,
@@ -139,6 +144,11 @@ std::vector<TracePart> split_by_trace(const TraceTimes& times,
            predicted.core_contention,
        exposed(GroupRole::kPipeline) + times.host_copies + times.idle},
       {"other communication", std::nullopt, exposed(GroupRole::kUnknown)}};
+  if (times.attention == Seconds(0.0)) {
+    // Attention that is not fused is products, and a softmax among the element-wise work.
+    parts[0] = {"products and attention", predicted.matmul + predicted.attention, times.products};
+    parts.erase(parts.begin() + 1);
+  }
   std::erase_if(parts, [](const TracePart& part) {
     return part.predicted.value_or(Seconds(0.0)) == Seconds(0.0) &&
            part.measured.value_or(Seconds(0.0)) == Seconds(0.0);

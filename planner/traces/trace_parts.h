@@ -64,6 +64,10 @@ struct TracePart {
   std::optional<Seconds> measured;
 };
 
+/// Returns the predicted time that a trace shows as compute. What is recomputed has its
+/// communication in it.
+[[nodiscard]] Seconds predicted_compute(const CostBreakdown& predicted);
+
 /// Returns the parts, whose predicted times add up to the prediction and whose measured times add
 /// up to the iteration.
 [[nodiscard]] std::vector<TracePart> split_by_trace(const TraceTimes& times,

@@ -28,7 +28,7 @@ std::vector<ObjectWriter> written_collectives(const TraceReport& report) {
   std::vector<ObjectWriter> rows(report.collectives.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const CollectiveUse& use = report.collectives[i];
-    rows[i].choice("collective", use.kind, NamedValues<CollectiveKind>(kCollectiveNames));
+    rows[i].choice("collective", use.kind, NamedValues<TracedCollective>(kTracedCollectiveNames));
     rows[i].text("group", use.group);
     rows[i].count("ranks", use.ranks);
     rows[i].number("calls", use.calls);

@@ -38,7 +38,7 @@ std::string trace_heading(const TraceReport& report) {
          '\n';
 }
 
-std::string times_text(const TraceReport& report) {
+std::string trace_times_text(const TraceReport& report) {
   std::string text = fmt::format(
       "\nWhere an iteration's {} go, on average over {}\n", duration(report.mean.total()),
       plural(static_cast<std::int64_t>(report.steps.size()), "iteration"));
@@ -62,15 +62,15 @@ std::string in_milliseconds(Seconds time) {
   return fmt::format("{:.3f}", 1e3 * time.value());
 }
 
-std::string collectives_text(const TraceReport& report) {
+std::string traced_collectives_text(const TraceReport& report) {
   if (report.collectives.empty()) {
     return "";
   }
   const std::vector<TextColumn<CollectiveUse>> columns = {
       {"  collective", -26,
        [](const CollectiveUse& use) {
-         return "  " +
-                std::string(name_of(use.kind, NamedValues<CollectiveKind>(kCollectiveNames)));
+         return "  " + std::string(name_of(use.kind,
+                                           NamedValues<TracedCollective>(kTracedCollectiveNames)));
        }},
       {"ranks", 5,
        [](const CollectiveUse& use) { return use.ranks > 0 ? std::to_string(use.ranks) : "-"; }},
@@ -99,7 +99,7 @@ std::string cut_name(std::string name) {
   return name.size() <= kLongestName ? name : name.substr(0, kLongestName - 3) + "...";
 }
 
-std::string work_text(const TraceReport& report, const char* title, bool has_products) {
+std::string traced_work_text(const TraceReport& report, const char* title, bool has_products) {
   std::vector<WorkUse> rows;
   std::ranges::copy_if(report.work, std::back_inserter(rows), [&](const WorkUse& use) {
     return (use.kind == WorkKind::kProduct) == has_products;
@@ -133,7 +133,7 @@ std::string work_text(const TraceReport& report, const char* title, bool has_pro
   return text + text_table(columns, rows);
 }
 
-std::string plan_text(const TraceReport& report) {
+std::string trace_plan_text(const TraceReport& report) {
   if (!report.plan) {
     return "\nTo set beside it what is predicted: --plan PLAN.json, --from FILE or --config "
            "tp=8,...\n";
@@ -147,6 +147,9 @@ std::string plan_text(const TraceReport& report) {
       measured_row("", "predicted", "measured", "pred/meas") +
       measured_row("time per iteration", duration(time.value), duration(report.time),
                    error_of(time.value, report.time));
+  const Seconds compute = predicted_compute(plan.predicted.breakdown);
+  text += measured_row("all compute", duration(compute), duration(report.mean.compute()),
+                       error_of(compute, report.mean.compute()));
   const auto shown = [](const std::optional<Seconds>& part) {
     return part ? duration(*part) : std::string("-");
   };
@@ -169,10 +172,10 @@ std::string plan_text(const TraceReport& report) {
 }  // namespace
 
 std::string to_text(const TraceReport& report) {
-  return trace_heading(report) + times_text(report) + collectives_text(report) +
-         work_text(report, "Products", true) + work_text(report, "Other work", false) +
-         plan_text(report) + titled("Doubtful", report.warnings) +
-         titled("Assumed", report.assumptions);
+  return trace_heading(report) + trace_times_text(report) + traced_collectives_text(report) +
+         traced_work_text(report, "Products", true) +
+         traced_work_text(report, "Other work", false) + trace_plan_text(report) +
+         titled("Doubtful", report.warnings) + titled("Assumed", report.assumptions);
 }
 
 }  // namespace ptdp

@@ -14,7 +14,7 @@ namespace ptdp {
 namespace {
 
 constexpr std::size_t kTracePiece = std::size_t{1} << 18;
-constexpr std::size_t kLongestWord = 64;
+constexpr std::size_t kLongestHeldWord = 64;
 
 bool is_ascii_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -48,7 +48,7 @@ void JsonMender::mend(std::string_view piece, std::string& text) {
       after_backslash_ = !after_backslash_ && c == '\\';
       continue;
     }
-    if (!is_ascii_letter(c) || word_.size() >= kLongestWord) {
+    if (!is_ascii_letter(c) || word_.size() >= kLongestHeldWord) {
       end_word(text);
     }
     if (is_ascii_letter(c) || c == '-') {

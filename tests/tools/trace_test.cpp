@@ -12,12 +12,12 @@ using testing::HasSubstr;
 
 /// Returns a trace of one rank of 64, whose GPU computes for 2 s and waits for a message for 1 s.
 std::string three_seconds() {
-  return R"({"distributedInfo": {"rank": 3, "world_size": 64}, "traceEvents": [
+  return R"json({"distributedInfo": {"rank": 3, "world_size": 64}, "traceEvents": [
     {"ph": "X", "cat": "kernel", "name": "nvjet_tst", "ts": 0, "dur": 2000000,
      "args": {"device": 0, "stream": 7}},
     {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv(x)", "ts": 2000000,
      "dur": 1000000, "args": {"device": 0, "stream": 8}}]
-})";
+})json";
 }
 
 const std::vector<std::string> kTracedJob = {

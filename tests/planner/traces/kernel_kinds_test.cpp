@@ -55,31 +55,32 @@ TEST(KindOfOperator, KnowsProductsAndAttentionAlone) {
 }
 
 TEST(CollectiveKindOf, FollowsTheCallAndElseTheKernel) {
-  EXPECT_EQ(collective_kind("_allgather_base", "x"), CollectiveKind::kAllGather);
+  EXPECT_EQ(collective_kind("_allgather_base", "x"), TracedCollective::kAllGather);
   EXPECT_EQ(collective_kind("reduce_scatter_tensor_coalesced", "x"),
-            CollectiveKind::kReduceScatter);
-  EXPECT_EQ(collective_kind("all_to_allv", "ncclDevKernel_SendRecv(x)"), CollectiveKind::kAllToAll);
-  EXPECT_EQ(collective_kind("send", "ncclDevKernel_SendRecv(x)"), CollectiveKind::kMessage);
+            TracedCollective::kReduceScatter);
+  EXPECT_EQ(collective_kind("all_to_allv", "ncclDevKernel_SendRecv(x)"),
+            TracedCollective::kAllToAll);
+  EXPECT_EQ(collective_kind("send", "ncclDevKernel_SendRecv(x)"), TracedCollective::kMessage);
   EXPECT_EQ(collective_kind("", "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"),
-            CollectiveKind::kMessageOrAllToAll);
+            TracedCollective::kMessageOrAllToAll);
   EXPECT_EQ(collective_kind("", "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(x)"),
-            CollectiveKind::kReduceScatter);
-  EXPECT_EQ(collective_kind("", "ncclDevKernel_Generic(x)"), CollectiveKind::kOther);
+            TracedCollective::kReduceScatter);
+  EXPECT_EQ(collective_kind("", "ncclDevKernel_Generic(x)"), TracedCollective::kOther);
 }
 
 // As nccl-tests/doc/PERFORMANCE.md has them, for 4 ranks: 2·3/4, 3/4, 1.
 TEST(BusFactor, IsThatOfNcclTests) {
-  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::kAllReduce, 4), 1.5);
-  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::kAllGather, 4), 0.75);
-  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::kMessage, 4), 1.0);
-  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::kAllReduce, 0), 0.0);
+  EXPECT_DOUBLE_EQ(bus_factor(TracedCollective::kAllReduce, 4), 1.5);
+  EXPECT_DOUBLE_EQ(bus_factor(TracedCollective::kAllGather, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(TracedCollective::kMessage, 4), 1.0);
+  EXPECT_DOUBLE_EQ(bus_factor(TracedCollective::kAllReduce, 0), 0.0);
 }
 
 TEST(CollectiveSize, IsThatOfTheWhole) {
   const CollectiveCall call{.dtype = "BFloat16", .size = 4, .sent = 100, .gotten = 400};
-  EXPECT_EQ(collective_size(CollectiveKind::kAllGather, call), Bytes(800.0));
-  EXPECT_EQ(collective_size(CollectiveKind::kReduceScatter, call), Bytes(200.0));
-  EXPECT_EQ(collective_size(CollectiveKind::kAllReduce, {.dtype = "?", .sent = 100}), Bytes(0.0));
+  EXPECT_EQ(collective_size(TracedCollective::kAllGather, call), Bytes(800.0));
+  EXPECT_EQ(collective_size(TracedCollective::kReduceScatter, call), Bytes(200.0));
+  EXPECT_EQ(collective_size(TracedCollective::kAllReduce, {.dtype = "?", .sent = 100}), Bytes(0.0));
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ TEST(ReportTrace, MeasuresCollectives) {
   const TraceReport report = report_of(three_iterations());
   ASSERT_THAT(report.collectives, SizeIs(1));
   const CollectiveUse& use = report.collectives[0];
-  EXPECT_EQ(use.kind, CollectiveKind::kAllReduce);
+  EXPECT_EQ(use.kind, TracedCollective::kAllReduce);
   EXPECT_EQ(use.group, "mesh_dp");
   EXPECT_EQ(use.ranks, 4);
   EXPECT_DOUBLE_EQ(use.calls, 1.0);
@@ -156,10 +156,10 @@ TEST(ProductShape, KnowsTheOrderOfInputs) {
 
 TEST(RoleOf, FollowsTheDescriptionAndElseTheDegrees) {
   const ParallelConfig config{.tp = 4, .pp = 2, .dp = 8};
-  const auto role = [&](CollectiveKind kind, const char* group, int ranks) {
+  const auto role = [&](TracedCollective kind, const char* group, int ranks) {
     return role_of({.kind = kind, .group = group, .ranks = ranks}, config);
   };
-  const CollectiveKind all_reduce = CollectiveKind::kAllReduce;
+  const TracedCollective all_reduce = TracedCollective::kAllReduce;
   EXPECT_EQ(role(all_reduce, "TENSOR_MODEL_PARALLEL_GROUP", 4), GroupRole::kTensor);
   EXPECT_EQ(role(all_reduce, "EXPERT_DATA_PARALLEL_GROUP", 4), GroupRole::kData);
   EXPECT_EQ(role(all_reduce, "mesh_dp_shard_cp", 4), GroupRole::kData);
@@ -167,8 +167,8 @@ TEST(RoleOf, FollowsTheDescriptionAndElseTheDegrees) {
   EXPECT_EQ(role(all_reduce, "12", 8), GroupRole::kData);
   EXPECT_EQ(role(all_reduce, "", 4), GroupRole::kTensor);
   EXPECT_EQ(role(all_reduce, "", 0), GroupRole::kUnknown);
-  EXPECT_EQ(role(CollectiveKind::kMessage, "", 0), GroupRole::kPipeline);
-  EXPECT_EQ(role(CollectiveKind::kAllToAll, "", 4), GroupRole::kUnknown);  // none of experts
+  EXPECT_EQ(role(TracedCollective::kMessage, "", 0), GroupRole::kPipeline);
+  EXPECT_EQ(role(TracedCollective::kAllToAll, "", 4), GroupRole::kUnknown);  // none of experts
 }
 
 Plan plan_of_four_replicas() {
@@ -221,7 +221,7 @@ TEST(ReportTrace, SetsAPlanBesideIt) {
   EXPECT_NEAR(document["collectives"][0]["bus_GBps"].get<double>(), 0.75, 1e-9);
   EXPECT_NEAR(document["mean"]["time_s"].get<double>(), 9e-3, 1e-12);
   EXPECT_NEAR(document["predicted"]["iteration_time_s"].get<double>(), predicted, 1e-9);
-  EXPECT_EQ(document["split"][0]["part"], "products");
+  EXPECT_EQ(document["split"][0]["part"], "products and attention");
 }
 
 TEST(ReportTrace, RefusesAnotherWorldThanThePlans) {
