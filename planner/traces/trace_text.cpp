@@ -40,24 +40,42 @@ void JsonMender::end_word(std::string& text) {
 }
 
 void JsonMender::mend(std::string_view piece, std::string& text) {
-  for (const char c : piece) {
-    if (in_string_) {
-      const bool is_plain = c >= ' ' && c <= '~';
-      text += is_plain ? c : '?';
-      in_string_ = after_backslash_ || c != '"';
-      after_backslash_ = !after_backslash_ && c == '\\';
-      continue;
+  while (!piece.empty()) {
+    piece.remove_prefix(in_string_ ? mend_string(piece, text) : mend_outside(piece, text));
+  }
+}
+
+std::size_t JsonMender::mend_string(std::string_view piece, std::string& text) {
+  for (std::size_t i = 0; i < piece.size(); ++i) {
+    const char c = piece[i];
+    text += c >= ' ' && c <= '~' ? c : '?';
+    if (c == '"' && !after_backslash_) {
+      in_string_ = false;
+      return i + 1;
     }
-    if (!is_ascii_letter(c) || word_.size() >= kLongestHeldWord) {
+    after_backslash_ = !after_backslash_ && c == '\\';
+  }
+  return piece.size();
+}
+
+std::size_t JsonMender::mend_outside(std::string_view piece, std::string& text) {
+  for (std::size_t i = 0; i < piece.size(); ++i) {
+    const char c = piece[i];
+    const bool is_letter = is_ascii_letter(c);
+    if (!word_.empty() && (!is_letter || word_.size() >= kLongestHeldWord)) {
       end_word(text);
     }
-    if (is_ascii_letter(c) || c == '-') {
+    if (is_letter || c == '-') {
       word_ += c;
-    } else {
-      in_string_ = c == '"';
-      text += c;
+      continue;
+    }
+    text += c;
+    if (c == '"') {
+      in_string_ = true;
+      return i + 1;
     }
   }
+  return piece.size();
 }
 
 void JsonMender::finish(std::string& text) {

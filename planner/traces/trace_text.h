@@ -22,6 +22,10 @@ class JsonMender {
   void finish(std::string& text);
 
  private:
+  /// Mends up to the end of the string or the piece; returns how far that is.
+  std::size_t mend_string(std::string_view piece, std::string& text);
+  /// Mends up to the start of a string or the end of the piece; returns how far that is.
+  std::size_t mend_outside(std::string_view piece, std::string& text);
   void end_word(std::string& text);
 
   std::string word_;  ///< Letters outside of strings that are not written yet.
