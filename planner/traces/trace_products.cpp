@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <compare>
+#include <functional>
 #include <map>
 #include <optional>
 #include <unordered_set>
@@ -70,11 +72,60 @@ std::optional<Sides> sides_of_linear(const Shape& x, const Shape& y) {
 
 /// A row of work_by_shape() that is being summed up.
 struct GrowingUse {
-  WorkUse use;
-  Flops flops_of_call;
+  Seconds time;
   std::int64_t kernels = 0;
   std::unordered_set<std::int64_t> operators = {};
 };
+
+/// What tells rows apart: indices of names of the operator and its shapes, or of the kernel and 0.
+struct UseKey {
+  std::uint32_t name = 0;
+  std::uint32_t shapes = 0;
+  WorkKind kind = WorkKind::kProduct;
+
+  friend auto operator<=>(const UseKey&, const UseKey&) = default;
+};
+
+std::map<UseKey, GrowingUse> summed_uses(const Trace& trace, std::span<const TraceWindow> windows) {
+  std::map<UseKey, GrowingUse> rows;
+  for (const GpuWork& work : trace.work) {
+    if (work.kind == WorkKind::kCollective || window_at(windows, work.start) == nullptr) {
+      continue;
+    }
+    UseKey key{.name = work.name, .shapes = 0, .kind = work.kind};
+    const auto op = trace.operators.find(work.op);
+    const bool is_linked = work.is_kernel && op != trace.operators.end();
+    if (is_linked && op->second.shapes != 0) {
+      key.name = op->second.name;
+      key.shapes = op->second.shapes;
+    }
+    GrowingUse& row = rows[key];
+    row.time += Seconds(1e-9 * static_cast<double>(work.end - work.start));
+    ++row.kernels;
+    if (is_linked) {
+      row.operators.insert(work.op);
+    }
+  }
+  return rows;
+}
+
+/// Returns the row of an average iteration out of `steps`.
+WorkUse average_use(const Trace& trace, const UseKey& key, const GrowingUse& row, double steps) {
+  WorkUse use{.kind = key.kind,
+              .name = trace.names[key.name],
+              .calls = static_cast<double>(row.kernels) / steps,
+              .time = row.time / steps,
+              .flops = {}};
+  if (key.shapes != 0) {
+    const std::string& shapes = trace.names[key.shapes];
+    const ProductShape shape =
+        key.kind == WorkKind::kProduct ? product_shape(use.name, shapes) : ProductShape{};
+    use.name += " " + (shape.text.empty() ? shapes : shape.text);
+    use.calls = static_cast<double>(row.operators.size()) / steps;  // each of several kernels
+    use.flops = shape.flops * use.calls;
+  }
+  return use;
+}
 
 }  // namespace
 
@@ -108,48 +159,12 @@ const TraceWindow* window_at(std::span<const TraceWindow> windows, Nanoseconds t
 }
 
 std::vector<WorkUse> work_by_shape(const Trace& trace, std::span<const TraceWindow> windows) {
-  // The key has indices of the operator's name and shapes, or of the kernel's name and 0.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::map<WorkKind, GrowingUse>> rows;
-  for (const GpuWork& work : trace.work) {
-    if (work.kind == WorkKind::kCollective || window_at(windows, work.start) == nullptr) {
-      continue;
-    }
-    const auto op = trace.operators.find(work.op);
-    const bool is_linked = work.is_kernel && op != trace.operators.end();
-    const std::uint32_t shapes = is_linked ? op->second.shapes : 0;
-    GrowingUse& row = rows[{shapes == 0 ? work.name : op->second.name, shapes}][work.kind];
-    row.use.time += Seconds(1e-9 * static_cast<double>(work.end - work.start));
-    ++row.kernels;
-    if (is_linked) {
-      row.operators.insert(work.op);
-    }
-  }
-  std::vector<WorkUse> uses;
   const auto steps = static_cast<double>(std::max<std::size_t>(windows.size(), 1));
-  for (auto& [key, kinds] : rows) {
-    for (auto& [kind, row] : kinds) {
-      WorkUse use = row.use;
-      use.kind = kind;
-      use.name = trace.names[key.first];
-      if (key.second != 0) {
-        const std::string& shapes = trace.names[key.second];
-        const ProductShape shape =
-            kind == WorkKind::kProduct ? product_shape(use.name, shapes) : ProductShape{};
-        use.name += " " + (shape.text.empty() ? shapes : shape.text);
-        use.flops = shape.flops * (static_cast<double>(row.operators.size()) / steps);
-      }
-      // An operator may launch several kernels; a kernel of a captured graph has none of its own.
-      const bool is_by_operator = key.second != 0;
-      use.calls =
-          static_cast<double>(is_by_operator ? static_cast<std::int64_t>(row.operators.size())
-                                             : row.kernels) /
-          steps;
-      use.time = use.time / steps;
-      uses.push_back(std::move(use));
-    }
+  std::vector<WorkUse> uses;
+  for (const auto& [key, row] : summed_uses(trace, windows)) {
+    uses.push_back(average_use(trace, key, row, steps));
   }
-  std::ranges::stable_sort(uses,
-                           [](const WorkUse& a, const WorkUse& b) { return a.time > b.time; });
+  std::ranges::stable_sort(uses, std::ranges::greater{}, &WorkUse::time);
   return uses;
 }
 

@@ -91,6 +91,7 @@ std::int64_t remove_incomplete(std::vector<StepWork>& steps) {
   std::erase_if(steps, [](const StepWork& step) { return step.kernels == 0; });
   if (steps.size() > 1) {
     std::vector<std::int64_t> kernels;
+    kernels.reserve(steps.size());
     for (const StepWork& step : steps) {
       kernels.push_back(step.kernels);
     }

@@ -6,7 +6,6 @@
 namespace ptdp {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 

@@ -28,8 +28,8 @@ std::string error_of_trace(const std::string& text) {
 /// Returns a file with the text packed by gzip, without its last `cut` bytes.
 std::filesystem::path packed_file(const TemporaryDirectory& directory, const std::string& text,
                                   std::uintmax_t cut = 0) {
-  const std::filesystem::path path = directory.path() / "x.json.gz";
-  const gzFile file = ::gzopen(path.c_str(), "wb");
+  std::filesystem::path path = directory.path() / "x.json.gz";
+  gzFile file = ::gzopen(path.c_str(), "wb");
   EXPECT_EQ(::gzwrite(file, text.data(), static_cast<unsigned>(text.size())),
             static_cast<int>(text.size()));
   EXPECT_EQ(::gzclose(file), Z_OK);
@@ -57,12 +57,12 @@ TEST(NanosecondsOf, AreExact) {
 TEST(JsonMender, MendsWordsOverTheEndsOfPieces) {
   JsonMender mender;
   std::string text;
-  for (const char* piece : {"{\"a NaN\": Na", "N, \"b\": -Infi", "nity, \"c\\\"\xC3\n\": 1e",
-                            "-5, ", "\"d\": true, \"e\": inf"}) {
+  for (const char* piece : {R"({"a NaN": Na)", R"(N, "b": -Infi)", "nity, \"c\\\"\xC3\n\": 1e",
+                            "-5, ", R"("d": true, "e": inf)"}) {
     mender.mend(piece, text);
   }
   mender.finish(text);
-  EXPECT_EQ(text, "{\"a NaN\": null, \"b\": null, \"c\\\"??\": 1e-5, \"d\": true, \"e\": null");
+  EXPECT_EQ(text, R"({"a NaN": null, "b": null, "c\"??": 1e-5, "d": true, "e": null)");
 }
 
 TEST(ReadTrace, TakesTimesAsNumbersAndAsTexts) {

@@ -21,12 +21,13 @@ TEST(Sweep, GivesTimeToTheFirstPurpose) {
   EXPECT_EQ(swept[0].idle, 3);
 }
 
+constexpr std::size_t kPurposes = 4;
+
 TEST(Sweep, AgreesWithBruteForce) {
   std::mt19937 random(7);
   const auto drawn = [&](int below) {
     return static_cast<int>(random() % static_cast<unsigned>(below));
   };
-  constexpr std::size_t kPurposes = 4;
   for (int trial = 0; trial < 200; ++trial) {
     std::vector<BusySpan> spans;
     for (int i = drawn(20); i > 0; --i) {
