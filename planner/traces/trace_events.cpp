@@ -14,7 +14,7 @@ namespace ptdp {
 namespace {
 
 constexpr std::string_view kStepName = "ProfilerStep#";
-constexpr double kLatestTime = 9e15;  // us
+constexpr double kLatestTime = 3e15;  // us; the year 2065, and sums of three such fit 64 bits in ns
 
 enum class EventUse : std::uint8_t { kNone, kKernel, kCopy, kFill, kLaunch, kOperator, kMark };
 
@@ -47,8 +47,7 @@ std::int32_t small_number(std::optional<std::int64_t> given) {
 }
 
 /// Returns the device of the rank if it is among these, else the busiest one.
-std::int32_t chosen_device(const std::map<std::int32_t, Nanoseconds>& busy,
-                           const TraceHeader& header) {
+std::int32_t chosen_device(const std::map<std::int32_t, double>& busy, const TraceHeader& header) {
   if (header.rank && *header.rank >= 0) {
     const std::size_t per_node = header.device_names.size();
     const std::int64_t local =
@@ -196,9 +195,9 @@ void TraceKeeper::link_operators() {
 }
 
 void TraceKeeper::keep_one_device(const TraceHeader& header) {
-  std::map<std::int32_t, Nanoseconds> busy;
+  std::map<std::int32_t, double> busy;
   for (const GpuWork& work : trace_.work) {
-    busy[work.device] += work.end - work.start;
+    busy[work.device] += static_cast<double>(work.end - work.start);
   }
   trace_.device = chosen_device(busy, header);
   trace_.other_devices = static_cast<std::int64_t>(busy.size()) - 1;

@@ -38,7 +38,7 @@ struct TraceHeader {
 };
 
 /// Returns a time in microseconds, as a trace writes it, in nanoseconds: 12345 for "12.345".
-/// Nullopt for what is no time, or beyond 285 years.
+/// Nullopt for what is no time, or beyond 95 years.
 [[nodiscard]] std::optional<Nanoseconds> nanoseconds_of(std::string_view microseconds);
 
 /// Keeps of many events what is of use.

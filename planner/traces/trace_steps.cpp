@@ -55,10 +55,10 @@ std::vector<StepWork> marked_steps(const Trace& trace) {
 /// Returns the stream that computes most. Others run ahead of it: they copy the next batch, or
 /// prepare its tables.
 std::int32_t main_stream(const Trace& trace) {
-  std::map<std::int32_t, Nanoseconds> busy;
+  std::map<std::int32_t, double> busy;
   for (const GpuWork& work : trace.work) {
     const bool computes = work.is_kernel && work.kind != WorkKind::kCollective;
-    busy[work.stream] += computes ? work.end - work.start : 0;
+    busy[work.stream] += computes ? static_cast<double>(work.end - work.start) : 0.0;
   }
   return std::ranges::max_element(busy, {}, [](const auto& entry) { return entry.second; })->first;
 }
