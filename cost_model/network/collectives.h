@@ -126,8 +126,8 @@ namespace ptdp {
 /// included. One member takes no time. A measured curve of as many ranks on as many nodes comes
 /// first.
 ///
-/// Without a curve, a GPU reaches peers in its node through the links of the node, and the others through its share
-/// of the NICs. Both happen at the same time:
+/// Without a curve, a GPU reaches peers in its node through the links of the node, and the others
+/// through its share of the NICs. Both happen at the same time:
 ///
 ///   t = t_launch + ⌈(n−1)/8⌉·hop + x,  x = max((k−1)/n · S/β_node, (n−k)/n · S·o/β_nic)
 ///

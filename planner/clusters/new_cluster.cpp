@@ -517,28 +517,50 @@ class ClusterMaker {
     }
   }
 
-  /// Sets what collectives reach of the slowest link, for groups that nothing measured.
+  /// Sets what collectives reach of the links, for groups that nothing measured.
   void set_rate(const CollectiveBench& bench) {
     if (bench.collective == BenchedCollective::kAllToAll) {
       return;
     }
-    const GroupPlacement group{.size = bench.ranks,
-                               .ranks_per_node = bench.ranks / bench.nodes,
-                               .nodes = bench.nodes,
-                               .is_alone = true};
-    LinkSpec& link = bench.nodes == 1 ? cluster().nvlink : cluster().nic;
+    if (bench.nodes > 1) {
+      set_rate_across_nodes(bench);
+      return;
+    }
+    // The model gives a group a share of the link's rate: that stays.
+    const GroupPlacement group{.size = bench.ranks, .ranks_per_node = bench.ranks};
+    LinkSpec& link = cluster().nvlink;
     const double modeled = link.collective_efficiency.value_or(link.efficiency);
     const double wanted = modeled * (bench.bus_bandwidth() / ptdp::bus_bandwidth(group, cluster()));
     if (wanted <= 1.0) {
       link.collective_efficiency = wanted;
-    } else if (cluster().nccl && cluster().nccl->nvls.channels > 0 && bench.nodes == 1) {
+    } else if (cluster().nccl && cluster().nccl->nvls.channels > 0) {
       cluster().nccl->nvls.bandwidth = bench.bus_bandwidth();
       if (cluster().nccl_within_node) {
         cluster().nccl_within_node->nvls.bandwidth = bench.bus_bandwidth();
       }
     } else {
-      warn("{}: faster than the data sheet of the link: only groups alike follow it", bench.place);
+      warn_of_fast_link(bench);
     }
+  }
+
+  /// Sets what collectives reach of NICs; those of several GPUs of a node pass its links, too.
+  void set_rate_across_nodes(const CollectiveBench& bench) {
+    const BytesPerSecond rate = bench.bus_bandwidth();
+    const int members = bench.ranks / bench.nodes;
+    const double of_nics = rate / cluster().nic.bandwidth / members;
+    if (of_nics > 1.0) {
+      warn_of_fast_link(bench);
+      return;
+    }
+    cluster().nic.collective_efficiency = of_nics;
+    LinkSpec& within = cluster().nvlink;
+    if (members > 1 && within.collective_bandwidth() < rate && rate <= within.bandwidth) {
+      within.collective_efficiency = rate / within.bandwidth;
+    }
+  }
+
+  void warn_of_fast_link(const CollectiveBench& bench) {
+    warn("{}: faster than the data sheet of the link: only groups alike follow it", bench.place);
   }
 
   /// Bounds the cluster by the nodes of a job.

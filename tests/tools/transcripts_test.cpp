@@ -123,7 +123,7 @@ TEST(Transcripts, AreWhatTheCommandsPrint) {
     }
     EXPECT_EQ(first_difference(found, expected), "") << entry.path().filename().string();
   }
-  EXPECT_EQ(num_transcripts, 9);
+  EXPECT_EQ(num_transcripts, 10);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "cost_model/error.h"
+#include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr double kUsualBudget = 16.0;  // GPU-hours
 constexpr std::size_t kMostPlans = 12;
+constexpr const char* kClusterFile = "cluster.json";  // the cluster of the plans
 
 /// Reads --budget: "4gpu-hours" or "4". Throws Error for anything else.
 double read_pilot_budget(const CommandLine& line) {
@@ -100,15 +102,15 @@ std::string told_of_run(const PilotRun& run, const PossibleRun& possible) {
                      plural(possible.plan.config.world_size(), "GPU"), run.run.gpu_hours);
 }
 
-std::string next_steps(const std::string& directory, const Plan& plan) {
+std::string next_steps(const std::string& directory) {
   return fmt::format(
       "Next\n"
       "  1. on one GPU, or under torchrun on a node or two: python3 {0}/probe.py -o probe.json\n"
       "  2. start each run for {1} iterations; put its log into its folder as {2}\n"
       "  3. ptdp-calibrate --pilot {0} -o calibration\n"
-      "  4. ptdp-plan new-cluster --from {3} --probe probe.json -o mine.json; plan again with\n"
+      "  4. ptdp-plan new-cluster --from {0}/{3} --probe probe.json -o mine.json; plan again with\n"
       "     --cluster mine.json --calibration calibration\n",
-      directory, kShortRunIterations, kPilotLog, plan.scenario.cluster.name);
+      directory, kShortRunIterations, kPilotLog, kClusterFile);
 }
 
 }  // namespace
@@ -163,6 +165,7 @@ int run_pilot(const CommandLine& line) {
     text += told_of_run(pilot.runs.back(), chosen);
   }
   contents.push_back({directory / "probe.py", probe_with_work(probe_program(), probe_work(plans))});
+  contents.push_back({directory / kClusterFile, cluster_file(plans.front().scenario.cluster)});
   contents.push_back({directory / kPilotFile, to_json(pilot)});
 
   std::vector<NamedFile> inputs;
@@ -190,7 +193,7 @@ int run_pilot(const CommandLine& line) {
       "{:.2f} % after these runs\n{}",
       plural(std::ssize(plans), "plan"), directory.string(), plural(std::ssize(pilot.runs), "run"),
       budget, text, 100.0 * before, 100.0 * belief.expected_regret(chosen, 20'000, 1),
-      next_steps(directory.string(), plans.front())));
+      next_steps(directory.string())));
   return 0;
 }
 

@@ -193,6 +193,20 @@ TEST(NewClusters, TakeTheLargestSizeAsTheRateOfAllGroups) {
   EXPECT_NEAR(gigabytes_of(bus_bandwidth(whole, made.cluster)), 0.875 * 1.073741824 / 8e-3, 0.01);
 }
 
+// 15/16·2 of 1 GiB in 5.43 ms on 16 GPUs of two nodes, each with eight NICs of 50 GB/s.
+TEST(NewClusters, TakeTheLargestSizeAsTheRateOfNics) {
+  const std::vector<std::pair<double, double>> rows = {{1048576.0, 80.0}, {1073741824.0, 5430.0}};
+  const NewCluster made =
+      make_cluster({.from = find_cluster("hgx-h200"),
+                    .benches = {read_nccl_tests(
+                        printed_table(rows), "a.txt",
+                        {.collective = BenchedCollective::kAllReduce, .ranks = 16, .nodes = 2})}});
+  const double rate = 2.0 * 15.0 / 16.0 * 1.073741824 / 5.43e-3;
+  EXPECT_NEAR(made.cluster.nic.collective_efficiency.value_or(0.0), rate / 400.0, 1e-6);
+  const GroupPlacement larger{.size = 64, .ranks_per_node = 8, .nodes = 8, .is_alone = true};
+  EXPECT_NEAR(gigabytes_of(bus_bandwidth(larger, made.cluster)), rate, 0.01);
+}
+
 TEST(NewClusters, SayWhereEachPartComesFrom) {
   const NewCluster made = make_cluster({.name = "mine", .from = find_cluster("dgx-h100")});
   EXPECT_THAT(to_text(made, "mine.json"), HasSubstr("--cluster mine.json"));
