@@ -15,6 +15,7 @@ using FuzzTarget = int(const std::uint8_t* data, std::size_t size);
 
 // Each target is compiled with a name of its own in place of libFuzzer's.
 extern "C" {
+FuzzTarget fuzz_benches;
 FuzzTarget fuzz_calibration;
 FuzzTarget fuzz_checkpoint;
 FuzzTarget fuzz_hardware;
@@ -51,6 +52,7 @@ struct Corpus {
 
 const std::vector<Corpus>& corpora() {
   static const std::vector<Corpus> all = {
+      {"Benches", fuzz_benches, {"tests/fuzz/corpus/benches"}},
       {"Calibration", fuzz_calibration, {"tests/fuzz/corpus/calibration"}},
       {"Checkpoint", fuzz_checkpoint, {"tests/fuzz/corpus/checkpoint"}},
       {"Hardware",
