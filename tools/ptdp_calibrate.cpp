@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "cost_model/error.h"
+#include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/measured/level_fit.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
@@ -16,10 +17,12 @@
 #include "planner/accuracy/interval_fit.h"
 #include "planner/accuracy/levels_file.h"
 #include "planner/accuracy/run_calibration.h"
+#include "planner/formatting.h"
 #include "planner/logs/log_report.h"
 #include "planner/pilot/pilot.h"
 #include "planner/profile_fit/profile_fit.h"
 #include "tools/plan/plan_of_run.h"
+#include "tools/plan/probed_cluster.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/output_files.h"
 
@@ -32,7 +35,7 @@ constexpr const char* kProgram = "ptdp-calibrate";
 constexpr const char* kUsage =
     "usage: ptdp-calibrate [run.json]... [--runs FILE.csv]... [-o DIRECTORY]\n"
     "       ptdp-calibrate --log train.log... [--plan plan.json...] [-o DIRECTORY]\n"
-    "       ptdp-calibrate --pilot DIR [-o DIRECTORY]\n"
+    "       ptdp-calibrate --pilot DIR [--probe probe.json] [-o DIRECTORY]\n"
     "       ptdp-calibrate run.json... --profile CLUSTER.json\n"
     "       ptdp-calibrate --intervals|--levels [--runs FILE.csv]\n"
     "\n"
@@ -71,6 +74,9 @@ po::options_description flag_descriptions() {
   add_run_flags(flags);
   option("pilot", text_value(),
          "directory of ptdp-plan pilot: learn from the logs of its runs which plan is the fastest");
+  option("probe", text_value(),
+         "what the probe (tools/probe) measured: predict the runs of --log or --pilot on the "
+         "cluster that it makes of theirs, and write that cluster, too");
   option("output,o", text_value(), "write the calibrations into this directory");
   option("profile", text_value(), "write the cluster corrected by the runs to this file");
   option("intervals", "test the intervals on groups of --runs, or else of the published runs");
@@ -177,6 +183,9 @@ std::vector<NamedFile> named_inputs(const CommandLine& line) {
   for (const std::string& plan : line.texts("plan")) {
     inputs.push_back({"--plan", plan});
   }
+  if (const auto probe = line.text("probe")) {
+    inputs.push_back({"--probe", *probe});
+  }
   return inputs;
 }
 
@@ -212,11 +221,25 @@ std::string told_of(const LogReport& report) {
   return text.empty() ? "" : report.file + ": assumed and doubtful\n" + text + "\n";
 }
 
+/// Returns what a probe changed of the prediction for a log's run, beside what was measured.
+std::string told_of_probe(const Plan& before, const LogReport& report) {
+  const Seconds with_calibration = before.predicted.iteration_time.value;
+  const Seconds alone = with_calibration / before.predicted.calibration_factor;
+  const Seconds now = report.plan->predicted.iteration_time.value;
+  return fmt::format(
+      "{}: measured {}; predicted {} before the probe ({} without calibration, {:+.1f} %), {} with "
+      "it ({:+.1f} %)\n\n",
+      report.file, duration(report.steady.time), duration(with_calibration), duration(alone),
+      100.0 * (alone / report.steady.time - 1.0), duration(now),
+      100.0 * (now / report.steady.time - 1.0));
+}
+
 /// Returns the runs of --log. Throws Error for logs and plans that are not equally many, for a log
-/// whose run is not known, and for one run that flags say of several logs.
-/// Adds to `told` what was assumed of each, and what is doubtful.
+/// whose run is not known, and for one run that flags say of several logs. With a probe, predicts
+/// them on the probed cluster. Adds to `told` what was assumed of each, and what is doubtful.
 std::vector<CostedRun> logged_runs(const CommandLine& line, const std::vector<std::string>& logs,
-                                   const std::vector<std::string>& plans, std::string& told) {
+                                   const std::vector<std::string>& plans,
+                                   std::optional<ProbedCluster>& probed, std::string& told) {
   if (!plans.empty() && plans.size() != logs.size()) {
     throw Error(fmt::format("--plan: expected one for each --log, got {} for {}", plans.size(),
                             plural(std::ssize(logs), "log")));
@@ -229,16 +252,23 @@ std::vector<CostedRun> logged_runs(const CommandLine& line, const std::vector<st
   std::vector<CostedRun> runs;
   for (std::size_t i = 0; i < logs.size(); ++i) {
     const TrainingLog log = read_training_log(logs[i]);
-    const PlanOfRun run =
+    PlanOfRun run =
         plan_of_run(line, log, logs[i], plans.empty() ? std::nullopt : std::optional(plans[i]),
                     CalibrationSource::none());
     if (plans.empty() && run.plan && !line.has("cluster")) {
       throw Error("--cluster: expected the cluster of " + logs[i] +
                   ", for which the calibration will be");
     }
+    const std::optional<Plan> before = run.plan;
+    if (probed && run.plan) {
+      run.plan = probed->plan_on(*run.plan, logs[i]);
+    }
     const LogReport report = report_log(log, logs[i], run.plan, run.assumptions);
     runs.push_back(costed_run(report));
     told += told_of(report);
+    if (probed && before) {
+      told += told_of_probe(*before, report);
+    }
   }
   return runs;
 }
@@ -282,6 +312,17 @@ std::string told_of_pilot(const std::filesystem::path& directory, std::vector<st
   return to_text(report_pilot(pilot, candidates, std::move(results), possible), pilot) + "\n";
 }
 
+/// Reads the probe of --probe; nullopt without the flag. Throws Error where no log needs it.
+std::optional<ProbedCluster> read_probe_flag(const CommandLine& line) {
+  const auto file = line.text("probe");
+  if (file && !line.has("log") && !line.has("pilot")) {
+    throw Error(
+        "--probe: expected --log or --pilot beside it; `ptdp-plan new-cluster --probe` makes a "
+        "cluster of a probe alone");
+  }
+  return file ? std::optional<ProbedCluster>(*file) : std::nullopt;
+}
+
 int run_refit(const CommandLine& line) {
   std::vector<std::string> files = line.texts("runs");
   const auto output = line.text("output");
@@ -299,6 +340,7 @@ int run_refit(const CommandLine& line) {
   if (line.has("pilot") && line.has("log") && !line.has("plan")) {
     throw Error("--plan: expected one for each --log beside --pilot");
   }
+  std::optional<ProbedCluster> probed = read_probe_flag(line);
   CostedRuns runs = cost_runs(read_runs({files.begin(), files.end()}));
   for (const NamedReport& run : read_reports(line.words())) {
     check_evidence(run);
@@ -310,11 +352,11 @@ int run_refit(const CommandLine& line) {
   if (const auto pilot = line.text("pilot")) {
     told += told_of_pilot(*pilot, logs, plans);
   }
-  std::ranges::move(logged_runs(line, logs, plans, told), std::back_inserter(runs.costed));
+  std::ranges::move(logged_runs(line, logs, plans, probed, told), std::back_inserter(runs.costed));
   files.insert(files.end(), line.words().begin(), line.words().end());
   files.insert(files.end(), logs.begin(), logs.end());
   const std::vector<StackFit> refits = refit(runs.costed, joined(files));
-  const std::string table = told + to_text(refits, runs.skipped);
+  std::string table = told + to_text(refits, runs.skipped);
   if (runs.costed.empty()) {
     print(table);
     throw Error(joined(files) + ": no run could be costed: " + first_skipped(runs.skipped));
@@ -324,6 +366,15 @@ int run_refit(const CommandLine& line) {
       refuse_overwriting(named_inputs(line), {"--output", file.path});
     }
     write_calibrations(*output, refits);
+    if (probed && probed->made()) {
+      const NewCluster& made = *probed->made();
+      const std::filesystem::path file =
+          std::filesystem::path(*output) / (made.cluster.name + ".json");
+      refuse_overwriting(named_inputs(line), {"--output", file});
+      write_file_atomically(file, cluster_file(made.cluster));
+      table += "\n" + to_text(made, shell_quoted(file.string()) + " --calibration " +
+                                        shell_quoted(*output));
+    }
   }
   print(table);
   return 0;

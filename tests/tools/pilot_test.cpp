@@ -71,6 +71,26 @@ TEST(Pilot, WritesRunsAndLearnsFromTheirLogs) {
   ASSERT_TRUE(succeeds(learnt)) << learnt.errors;
   EXPECT_THAT(learnt.output, AllOf(HasSubstr("before:"), HasSubstr("now:"), HasSubstr("run-1: ")));
   EXPECT_TRUE(fs::exists(fs::path(calibration) / "dgx-h100+megatron-core-2024.json"));
+
+  // A probe that found launches twice as long and memory at a half makes all runs longer.
+  const fs::path probe = directory.file("probe.json",
+                                        R"({"schema": "ptdp.probe/1", "source": "a test",
+          "device": {"name": "NVIDIA H100 80GB HBM3", "memory_GiB": 79.2,
+                     "num_multiprocessors": 132, "compute_capability": "9.0",
+                     "power_limit_W": null, "backend": "cuda"},
+          "host_time_per_kernel_us": 14.0, "memory_bandwidth_GBps": 1200.0})");
+  const std::string probed = (directory.path() / "probed").string();
+  const ProgramRun with =
+      run_calibrate({"--pilot", pilot.string(), "--probe", probe.string(), "-o", probed});
+  ASSERT_TRUE(succeeds(with)) << with.errors;
+  EXPECT_THAT(with.output, AllOf(HasSubstr("before the probe"), HasSubstr("by " + probe.string())));
+  EXPECT_TRUE(fs::exists(fs::path(probed) / "my-dgx-h100+megatron-core-2024.json"));
+  const std::string cluster = (fs::path(probed) / "my-dgx-h100.json").string();
+  const ProgramRun again = run_plan({"--gpus", "16", "--model", "7.5B", "--cluster", cluster,
+                                     "--stack", "megatron-core-2024", "--calibration", probed});
+  EXPECT_TRUE(succeeds(again)) << again.errors;
+  EXPECT_TRUE(is_refused(run_calibrate({"--probe", probe.string(), "--runs", "x.csv"}),
+                         {"--probe: expected --log or --pilot"}));
 }
 
 TEST(Pilot, RefusesPlansOfDifferentJobs) {

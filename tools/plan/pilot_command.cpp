@@ -107,9 +107,8 @@ std::string next_steps(const std::string& directory) {
       "Next\n"
       "  1. on one GPU, or under torchrun on a node or two: python3 {0}/probe.py -o probe.json\n"
       "  2. start each run for {1} iterations; put its log into its folder as {2}\n"
-      "  3. ptdp-calibrate --pilot {0} -o calibration\n"
-      "  4. ptdp-plan new-cluster --from {0}/{3} --probe probe.json -o mine.json; plan again with\n"
-      "     --cluster mine.json --calibration calibration\n",
+      "  3. ptdp-calibrate --pilot {0} --probe probe.json -o calibration, which says how to plan\n"
+      "     again; without runs, ptdp-plan new-cluster --from {0}/{3} --probe probe.json\n",
       directory, kShortRunIterations, kPilotLog, kClusterFile);
 }
 
