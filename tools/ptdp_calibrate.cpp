@@ -17,6 +17,7 @@
 #include "planner/accuracy/interval_fit.h"
 #include "planner/accuracy/levels_file.h"
 #include "planner/accuracy/run_calibration.h"
+#include "planner/export/exporter.h"
 #include "planner/formatting.h"
 #include "planner/logs/log_report.h"
 #include "planner/pilot/pilot.h"
@@ -305,9 +306,14 @@ std::string told_of_pilot(const std::filesystem::path& directory, std::vector<st
                             directory.string(), pilot.runs.empty() ? "run-1" : pilot.runs[0].folder,
                             kPilotLog));
   }
+  const auto exporter =
+      std::find_if(kExporters.begin(), kExporters.end(),
+                   [&](const Exporter& known) { return known.name == pilot.framework; });
   std::vector<ShortRun> possible;
   for (const PossibleRun& run : possible_runs(candidates, CalibrationSource::shipped())) {
-    possible.push_back(run.run);
+    if (exporter == kExporters.end() || exporter->find_refusals(run.plan).empty()) {
+      possible.push_back(run.run);
+    }
   }
   return to_text(report_pilot(pilot, candidates, std::move(results), possible), pilot) + "\n";
 }

@@ -35,10 +35,16 @@ bool is_element_type(const std::string& word) {
   return std::find(kElementTypes.begin(), kElementTypes.end(), word) != kElementTypes.end();
 }
 
+/// Whether a number of bytes is one that a curve takes.
+bool is_size(double bytes) {
+  return bytes >= 1.0 && bytes <= 1e15;
+}
+
 /// Whether a rate is size over time, as far as the digits printed tell.
 bool adds_up(double bytes, double time_us, double algorithm_GBps) {
   const double expected = bytes / time_us / 1e3;
-  return time_us > 0.0 && std::abs(expected - algorithm_GBps) <= 0.02 * expected + 0.0051;
+  return time_us >= 1e-3 && time_us <= 1e12 &&
+         std::abs(expected - algorithm_GBps) <= 0.02 * expected + 0.0051;
 }
 
 /// Reads a row of the table: size, count, type, the operator and the root if there are any, then
@@ -59,7 +65,9 @@ std::optional<BenchRow> row_of(const std::vector<std::string>& words) {
     const std::optional<double> time = printed_number(*word);
     const std::optional<double> algorithm = printed_number(*(word + 1));
     const std::optional<double> bus = printed_number(*(word + 2));
-    if (time && algorithm && bus && (*bytes == 0.0 || adds_up(*bytes, *time, *algorithm))) {
+    const bool is_sound = *bytes == 0.0 || (is_size(*bytes) && time && algorithm &&
+                                            adds_up(*bytes, *time, *algorithm));
+    if (time && algorithm && bus && is_sound) {
       row.time_us = *time;
       row.algorithm_GBps = *algorithm;
       row.bus_GBps = *bus;
@@ -78,9 +86,11 @@ class HeaderFacts {
     static const std::regex rank(R"(Rank +(\d+) +(?:Group +(\d+) +)?Pid +\d+ on +(\S+) +device)");
     static const std::regex program(R"(([a-z_]+_perf)\b)");
     std::smatch match;
-    if (std::regex_search(line, match, rank) && (!match[2].matched || match[2] == "0")) {
-      ranks_.insert(match[1]);
-      hosts_.insert(match[3]);
+    if (std::regex_search(line, match, rank)) {
+      if (!match[2].matched || match[2] == "0") {
+        ranks_.insert(match[1]);
+        hosts_.insert(match[3]);
+      }
     } else if (table.program.empty() && std::regex_search(line, match, program)) {
       table.program = match[1];
     }
@@ -97,11 +107,31 @@ class HeaderFacts {
   std::set<std::string> hosts_;
 };
 
-BenchTable table_of_text(std::string_view text) {
+/// Says how many rows were left out because their numbers do not go together.
+void note_torn(int num_torn, BenchTable& table) {
+  if (num_torn > 0) {
+    table.notes.push_back(
+        fmt::format("left out {} in which bandwidth is not size over time",
+                    num_torn == 1 ? "one row" : fmt::format("{} rows", num_torn)));
+  }
+}
+
+/// Whether a line begins the output of a program.
+bool begins_output(const std::string& line) {
+  return line.find("# nThread") != std::string::npos ||
+         line.find("# Collective test starting") != std::string::npos;
+}
+
+BenchTable table_of_text(std::string_view text, const std::string& place) {
   BenchTable table;
   HeaderFacts facts;
   int num_torn = 0;
   for (const std::string& line : printed_lines(text)) {
+    if (!table.rows.empty() && begins_output(line)) {
+      throw Error(place +
+                  ": expected the output of one program, got a second one behind its rows; "
+                  "give each in a file of its own");
+    }
     facts.take(line, table);
     const std::optional<BenchRow> row =
         line.find('#') == std::string::npos ? row_of(printed_words(line)) : std::nullopt;
@@ -112,11 +142,7 @@ BenchTable table_of_text(std::string_view text) {
     }
   }
   facts.finish(table);
-  if (num_torn > 0) {
-    table.notes.push_back(
-        fmt::format("left out {} in which bandwidth is not size over time",
-                    num_torn == 1 ? "one row" : fmt::format("{} rows", num_torn)));
-  }
+  note_torn(num_torn, table);
   return table;
 }
 
@@ -132,10 +158,11 @@ std::string json_text(const json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// Adds the row of an entry of `results`; entries without times are left out.
-void add_result(BenchTable& table, const json& result) {
+/// Adds the row of an entry of `results`; returns false for one whose numbers do not go together.
+/// Entries without times are left out.
+bool add_result(BenchTable& table, const json& result) {
   if (!result.is_object()) {
-    return;
+    return true;
   }
   for (const char* place : {"out_of_place", "in_place"}) {
     const auto found = result.find(place);
@@ -147,9 +174,45 @@ void add_result(BenchTable& table, const json& result) {
                        .time_us = json_number(*found, "time", json_number(*found, "cpu_time", 0.0)),
                        .algorithm_GBps = json_number(*found, "alg_bw", 0.0),
                        .bus_GBps = json_number(*found, "bus_bw", 0.0)};
-    if (row.bytes > 0.0 && row.time_us > 0.0) {
+    if (row.bytes == 0.0 || row.time_us == 0.0) {
+      continue;
+    }
+    const bool is_sound = is_size(row.bytes) && adds_up(row.bytes, row.time_us, row.algorithm_GBps);
+    if (is_sound) {
       table.rows.push_back(row);
-      return;
+    }
+    return is_sound;
+  }
+  return true;
+}
+
+/// Returns the name of the program that was called: that of the file in the first argument.
+std::string program_of(const json& args) {
+  const json* first = args.is_array() && !args.empty() ? &args.front() : &args;
+  if (!first->is_string()) {
+    return "";
+  }
+  const std::string call = first->get<std::string>();
+  const std::string path = call.substr(0, call.find(' '));
+  return path.substr(path.rfind('/') + 1);
+}
+
+/// Takes ranks and hosts of the first group; hosts only where all devices name theirs.
+void take_devices(const json& devices, BenchTable& table) {
+  std::set<std::string> hosts;
+  int ranks = 0;
+  for (const json& device : devices) {
+    if (!device.is_object() || json_number(device, "group", 0.0) != 0.0) {
+      continue;
+    }
+    ++ranks;
+    const std::string host = json_text(device, "hostname");
+    hosts.insert(host.empty() ? json_text(device, "host") : host);
+  }
+  if (ranks > 0) {
+    table.ranks = ranks;
+    if (!hosts.contains("")) {
+      table.nodes = static_cast<int>(hosts.size());
     }
   }
 }
@@ -162,24 +225,20 @@ BenchTable table_of_json(std::string_view text, const std::string& place) {
     return table;
   }
   if (const auto args = document.find("args"); args != document.end()) {
-    table.program = args->dump();
+    table.program = program_of(*args);
   }
   if (const auto devices = document.find("devices");
-      devices != document.end() && devices->is_array() && !devices->empty()) {
-    std::set<std::string> hosts;
-    for (const json& device : *devices) {
-      const std::string host = device.is_object() ? json_text(device, "hostname") : "";
-      hosts.insert(host.empty() && device.is_object() ? json_text(device, "host") : host);
-    }
-    table.ranks = static_cast<int>(devices->size());
-    table.nodes = static_cast<int>(hosts.size());
+      devices != document.end() && devices->is_array()) {
+    take_devices(*devices, table);
   }
+  int num_torn = 0;
   if (const auto results = document.find("results");
       results != document.end() && results->is_array()) {
     for (const json& result : *results) {
-      add_result(table, result);
+      num_torn += add_result(table, result) ? 0 : 1;
     }
   }
+  note_torn(num_torn, table);
   return table;
 }
 
@@ -188,7 +247,7 @@ BenchTable table_of_json(std::string_view text, const std::string& place) {
 BenchTable read_bench_table(std::string_view text, const std::string& place) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool is_json = first != std::string_view::npos && text[first] == '{';
-  BenchTable table = is_json ? table_of_json(text, place) : table_of_text(text);
+  BenchTable table = is_json ? table_of_json(text, place) : table_of_text(text, place);
   if (table.rows.empty()) {
     throw Error(place + ": expected rows of nccl-tests, a size and a time each, got none");
   }

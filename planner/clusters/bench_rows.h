@@ -19,7 +19,7 @@ struct BenchRow {
 
 /// What an output of nccl-tests says.
 struct BenchTable {
-  std::string program;             ///< Text that names the collective; empty: none does.
+  std::string program;             ///< Name of the program: "all_reduce_perf"; empty: unknown.
   std::optional<int> ranks;        ///< GPUs that the header lists; nullopt: no header.
   std::optional<int> nodes;        ///< Hosts that these are on.
   std::vector<BenchRow> rows;      ///< Rows of at least a byte.

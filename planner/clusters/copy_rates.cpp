@@ -1,7 +1,6 @@
 #include "planner/clusters/copy_rates.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -19,8 +18,9 @@ using RatesByTest = std::map<std::string, std::vector<double>, std::less<>>;
 
 /// Adds a cell of a matrix; "N/A" and the 0.00 of a diagonal are no rate.
 void add_cell(RatesByTest& rates, const std::string& test, const std::string& cell) {
+  constexpr double kFastestCopy = 1e5;
   const double rate = std::strtod(cell.c_str(), nullptr);
-  if (std::isfinite(rate) && rate > 0.0) {
+  if (rate > 0.0 && rate <= kFastestCopy) {
     rates[test].push_back(rate);
   }
 }

@@ -26,25 +26,38 @@ std::string listed_collectives() {
   return names;
 }
 
-/// Returns the collective whose name stands in a text, with or without underscores; nullopt: none.
-/// Throws Error at `place` for a program whose times no cluster's file can hold.
-std::optional<BenchedCollective> collective_in(std::string text, const std::string& place) {
+/// Returns a name in small letters without underscores and hyphens.
+std::string plain_name(std::string text) {
   std::erase(text, '_');
   std::erase(text, '-');
   std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char letter) { return std::tolower(letter); });
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return text;
+}
+
+/// Returns the collective that a program measures: "all_reduce_perf"; nullopt: the program is
+/// unknown. Throws Error at `place` for one whose times no cluster's file can hold.
+std::optional<BenchedCollective> collective_of_program(const std::string& program,
+                                                       const std::string& place) {
+  if (program.empty()) {
+    return std::nullopt;
+  }
+  const std::string name = plain_name(program.substr(0, program.rfind("_perf")));
   for (const auto& named : kBenchedCollectives) {
-    std::string name(named.name);
-    std::erase(name, '_');
-    if (text.find(name) != std::string::npos) {
+    if (plain_name(std::string(named.name)) == name) {
       return named.value;
     }
   }
-  for (const char* other :
-       {"broadcastperf", "gatherperf", "scatterperf", "hypercubeperf", "reduceperf"}) {
-    if (text.find(other) != std::string::npos) {
-      throw Error(fmt::format("{}: expected times of {}, got those of {}", place,
-                              listed_collectives(), other));
+  throw Error(fmt::format("{}: expected times of {}, got those of {}", place, listed_collectives(),
+                          program));
+}
+
+/// Returns the collective whose name is part of a file's; nullopt: none is.
+std::optional<BenchedCollective> collective_in_name(const std::string& file) {
+  const std::string name = plain_name(file);
+  for (const auto& named : kBenchedCollectives) {
+    if (name.find(plain_name(std::string(named.name))) != std::string::npos) {
+      return named.value;
     }
   }
   return std::nullopt;
@@ -162,15 +175,21 @@ std::vector<MeasuredPoint> without_gaps(const std::vector<MeasuredPoint>& points
 }
 
 /// Returns the collective that the file names, else the one given, else the one that the file's
-/// name or its bandwidths tell. Throws Error at `place` if nothing tells it.
+/// name or its bandwidths tell. Throws Error at `place` if nothing tells it, and if the file names
+/// another than the one given.
 BenchedCollective collective_of(const BenchTable& table, const std::string& place,
                                 const BenchFacts& given) {
-  std::optional<BenchedCollective> collective = collective_in(table.program, place);
+  std::optional<BenchedCollective> collective = collective_of_program(table.program, place);
+  if (collective && given.collective && *collective != *given.collective) {
+    throw Error(fmt::format("{}: expected {}, as stands in front of it, got {}", place,
+                            name_of<BenchedCollective>(*given.collective, kBenchedCollectives),
+                            table.program));
+  }
   if (!collective) {
     collective = given.collective;
   }
   if (!collective) {
-    collective = collective_in(place.substr(place.rfind('/') + 1), place);
+    collective = collective_in_name(place.substr(place.rfind('/') + 1));
   }
   if (!collective) {
     collective = collective_of_ratio(table.rows);
@@ -183,8 +202,18 @@ BenchedCollective collective_of(const BenchTable& table, const std::string& plac
   return *collective;
 }
 
+/// Throws Error at `place` where a flag says another number than the file.
+void check_given(const char* flag, const std::optional<int>& given, const std::optional<int>& found,
+                 const std::string& place) {
+  if (given && found && *given != *found) {
+    throw Error(fmt::format("{}: {} says {}, its header {}", place, flag, *given, *found));
+  }
+}
+
 /// Sets ranks and nodes from the file, else from what is given, else from its bandwidths.
 void set_group(CollectiveBench& bench, const BenchTable& table, const BenchFacts& given) {
+  check_given("--ranks", given.ranks, table.ranks, bench.place);
+  check_given("--nodes", given.nodes, table.nodes, bench.place);
   std::optional<int> ranks = table.ranks ? table.ranks : given.ranks;
   if (!ranks) {
     ranks = ranks_of_ratio(bench.collective, table.rows);

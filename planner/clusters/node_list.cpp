@@ -9,6 +9,7 @@ namespace ptdp {
 namespace {
 
 constexpr std::size_t kMostNodes = 1'000'000;
+constexpr int kMostNodeNumber = 1'000'000'000;  // of a node
 
 [[noreturn]] void refuse_list(std::string_view list, const std::string& place) {
   throw Error(place + ": expected nodes as Slurm writes them, node[001-004,007], got " +
@@ -48,7 +49,8 @@ std::vector<std::string> numbers_of_range(std::string_view range, std::string_vi
   const std::string_view high = dash == std::string_view::npos ? low : range.substr(dash + 1);
   const std::optional<int> first = whole_number(low);
   const std::optional<int> last = whole_number(high);
-  if (!first || !last || *last < *first || static_cast<std::size_t>(*last - *first) >= kMostNodes) {
+  if (!first || !last || *last < *first || *last > kMostNodeNumber ||
+      static_cast<std::size_t>(*last - *first) >= kMostNodes) {
     refuse_list(list, place);
   }
   std::vector<std::string> numbers;
@@ -94,7 +96,7 @@ std::vector<std::string> hosts_of_name(std::string_view name, std::string_view l
 /// Returns the count that a variable holds; nullopt: it is not set.
 std::optional<int> count_of(const EnvironmentReader& environment, const std::string& variable) {
   const std::optional<std::string> text = environment(variable);
-  if (!text) {
+  if (!text || text->empty()) {
     return std::nullopt;
   }
   const std::optional<int> count = whole_number(*text);
@@ -110,6 +112,9 @@ std::vector<std::string> expand_node_list(std::string_view list, const std::stri
   std::vector<std::string> hosts;
   for (const std::string_view name : parts_of_list(list)) {
     std::vector<std::string> some = hosts_of_name(name, list, place);
+    if (hosts.size() + some.size() > kMostNodes) {
+      refuse_list(list, place);
+    }
     hosts.insert(hosts.end(), some.begin(), some.end());
   }
   return hosts;
@@ -117,7 +122,7 @@ std::vector<std::string> expand_node_list(std::string_view list, const std::stri
 
 SlurmJob read_slurm_job(const EnvironmentReader& environment) {
   SlurmJob job{.gpus_per_node = count_of(environment, "SLURM_GPUS_ON_NODE")};
-  if (const auto list = environment("SLURM_JOB_NODELIST")) {
+  if (const auto list = environment("SLURM_JOB_NODELIST"); list && !list->empty()) {
     job.nodes = static_cast<int>(expand_node_list(*list, "SLURM_JOB_NODELIST").size());
   } else if (const auto nodes = count_of(environment, "SLURM_JOB_NUM_NODES")) {
     job.nodes = *nodes;

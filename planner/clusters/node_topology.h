@@ -10,10 +10,10 @@ namespace ptdp {
 /// GPUs and NICs of a node.
 struct NodeTopology {
   int gpus = 0;
-  /// NVLinks between two GPUs, the most of any pair; 0: all pairs meet over PCIe.
-  int nvlinks = 0;
-  /// Whether the links of a GPU all lead into switches, so that each peer is reached by all.
-  bool is_switched = false;
+  int nvlinks = 0;          ///< NVLinks between two GPUs, the most of any pair; 0: none have any.
+  int links_of_gpu = 0;     ///< Sum of a GPU's NVLinks to all others, the most of any GPU.
+  int pairs_over_pcie = 0;  ///< Pairs of GPUs without NVLink.
+  bool is_joined = false;  ///< Whether NVLink leads from each GPU to all others, over peers or not.
   std::vector<std::string> nics;      ///< Names: "mlx5_0", or "NIC0" without a legend.
   std::vector<std::string> warnings;  ///< What looks broken, a line each.
 };

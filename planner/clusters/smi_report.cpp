@@ -48,8 +48,12 @@ SmiReport read_smi_report(std::string_view text, const std::string& place) {
   SmiReport report{.product = first.child("product_name").text().get(),
                    .architecture = first.child("product_architecture").text().get()};
   const auto memory = leading_number(first.child("fb_memory_usage").child("total"));
-  if (report.product.empty() || !memory) {
-    throw Error(place + ": gpu: expected a product_name and fb_memory_usage.total [MiB]");
+  constexpr double kLeastMebibytes = 512.0;
+  constexpr double kMostMebibytes = 1e8;
+  if (report.product.empty() || !memory ||
+      !(*memory >= kLeastMebibytes && *memory <= kMostMebibytes)) {
+    throw Error(place +
+                ": gpu: expected a product_name, and memory in fb_memory_usage.total [MiB]");
   }
   report.memory = gibibytes(*memory / 1024.0);
   report.power_limit_W =
@@ -58,8 +62,11 @@ SmiReport read_smi_report(std::string_view text, const std::string& place) {
   const pugi::xml_node link = first.child("pci").child("pci_gpu_link_info");
   const auto generation = leading_number(link.child("pcie_gen").child("max_link_gen"));
   const auto lanes = leading_number(link.child("link_widths").child("max_link_width"));
-  report.pcie_generation = static_cast<int>(generation.value_or(0.0));
-  report.pcie_lanes = static_cast<int>(lanes.value_or(0.0));
+  const auto small_count = [](const std::optional<double>& number) {
+    return number && *number >= 1.0 && *number <= 64.0 ? static_cast<int>(*number) : 0;
+  };
+  report.pcie_generation = small_count(generation);
+  report.pcie_lanes = small_count(lanes);
   for (const pugi::xml_node& gpu : log.children("gpu")) {
     ++report.gpus;
     if (report.product != gpu.child("product_name").text().get()) {

@@ -77,6 +77,9 @@ std::string to_json(const Pilot& pilot) {
   json.object("model", pilot.model);
   json.texts("plans", pilot.plans);
   json.objects("runs", pilot.runs);
+  if (!pilot.framework.empty()) {
+    json.name("framework", pilot.framework);
+  }
   return json.dump();
 }
 
@@ -87,6 +90,9 @@ Pilot parse_pilot(std::string_view text, const std::string& place) {
   reader.object("model", pilot.model);
   reader.texts("plans", pilot.plans);
   reader.objects("runs", pilot.runs);
+  if (reader.has("framework")) {
+    reader.name("framework", pilot.framework);
+  }
   reader.finish();
   if (pilot.plans.size() < 2) {
     throw Error(reader.place_of("plans") + ": expected two plans at least");
@@ -132,6 +138,13 @@ PilotReport report_pilot(const Pilot& pilot, std::span<const Plan> plans,
   report.after = state_of(belief);
   double best_rate = 0.0;
   for (const ShortRun& run : possible) {
+    const bool is_done =
+        std::any_of(report.results.begin(), report.results.end(), [&](const PilotResult& result) {
+          return result.run.plan == run.plan && result.run.is_smaller == run.is_smaller;
+        });
+    if (is_done) {
+      continue;  // again it would show the same
+    }
     const double regret = belief.expected_regret({&run, 1}, kReportSamples, kReportSeed);
     const double fall = report.after.regret - regret;
     if (fall > 0.01 * report.before.regret && fall / run.gpu_hours > best_rate) {

@@ -33,6 +33,7 @@ struct Pilot {
   PilotModel model;
   std::vector<std::string> plans;  ///< Files of the plans, within the pilot's directory.
   std::vector<PilotRun> runs;
+  std::string framework = {};  ///< Name of the framework that runs them; empty: the user's choice.
 
   friend bool operator==(const Pilot&, const Pilot&) = default;
 };
@@ -78,7 +79,8 @@ struct PilotReport {
   double regret_after_next = 0.0;
 };
 
-/// Learns what the runs measured. `plans` are those of the pilot, in order.
+/// Learns what the runs measured. `plans` are those of the pilot, in order; `possible` are the runs
+/// that could be next.
 [[nodiscard]] PilotReport report_pilot(const Pilot& pilot, std::span<const Plan> plans,
                                        std::vector<PilotResult> results,
                                        std::span<const ShortRun> possible);

@@ -111,5 +111,22 @@ TEST(Pilot, RefusesPlansOfDifferentJobs) {
   EXPECT_FALSE(fs::exists(out));
 }
 
+TEST(Pilot, SaysWhyItHasNoRunAndKeepsAnotherPilot) {
+  const TemporaryDirectory directory;
+  std::vector<std::string> files;
+  for (const char* tp : {"1", "2"}) {
+    files.push_back((directory.path() / (std::string("tp") + tp + ".json")).string());
+    ASSERT_TRUE(succeeds(run_plan({"--gpus", "8", "--model", "1.7B", "--cluster", "dgx-h100",
+                                   "--tp", tp, "-o", files.back()})));
+  }
+  const std::string out = (directory.path() / "pilot").string();
+  const ProgramRun run = run_plan({"pilot", files[0], files[1], "-o", out, "--budget", "0.001"});
+  ASSERT_TRUE(succeeds(run)) << run.errors;
+  EXPECT_THAT(run.output,
+              AllOf(HasSubstr("no run: two runs cost"), testing::Not(HasSubstr("ptdp-calibrate"))));
+  EXPECT_TRUE(is_refused(run_plan({"pilot", files[0], files[1], "-o", out}),
+                         {"--output", "holds a pilot"}));
+}
+
 }  // namespace
 }  // namespace ptdp

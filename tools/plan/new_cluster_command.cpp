@@ -20,18 +20,15 @@ const std::vector<std::string> kOwnFlags = {
     "gpu",   "gpus-per-node", "link",        "nic",      "name", "nccl-tests", "ranks",
     "nodes", "probe",         "nvbandwidth", "topology", "smi",  "slurm"};
 
-/// Returns a shipped GPU under the name that nvidia-smi prints. Throws Error, which says how to
+/// Returns a shipped GPU under the name that its driver prints. Throws Error, which says how to
 /// describe the GPU, if none has it.
 GpuSpec gpu_of_product(const std::string& product, const std::string& place) {
-  std::string name = product;
-  std::replace(name.begin(), name.end(), ' ', '-');
-  try {
-    return find_gpu(name);
-  } catch (const Error&) {
-    throw Error(place + ": no shipped GPU is called " + in_quotes(product) +
-                " (`ptdp-plan list gpus` shows all); --gpu takes one of them or a file of yours, "
-                "profiles/README.md says how to describe one from its data sheet");
+  if (std::optional<GpuSpec> gpu = shipped_gpu_of(product)) {
+    return *gpu;
   }
+  throw Error(place + ": no shipped GPU is called " + in_quotes(product) +
+              " (`ptdp-plan list gpus` shows all); --gpu takes one of them or a file of yours, "
+              "profiles/README.md says how to describe one from its data sheet");
 }
 
 /// A file of --nccl-tests, and the collective that stands in front of it.
@@ -53,6 +50,11 @@ BenchFile bench_file_of(const std::string& value) {
 
 BenchFacts read_bench_facts(const CommandLine& line) {
   BenchFacts facts;
+  for (const char* flag : {"ranks", "nodes"}) {
+    if (line.has(flag) && !line.has("nccl-tests")) {
+      throw Error(std::string("--") + flag + ": expected --nccl-tests beside it");
+    }
+  }
   if (const auto ranks = line.count("ranks", 2, kMostBenchRanks)) {
     facts.ranks = static_cast<int>(*ranks);
   }
@@ -85,7 +87,7 @@ ClusterFacts read_facts(const CommandLine& line) {
   facts.probe = read_report(line, "probe", read_probe);
   if (const auto gpu = line.text("gpu")) {
     facts.gpu = find_gpu(*gpu);
-  } else if (facts.smi) {
+  } else if (facts.smi && !facts.from) {
     facts.gpu = gpu_of_product(facts.smi->report.product, facts.smi->place);
   } else if (facts.probe && !facts.from) {
     facts.gpu = gpu_of_product(facts.probe->report.device_name, facts.probe->place);

@@ -96,13 +96,35 @@ std::vector<PossibleRun> runs_of_framework(std::vector<PossibleRun> runs,
   return runs;
 }
 
+/// Says why no run was chosen: the budget pays for none, or none would teach much.
+std::string why_no_run(const std::vector<ShortRun>& possible, double budget) {
+  const auto cheapest = std::min_element(
+      possible.begin(), possible.end(),
+      [](const ShortRun& a, const ShortRun& b) { return a.gpu_hours < b.gpu_hours; });
+  if (cheapest == possible.end()) {
+    return "  no run: the framework runs none of the plans\n";
+  }
+  return 2.0 * cheapest->gpu_hours > budget
+             ? fmt::format("  no run: two runs cost {:.1f} GPU-hours at least\n",
+                           2.0 * cheapest->gpu_hours)
+             : "  no run: none within the budget would teach much about which plan is the "
+               "fastest\n";
+}
+
 std::string told_of_run(const PilotRun& run, const PossibleRun& possible) {
   return fmt::format("  {}: plan {}{}, {}, {:.1f} GPU-hours\n", run.folder, run.run.plan + 1,
                      run.run.is_smaller ? " as a smaller job" : "",
                      plural(possible.plan.config.world_size(), "GPU"), run.run.gpu_hours);
 }
 
-std::string next_steps(const std::string& directory) {
+std::string next_steps(const std::string& directory, bool has_runs) {
+  if (!has_runs) {
+    return fmt::format(
+        "Next\n"
+        "  1. on one GPU, or under torchrun on a node or two: python3 {0}/probe.py -o probe.json\n"
+        "  2. ptdp-plan new-cluster --from {0}/{1} --probe probe.json -o mine.json\n",
+        directory, kClusterFile);
+  }
   return fmt::format(
       "Next\n"
       "  1. on one GPU, or under torchrun on a node or two: python3 {0}/probe.py -o probe.json\n"
@@ -145,6 +167,13 @@ int run_pilot(const CommandLine& line) {
   std::vector<double> log_times;
   std::vector<FileContent> contents;
   const fs::path directory = *output;
+  if (fs::exists(directory / kPilotFile)) {
+    throw Error("--output: " + in_quotes(directory.string()) +
+                " holds a pilot; its runs would be taken for those of this one");
+  }
+  if (framework) {
+    pilot.framework = (*framework)->name;
+  }
   for (std::size_t i = 0; i < plans.size(); ++i) {
     log_times.push_back(std::log(plans[i].predicted.iteration_time.value.value()));
     pilot.plans.push_back(fmt::format("plan-{}.json", i + 1));
@@ -181,6 +210,9 @@ int run_pilot(const CommandLine& line) {
     }
   }
   write_files_atomically(contents);
+  if (pilot.runs.empty()) {
+    text += why_no_run(runs, budget);
+  }
   const double before = belief.expected_regret({}, 20'000, 1);
   std::vector<ShortRun> chosen;
   for (const PilotRun& run : pilot.runs) {
@@ -192,7 +224,7 @@ int run_pilot(const CommandLine& line) {
       "{:.2f} % after these runs\n{}",
       plural(std::ssize(plans), "plan"), directory.string(), plural(std::ssize(pilot.runs), "run"),
       budget, text, 100.0 * before, 100.0 * belief.expected_regret(chosen, 20'000, 1),
-      next_steps(directory.string())));
+      next_steps(directory.string(), !pilot.runs.empty())));
   return 0;
 }
 

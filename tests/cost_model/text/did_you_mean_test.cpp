@@ -71,8 +71,7 @@ TEST(DidYouMean, NamesWhatBeginsLikeItToo) {
 TEST(DidYouMean, NamesWhatHasItAsAPartFirst) {
   const std::vector<std::string> known = {"h800", "aws-p5-h100", "dgx-h100", "dgx-gh100"};
   for (const char* name : {"h100", "H100", "8xH100"}) {
-    EXPECT_THAT(did_you_mean(name, known),
-                testing::StartsWith("; did you mean \"dgx-h100\""))
+    EXPECT_THAT(did_you_mean(name, known), testing::StartsWith("; did you mean \"dgx-h100\""))
         << name;
   }
   EXPECT_EQ(did_you_mean("gx", known), "");

@@ -129,6 +129,39 @@ TEST(NcclTests, ReadTheJson) {
   EXPECT_DOUBLE_EQ(bench.points[1].time.value(), 180e-6);
 }
 
+// A folder's or an output's name is not the program's; devices of other groups do not take part.
+TEST(NcclTests, TakeTheProgramAndTheFirstGroupOfJson) {
+  const std::string results = R"("results": [
+      {"size": 1048576, "type": "float", "out_of_place": {"time": 100.0, "alg_bw": 10.49, "bus_bw": 5.2}},
+      {"size": 2097152, "type": "float", "out_of_place": {"time": -100.0, "alg_bw": 20.97, "bus_bw": 9}},
+      {"size": 4194304, "type": "float", "out_of_place": {"time": 400.0, "alg_bw": 10.49, "bus_bw": 5.2}}])";
+  const CollectiveBench bench =
+      read(R"({"args": ["/all_reduce_study/alltoall_perf", "-J", "../all_gather_out.json"],
+               "devices": [{"group": 0}, {"group": 0}, {"group": 1}, {"group": 1}], )" +
+               results + "}",
+           {.nodes = 2}, "x.json");
+  EXPECT_EQ(bench.collective, BenchedCollective::kAllToAll);
+  EXPECT_EQ(bench.ranks, 2);
+  EXPECT_EQ(bench.nodes, 2);
+  EXPECT_THAT(bench.points, SizeIs(2));
+  EXPECT_THAT(bench.notes, testing::ElementsAre(HasSubstr("left out one row")));
+}
+
+TEST(NcclTests, ThatContradictWhatIsGivenAreRefused) {
+  const std::string text = kHeaderOfOneHost + row(1048576, 100.0) + row(2097152, 160.0);
+  EXPECT_THAT(error_of([&] { (void)read(text, {.ranks = 8}); }),
+              HasSubstr("--ranks says 8, its header 4"));
+  EXPECT_THAT(error_of([&] { (void)read(text, {.nodes = 1}); }),
+              HasSubstr("--nodes says 1, its header 2"));
+  EXPECT_THAT(error_of([&] {
+                (void)read("# Collective test starting: all_gather_perf\n" + text,
+                           {.collective = BenchedCollective::kAllToAll});
+              }),
+              HasSubstr("expected alltoall, as stands in front of it, got all_gather_perf"));
+  EXPECT_THAT(error_of([&] { (void)read(text + text); }),
+              HasSubstr("expected the output of one program, got a second one"));
+}
+
 TEST(NcclTests, TellTheCollectiveByNamesAndRatios) {
   const std::string rows = row(1048576, 100.0) + row(2097152, 160.0);
   EXPECT_EQ(read(rows, {.ranks = 4}, "/tmp/allgather-2n.log").collective,
@@ -149,9 +182,11 @@ TEST(NcclTests, AreRefusedWithTheirPlace) {
               HasSubstr("all_reduce.txt: expected rows of nccl-tests"));
   EXPECT_THAT(error_of([] { (void)read("{\"results\": ["); }), HasSubstr("all_reduce.txt"));
   EXPECT_THAT(error_of([] {
-                (void)read(row(1048576, 100.0) + row(2097152, 160.0), {}, "broadcast_perf.txt");
+                (void)read("# Collective test starting: broadcast_perf\n" + row(1048576, 100.0) +
+                           row(2097152, 160.0));
               }),
-              HasSubstr("broadcast"));
+              HasSubstr("expected times of all_reduce, all_gather, reduce_scatter, alltoall, "
+                        "sendrecv, got those of broadcast_perf"));
   EXPECT_THAT(error_of([] { (void)read(kHeaderOfOneHost + row(1048576, 100.0)); }),
               HasSubstr("expected the times of two sizes at least, got 1"));
   EXPECT_THAT(error_of([] {

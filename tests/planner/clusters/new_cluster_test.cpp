@@ -32,7 +32,8 @@ TEST(NicFlags, CountBitsAndBytes) {
   EXPECT_DOUBLE_EQ(gigabytes_of(parse_nics("2x200Gbps", "--nic").each), 25.0);
   EXPECT_DOUBLE_EQ(gigabytes_of(parse_rate("450", "--link")), 450.0);
   EXPECT_DOUBLE_EQ(gigabytes_of(parse_rate("3600Gb/s", "--link")), 450.0);
-  for (const char* text : {"400Gb", "x400Gb", "0x400Gb", "4x", "4x-1Gb", "4x400Tb", "4x4e999Gb"}) {
+  for (const char* text :
+       {"400Gb", "x400Gb", "0x400Gb", "4x", "4x-1Gb", "4x400Tb", "4x4e999Gb", "4x1e300Gb"}) {
     EXPECT_THAT(error_of([&] { (void)parse_nics(text, "--nic"); }),
                 HasSubstr("--nic: expected the NICs of a node"))
         << text;
@@ -73,17 +74,62 @@ TEST(NewClusters, OfAnUnknownGpuNeedItsLink) {
   EXPECT_THAT(error_of([&] { (void)make_cluster({}); }), HasSubstr("--from is missing"));
 }
 
+/// Returns the cluster that a topology makes of a shipped one.
+NewCluster with_topology(const char* from, const NodeTopology& node) {
+  return make_cluster(
+      {.from = find_cluster(from), .topology = FromFile<NodeTopology>{"t.txt", node}});
+}
+
+// Through switches each pair has all twelve links of an A100; without, four lead to each of three.
 TEST(NewClusters, TakeLinksOfATopology) {
-  const NodeTopology node{.gpus = 4, .nvlinks = 12, .is_switched = true};
-  const NewCluster made = make_cluster(
-      {.from = find_cluster("dgx-h100"), .topology = FromFile<NodeTopology>{"t.txt", node}});
-  EXPECT_EQ(made.cluster.gpus_per_node, 4);
-  EXPECT_DOUBLE_EQ(gigabytes_of(made.cluster.nvlink.bandwidth), 300.0);
-  const NodeTopology pcie{.gpus = 8};
-  const ClusterFacts facts{.from = find_cluster("dgx-h100"),
-                           .topology = FromFile<NodeTopology>{"t.txt", pcie}};
-  EXPECT_THAT(error_of([&] { (void)make_cluster(facts); }),
+  const NewCluster switched =
+      with_topology("dgx-h100", {.gpus = 4, .nvlinks = 12, .links_of_gpu = 36, .is_joined = true});
+  EXPECT_EQ(switched.cluster.gpus_per_node, 4);
+  EXPECT_DOUBLE_EQ(gigabytes_of(switched.cluster.nvlink.bandwidth), 300.0);
+  const NewCluster direct = with_topology(
+      "dgx-a100-40gb", {.gpus = 4, .nvlinks = 4, .links_of_gpu = 12, .is_joined = true});
+  EXPECT_DOUBLE_EQ(gigabytes_of(direct.cluster.nvlink.bandwidth), 300.0);
+  const NewCluster blackwell =
+      with_topology("dgx-b200", {.gpus = 8, .nvlinks = 18, .links_of_gpu = 126, .is_joined = true});
+  EXPECT_DOUBLE_EQ(gigabytes_of(blackwell.cluster.nvlink.bandwidth), 900.0);
+  EXPECT_THAT(error_of([] {
+                (void)with_topology(
+                    "dgx-a100-40gb",
+                    {.gpus = 4, .nvlinks = 4, .links_of_gpu = 4, .pairs_over_pcie = 4});
+              }),
+              HasSubstr("t.txt: NVLink joins some pairs of GPUs, 4 others meet over PCIe; --link"));
+  EXPECT_THAT(error_of([] { (void)with_topology("dgx-h100", {.gpus = 8}); }),
               HasSubstr("t.txt: its GPUs have no NVLink; --link says"));
+}
+
+// A tray of a rack shows its own GPUs; NVLink joins those of the rack.
+TEST(NewClusters, KeepTheRackOfATray) {
+  const ClusterSpec rack = find_cluster("dgx-gb200");
+  const NewCluster made = make_cluster(
+      {.from = rack,
+       .topology =
+           FromFile<NodeTopology>{
+               "t.txt", {.gpus = 4, .nvlinks = 18, .links_of_gpu = 54, .is_joined = true}},
+       .slurm = SlurmJob{.nodes = 36, .gpus_per_node = 4}});
+  EXPECT_EQ(made.cluster.gpus_per_node, rack.gpus_per_node);
+  EXPECT_EQ(made.cluster.gpus_per_tray, rack.gpus_per_tray);
+  EXPECT_EQ(made.cluster.nvlink.bandwidth, rack.nvlink.bandwidth);
+  EXPECT_EQ(made.cluster.max_gpus(), 144);
+}
+
+TEST(NewClusters, KeepRatesOfGroupsWhenTheLinkChanges) {
+  const ClusterSpec from = find_cluster("8x-mi300x");
+  const NewCluster made = make_cluster({.from = from, .link = gigabytes_per_second(400.0)});
+  const GroupPlacement pair{.size = 2, .ranks_per_node = 2};
+  EXPECT_NEAR(bus_bandwidth(pair, made.cluster) / bus_bandwidth(pair, from), 400.0 / 448.0, 1e-9);
+}
+
+TEST(NewClusters, RefuseTheReportOfAnotherGpu) {
+  const SmiReport smi{.product = "NVIDIA H100 80GB HBM3", .gpus = 8, .memory = gibibytes(79.5)};
+  EXPECT_THAT(error_of([&] {
+                (void)make_cluster({.gpu = find_gpu("l4"), .smi = FromFile<SmiReport>{"s", smi}});
+              }),
+              HasSubstr("s: expected a GPU l4, got NVIDIA H100 80GB HBM3"));
 }
 
 TEST(NewClusters, TakeMemoryAndNodesOfAJob) {
@@ -113,7 +159,7 @@ TEST(NewClusters, RefuseBenchesOfMoreGpusThanANodeHas) {
                                         .points = {{Bytes(1e6), microseconds(50.0)},
                                                    {Bytes(2e6), microseconds(90.0)}}}}};
   EXPECT_THAT(error_of([&] { (void)make_cluster(facts); }),
-              HasSubstr("a.txt: 16 ranks on one node, which has 8 GPUs; --nodes says"));
+              HasSubstr("a.txt: 16 ranks on 1 node, whose nodes have 8 GPUs: --gpus-per-node"));
 }
 
 /// Returns the time that a cluster gives a collective of nccl-tests.
@@ -205,6 +251,40 @@ TEST(NewClusters, TakeTheLargestSizeAsTheRateOfNics) {
   EXPECT_NEAR(made.cluster.nic.collective_efficiency.value_or(0.0), rate / 400.0, 1e-6);
   const GroupPlacement larger{.size = 64, .ranks_per_node = 8, .nodes = 8, .is_alone = true};
   EXPECT_NEAR(gigabytes_of(bus_bandwidth(larger, made.cluster)), rate, 0.01);
+}
+
+// The largest group says what groups of other sizes reach, in whatever order files are given.
+TEST(NewClusters, TakeTheLargestGroupAsTheRateOfOthers) {
+  const auto bench_of = [](int ranks, double us) {
+    return read_nccl_tests(printed_table({{1048576.0, 20.0}, {268435456.0, us}}),
+                           "g" + std::to_string(ranks),
+                           {.collective = BenchedCollective::kAllGather, .ranks = ranks});
+  };
+  const auto made_of = [&](const std::vector<CollectiveBench>& benches) {
+    return make_cluster({.from = find_cluster("dgx-h100"), .benches = benches}).cluster;
+  };
+  const ClusterSpec cluster = made_of({bench_of(8, 900.0), bench_of(2, 1000.0)});
+  EXPECT_EQ(cluster.nvlink, made_of({bench_of(2, 1000.0), bench_of(8, 900.0)}).nvlink);
+  const GroupPlacement whole{.size = 8, .ranks_per_node = 8};
+  EXPECT_NEAR(gigabytes_of(bus_bandwidth(whole, cluster)), 0.875 * 0.268435456 / 900e-6, 0.01);
+  EXPECT_THAT(error_of([&] {
+                (void)made_of({bench_of(8, 900.0), bench_of(8, 950.0)});
+              }),
+              HasSubstr("all_gather of 8 GPUs on 1 node is in g8, too"));
+}
+
+// Switches that reduce speed up all-reduces of a whole node alone.
+TEST(NewClusters, TakeAnAllReduceOfAWholeNodeAsThatOfItsSwitches) {
+  const std::vector<std::pair<double, double>> rows = {{1048576.0, 40.0}, {1073741824.0, 4000.0}};
+  const ClusterSpec from = find_cluster("dgx-h100");
+  const ClusterSpec made =
+      make_cluster(
+          {.from = from,
+           .benches = {read_nccl_tests(printed_table(rows), "a",
+                                       {.collective = BenchedCollective::kAllReduce, .ranks = 8})}})
+          .cluster;
+  EXPECT_EQ(made.nvlink, from.nvlink);
+  EXPECT_NEAR(gigabytes_of(made.nccl->nvls.bandwidth), 1.75 * 1.073741824 / 4e-3, 0.01);
 }
 
 TEST(NewClusters, SayWhereEachPartComesFrom) {

@@ -83,7 +83,8 @@ TEST(Topology, GivesGpusLinksAndNics) {
   const NodeTopology node = read_topology(kSwitchedNode, "t.txt");
   EXPECT_EQ(node.gpus, 3);
   EXPECT_EQ(node.nvlinks, 18);
-  EXPECT_TRUE(node.is_switched);
+  EXPECT_EQ(node.links_of_gpu, 36);
+  EXPECT_TRUE(node.is_joined);
   EXPECT_THAT(node.nics, ElementsAre("mlx5_0", "mlx5_1"));
   EXPECT_THAT(node.warnings, IsEmpty());
 }
@@ -99,12 +100,31 @@ TEST(Topology, WarnsOfALinkThatIsDown) {
   EXPECT_THAT(node.warnings, ElementsAre(HasSubstr("1 of 3 pairs of GPUs have NV16, others NV18")));
 }
 
+TEST(Topology, OfBridgesJoinsPairsAlone) {
+  const NodeTopology node = read_topology(
+      "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV4\tSYS\tSYS\nGPU1\tNV4\tX\tSYS\tSYS\n"
+      "GPU2\tSYS\tSYS\tX\tNV4\nGPU3\tSYS\tSYS\tNV4\tX\n",
+      "t");
+  EXPECT_EQ(node.nvlinks, 4);
+  EXPECT_EQ(node.links_of_gpu, 4);
+  EXPECT_EQ(node.pairs_over_pcie, 4);
+  EXPECT_FALSE(node.is_joined);
+}
+
+TEST(Topology, CountsNoLinksThatThereAreNot) {
+  for (const char* cell : {"NV-5", "NV999999999", "NV", "NV0"}) {
+    const std::string text = std::string("GPU0 X ") + cell + "\nGPU1 " + cell + " X\n";
+    EXPECT_EQ(read_topology(text, "t").nvlinks, 0) << cell;
+  }
+}
+
 TEST(Topology, OfOneGpuAndOfPcieHasNoLinks) {
   EXPECT_EQ(read_topology("        GPU0    CPU    Affinity\nGPU0     X      0-15\n", "t").gpus, 1);
   const NodeTopology node =
       read_topology("\tGPU0\tGPU1\tmlx5_0\nGPU0\tX\tPHB\tSYS\nGPU1\tPHB\tX\tSYS\n", "t");
   EXPECT_EQ(node.nvlinks, 0);
-  EXPECT_FALSE(node.is_switched);
+  EXPECT_EQ(node.pairs_over_pcie, 1);
+  EXPECT_FALSE(node.is_joined);
   EXPECT_THAT(node.nics, ElementsAre("mlx5_0"));
   EXPECT_THAT(error_of([] { (void)read_topology("no GPUs\n", "t.txt"); }),
               HasSubstr("t.txt: expected the rows of GPUs"));
@@ -147,6 +167,16 @@ TEST(SmiReports, OfOldDriversGiveTheirPowerToo) {
   EXPECT_EQ(report.usual_limit_W, 700.0);
 }
 
+TEST(SmiReports, OfMemoryThatNoGpuHasAreRefused) {
+  for (const char* memory : {"nan MiB", "-5 MiB", "1 MiB", "1e300 MiB", "N/A"}) {
+    std::string text = smi_of("");
+    text.replace(text.find("81559 MiB"), 9, memory);
+    EXPECT_THAT(error_of([&] { (void)read_smi_report(text, "smi.xml"); }),
+                HasSubstr("smi.xml: gpu: expected a product_name, and memory"))
+        << memory;
+  }
+}
+
 TEST(SmiReports, OfAnotherKindAreRefused) {
   EXPECT_THAT(error_of([] { (void)read_smi_report("<nvidia_smi_log><gpu>", "smi.xml"); }),
               HasSubstr("smi.xml: expected the XML"));
@@ -162,8 +192,8 @@ TEST(NodeLists, AreExpandedAsSlurmDoes) {
               ElementsAre("node001", "node002", "node003", "node007", "login1"));
   EXPECT_THAT(expand_node_list("r[1-2]n[09-10]", "x"),
               ElementsAre("r1n09", "r1n10", "r2n09", "r2n10"));
-  for (const char* list :
-       {"node[1-", "node[3-1]", "node[a-b]", "", "a,,b", "n]1", "n[1-9999999]"}) {
+  for (const char* list : {"node[1-", "node[3-1]", "node[a-b]", "", "a,,b", "n]1", "n[1-9999999]",
+                           "n[2147483647]", "n[1-600000],m[1-600000]"}) {
     EXPECT_THAT(error_of([&] { (void)expand_node_list(list, "SLURM_JOB_NODELIST"); }),
                 HasSubstr("SLURM_JOB_NODELIST: expected nodes as Slurm writes them"))
         << list;
@@ -182,6 +212,8 @@ TEST(SlurmJobs, AreReadFromTheEnvironment) {
   EXPECT_EQ(job.nodes, 16);
   EXPECT_EQ(job.gpus_per_node, 4);
   EXPECT_EQ(read_slurm_job(reader({{"SLURM_JOB_NUM_NODES", "3"}})).nodes, 3);
+  EXPECT_EQ(
+      read_slurm_job(reader({{"SLURM_JOB_NODELIST", ""}, {"SLURM_JOB_NUM_NODES", "3"}})).nodes, 3);
   EXPECT_THAT(error_of([&] { (void)read_slurm_job(reader({})); }), HasSubstr("--slurm"));
   EXPECT_THAT(error_of([&] {
                 (void)read_slurm_job(reader({{"SLURM_GPUS_ON_NODE", "0"}}));

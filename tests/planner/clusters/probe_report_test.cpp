@@ -71,8 +71,15 @@ TEST(Probes, AreRead) {
   EXPECT_THAT(probe.notes, Contains(HasSubstr("--only")));
 }
 
+/// Returns the probe's text with another share that products keep in seconds of work.
+std::string with_sustained(const std::string& share) {
+  std::string text = probe_text();
+  const std::string old = "\"matmul_sustained\": 0.9";
+  return text.replace(text.find(old), old.size(), "\"matmul_sustained\": " + share);
+}
+
 TEST(Probes, MakeLayersAsLongAsMeasured) {
-  const ClusterSpec cluster = make_cluster(facts_of(probe_text())).cluster;
+  const ClusterSpec cluster = make_cluster(facts_of(with_sustained("1.0"))).cluster;
   const TransformerConfig model = read_probe(probe_text(), "p").layers[0].layer.model;
   const LayerCosts whole = costs_of(cluster, model, {.micro_batch_size = 1});
   EXPECT_NEAR(whole.forward.total().value(), 3000e-6, 1e-9);
@@ -95,9 +102,28 @@ TEST(Probes, MakeProductsAsLongAsMeasuredInAStep) {
   EXPECT_THAT(cluster.all_reduce_curves, Contains(testing::Field(&AllReduceCurve::ranks, 8)));
 }
 
+// A limit of power acts on a step, not on the short rows that were measured.
+TEST(Probes, MakeLayersLongerByWhatPowerTakesFromProducts) {
+  const TransformerConfig model = read_probe(probe_text(), "p").layers[0].layer.model;
+  const ClusterSpec full = make_cluster(facts_of(with_sustained("1.0"))).cluster;
+  const ClusterSpec limited = make_cluster(facts_of(with_sustained("0.5"))).cluster;
+  const PassTime before = costs_of(full, model, {.micro_batch_size = 1}).forward;
+  const PassTime after = costs_of(limited, model, {.micro_batch_size = 1}).forward;
+  EXPECT_NEAR(after.matmul / before.matmul, 2.0, 0.1);
+  EXPECT_GT(after.total(), 1.5 * before.total());
+}
+
+TEST(Probes, OfAnotherShippedGpuAreRefused) {
+  std::string text = probe_text();
+  text.replace(text.find("NVIDIA H100 80GB HBM3"), 21, "NVIDIA A100-SXM4-80GB");
+  EXPECT_THAT(error_of([&] { (void)make_cluster(facts_of(text)); }),
+              HasSubstr("probe.json: expected the probe of a GPU h100-80gb-sxm, got one of"));
+}
+
 TEST(Probes, MakeAnAssumedGpuAMeasuredOne) {
   ClusterFacts facts = facts_of(probe_text());
   facts.from = find_cluster("8x-gh200");
+  facts.probe->report.device_name = "NVIDIA GH200 480GB";
   EXPECT_TRUE(facts.from->gpu.is_assumed);
   facts.probe->report.collectives.clear();
   const NewCluster made = make_cluster(facts);
