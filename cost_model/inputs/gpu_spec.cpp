@@ -49,6 +49,8 @@ std::string known_architectures() {
   return names;
 }
 
+// NOLINTBEGIN(misc-no-recursion): a GPU that stands in names no architecture itself
+
 /// Returns the GPU that stands in for those of the architecture that the file names; nullopt: it
 /// names none.
 std::optional<GpuSpec> read_architecture(ObjectReader& fields) {
@@ -57,7 +59,7 @@ std::optional<GpuSpec> read_architecture(ObjectReader& fields) {
   }
   std::string name;
   fields.name("architecture", name);
-  const auto found =
+  const auto* const found =
       std::find_if(kArchitectures.begin(), kArchitectures.end(),
                    [&](const Architecture& architecture) { return architecture.name == name; });
   if (found == kArchitectures.end()) {
@@ -203,21 +205,9 @@ void describe(Fields& fields, Described<Fields, LayerFactor>& factor) {
   fields.number("backward", factor.backward, {1e-3, 1e3, "times as long"});
 }
 
+/// Reads or writes the peaks of a GPU.
 template <class Fields>
-void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
-  if constexpr (Fields::kIsReading) {
-    if (fields.has("schema")) {  // a file of gpus/ that was pasted into a cluster
-      fields.schema(schema_of(ProfileKind::kGpu));
-    }
-  }
-  fields.name("name", gpu.name);
-  fields.text("source", gpu.source);
-  if (fields.optional("constants_of", !gpu.constants_of.empty())) {
-    fields.name("constants_of", gpu.constants_of);
-  }
-  if (fields.optional("is_assumed", gpu.is_assumed)) {
-    fields.flag("is_assumed", gpu.is_assumed);
-  }
+void describe_peaks(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   fields.quantity("peak_fp16_TFLOPs", gpu.peak_fp16, kTera, kTeraflopsRange);
   if (fields.optional("peak_bf16_TFLOPs", gpu.peak_bf16.value() > 0.0)) {
     fields.quantity("peak_bf16_TFLOPs", gpu.peak_bf16, kTera, kTeraflopsRange);
@@ -237,18 +227,11 @@ void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   if (fields.optional("peak_fp4_TFLOPs", gpu.peak_fp4.value() > 0.0)) {
     fields.quantity("peak_fp4_TFLOPs", gpu.peak_fp4, kTera, kTeraflopsRange);
   }
-  if constexpr (Fields::kIsReading) {
-    take_left_out(fields, gpu);
-  }
-  if (fields.optional("fp8_any_layout", gpu.fp8_any_layout)) {
-    fields.flag("fp8_any_layout", gpu.fp8_any_layout);
-  }
-  if (fields.optional("fp8_mx", gpu.fp8_mx)) {
-    fields.flag("fp8_mx", gpu.fp8_mx);
-  }
-  fields.quantity("memory_GiB", gpu.memory, kGibi, kMemoryRange);
-  fields.quantity("memory_bandwidth_GBps", gpu.memory_bandwidth, kGiga, kBandwidthRange);
-  fields.count("num_multiprocessors", gpu.num_multiprocessors, 1, 100'000);
+}
+
+/// Reads or writes what products reach on a GPU.
+template <class Fields>
+void describe_products(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   if (fields.optional("matmul_efficiency", true)) {
     fields.number("matmul_efficiency", gpu.matmul_efficiency, kFractionRange);
   }
@@ -282,18 +265,11 @@ void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   if (fields.optional("matmul_memory_efficiency", true)) {
     fields.number("matmul_memory_efficiency", gpu.matmul_memory_efficiency, kFractionRange);
   }
-  if (fields.optional("memory_efficiency", true)) {
-    fields.number("memory_efficiency", gpu.memory_efficiency, kFractionRange);
-  }
-  if (fields.optional("cast_efficiency", gpu.cast_efficiency.has_value())) {
-    fields.number("cast_efficiency", held(gpu.cast_efficiency), kFractionRange);
-  }
-  if (fields.optional("cast_start_us", gpu.cast_start.has_value())) {
-    fields.quantity("cast_start_us", held(gpu.cast_start), kMicro, kLatencyRange);
-  }
-  if (fields.optional("kernel_latency_us", true)) {
-    fields.quantity("kernel_latency_us", gpu.kernel_latency, kMicro, kLatencyRange);
-  }
+}
+
+/// Reads or writes the tables of a GPU.
+template <class Fields>
+void describe_tables(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   if (fields.optional("attention_rates", !gpu.attention_rates.empty())) {
     fields.objects("attention_rates", gpu.attention_rates);
     if constexpr (Fields::kIsReading) {
@@ -311,11 +287,57 @@ void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   }
 }
 
+template <class Fields>
+void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
+  if constexpr (Fields::kIsReading) {
+    if (fields.has("schema")) {  // a file of gpus/ that was pasted into a cluster
+      fields.schema(schema_of(ProfileKind::kGpu));
+    }
+  }
+  fields.name("name", gpu.name);
+  fields.text("source", gpu.source);
+  if (fields.optional("constants_of", !gpu.constants_of.empty())) {
+    fields.name("constants_of", gpu.constants_of);
+  }
+  if (fields.optional("is_assumed", gpu.is_assumed)) {
+    fields.flag("is_assumed", gpu.is_assumed);
+  }
+  describe_peaks(fields, gpu);
+  if constexpr (Fields::kIsReading) {
+    take_left_out(fields, gpu);
+  }
+  if (fields.optional("fp8_any_layout", gpu.fp8_any_layout)) {
+    fields.flag("fp8_any_layout", gpu.fp8_any_layout);
+  }
+  if (fields.optional("fp8_mx", gpu.fp8_mx)) {
+    fields.flag("fp8_mx", gpu.fp8_mx);
+  }
+  fields.quantity("memory_GiB", gpu.memory, kGibi, kMemoryRange);
+  fields.quantity("memory_bandwidth_GBps", gpu.memory_bandwidth, kGiga, kBandwidthRange);
+  fields.count("num_multiprocessors", gpu.num_multiprocessors, 1, 100'000);
+  describe_products(fields, gpu);
+  if (fields.optional("memory_efficiency", true)) {
+    fields.number("memory_efficiency", gpu.memory_efficiency, kFractionRange);
+  }
+  if (fields.optional("cast_efficiency", gpu.cast_efficiency.has_value())) {
+    fields.number("cast_efficiency", held(gpu.cast_efficiency), kFractionRange);
+  }
+  if (fields.optional("cast_start_us", gpu.cast_start.has_value())) {
+    fields.quantity("cast_start_us", held(gpu.cast_start), kMicro, kLatencyRange);
+  }
+  if (fields.optional("kernel_latency_us", true)) {
+    fields.quantity("kernel_latency_us", gpu.kernel_latency, kMicro, kLatencyRange);
+  }
+  describe_tables(fields, gpu);
+}
+
 template void describe(ObjectReader&, GpuSpec&);
 template void describe(ObjectWriter&, const GpuSpec&);
 
 GpuSpec find_gpu(const std::string& name_or_path) {
   return read_profile<GpuSpec>(ProfileKind::kGpu, name_or_path);
 }
+
+// NOLINTEND(misc-no-recursion)
 
 }  // namespace ptdp

@@ -29,9 +29,9 @@ std::string_view without_count(std::string_view name) {
 
 /// Returns whether a part of `name` between hyphens or underscores is `part`, case aside.
 bool has_part(std::string_view name, std::string_view part) {
-  constexpr std::string_view kSeparators = "-_";
+  constexpr std::string_view separators = "-_";
   while (true) {
-    const std::size_t end = name.find_first_of(kSeparators);
+    const std::size_t end = name.find_first_of(separators);
     const std::string_view first = name.substr(0, end);
     if (first.size() == part.size() && edit_distance(first, part) == 0) {
       return true;

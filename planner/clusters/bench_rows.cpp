@@ -41,10 +41,10 @@ bool is_size(double bytes) {
 }
 
 /// Whether a rate is size over time, as far as the digits printed tell.
-bool adds_up(double bytes, double time_us, double algorithm_GBps) {
+bool adds_up(double bytes, double time_us, double algorithm_rate) {
   const double expected = bytes / time_us / 1e3;
   return time_us >= 1e-3 && time_us <= 1e12 &&
-         std::abs(expected - algorithm_GBps) <= 0.02 * expected + 0.0051;
+         std::abs(expected - algorithm_rate) <= 0.02 * expected + 0.0051;
 }
 
 /// Reads a row of the table: size, count, type, the operator and the root if there are any, then
@@ -69,8 +69,8 @@ std::optional<BenchRow> row_of(const std::vector<std::string>& words) {
                                             adds_up(*bytes, *time, *algorithm));
     if (time && algorithm && bus && is_sound) {
       row.time_us = *time;
-      row.algorithm_GBps = *algorithm;
-      row.bus_GBps = *bus;
+      row.algorithm_rate = *algorithm;
+      row.bus_rate = *bus;
       return row;
     }
   }
@@ -172,12 +172,12 @@ bool add_result(BenchTable& table, const json& result) {
     const BenchRow row{.bytes = json_number(result, "size", 0.0),
                        .type = json_text(result, "type"),
                        .time_us = json_number(*found, "time", json_number(*found, "cpu_time", 0.0)),
-                       .algorithm_GBps = json_number(*found, "alg_bw", 0.0),
-                       .bus_GBps = json_number(*found, "bus_bw", 0.0)};
+                       .algorithm_rate = json_number(*found, "alg_bw", 0.0),
+                       .bus_rate = json_number(*found, "bus_bw", 0.0)};
     if (row.bytes == 0.0 || row.time_us == 0.0) {
       continue;
     }
-    const bool is_sound = is_size(row.bytes) && adds_up(row.bytes, row.time_us, row.algorithm_GBps);
+    const bool is_sound = is_size(row.bytes) && adds_up(row.bytes, row.time_us, row.algorithm_rate);
     if (is_sound) {
       table.rows.push_back(row);
     }

@@ -13,8 +13,8 @@ struct BenchRow {
   double bytes = 0.0;
   std::string type;             ///< As nccl-tests spells it: "float".
   double time_us = 0.0;         ///< Out of place [us]; in place where there is no other.
-  double algorithm_GBps = 0.0;  ///< Size over time [10⁹ B/s].
-  double bus_GBps = 0.0;        ///< Bus bandwidth [10⁹ B/s].
+  double algorithm_rate = 0.0;  ///< Size over time [10⁹ B/s].
+  double bus_rate = 0.0;        ///< Bus bandwidth [10⁹ B/s].
 };
 
 /// What an output of nccl-tests says.

@@ -18,9 +18,9 @@ using RatesByTest = std::map<std::string, std::vector<double>, std::less<>>;
 
 /// Adds a cell of a matrix; "N/A" and the 0.00 of a diagonal are no rate.
 void add_cell(RatesByTest& rates, const std::string& test, const std::string& cell) {
-  constexpr double kFastestCopy = 1e5;
+  constexpr double fastest_copy = 1e5;
   const double rate = std::strtod(cell.c_str(), nullptr);
-  if (rate > 0.0 && rate <= kFastestCopy) {
+  if (rate > 0.0 && rate <= fastest_copy) {
     rates[test].push_back(rate);
   }
 }

@@ -70,7 +70,7 @@ std::optional<BenchedCollective> collective_of_ratio(const std::vector<BenchRow>
       std::max_element(rows.begin(), rows.end(),
                        [](const BenchRow& a, const BenchRow& b) { return a.bytes < b.bytes; });
   const bool is_all_reduce =
-      largest != rows.end() && largest->bus_GBps > 1.1 * largest->algorithm_GBps;
+      largest != rows.end() && largest->bus_rate > 1.1 * largest->algorithm_rate;
   return is_all_reduce ? std::optional(BenchedCollective::kAllReduce) : std::nullopt;
 }
 
@@ -79,12 +79,12 @@ std::optional<int> ranks_of_ratio(BenchedCollective collective, const std::vecto
   const auto largest =
       std::max_element(rows.begin(), rows.end(),
                        [](const BenchRow& a, const BenchRow& b) { return a.bytes < b.bytes; });
-  if (largest == rows.end() || largest->algorithm_GBps <= 0.0 ||
+  if (largest == rows.end() || largest->algorithm_rate <= 0.0 ||
       collective == BenchedCollective::kSendReceive) {
     return std::nullopt;
   }
   const double halves = collective == BenchedCollective::kAllReduce ? 2.0 : 1.0;
-  const double left_out = 1.0 - largest->bus_GBps / largest->algorithm_GBps / halves;  // 1/n
+  const double left_out = 1.0 - largest->bus_rate / largest->algorithm_rate / halves;  // 1/n
   return left_out > 1e-3 ? std::optional<int>(std::lround(1.0 / left_out)) : std::nullopt;
 }
 

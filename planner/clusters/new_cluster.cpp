@@ -17,20 +17,20 @@ namespace {
 
 /// Rates of one NVLink of a GPU, and of all its links.
 struct NvlinkRates {
-  double each_GBps = 25.0;
-  int links = 0;  ///< Number of links of a GPU; 0: unknown.
+  double rate_of_each = 25.0;  ///< Rate of one in one direction [10⁹ B/s].
+  int links = 0;               ///< Number of links of a GPU; 0: unknown.
 };
 
 /// Returns the NVLinks of a GPU by the shipped cluster that has it, or the GPU that stands in for
 /// it. Those since Blackwell move 50 GB/s a direction, older ones since Volta 25. Source: NVIDIA
 /// data sheets of V100, A100, H100 and B200.
 std::optional<NvlinkRates> nvlinks_of(const GpuSpec& gpu) {
-  constexpr double kBlackwellNode = 900.0;
+  constexpr double blackwell_node = 900.0;
   for (const std::string& name : {gpu.name, gpu.constants_of}) {
     if (const std::optional<ClusterSpec> cluster = shipped_cluster_of(name)) {
       const double all = cluster->nvlink.bandwidth.value() / kGiga;
-      const double each = all >= kBlackwellNode ? 50.0 : 25.0;
-      return NvlinkRates{.each_GBps = each, .links = static_cast<int>(all / each)};
+      const double each = all >= blackwell_node ? 50.0 : 25.0;
+      return NvlinkRates{.rate_of_each = each, .links = static_cast<int>(all / each)};
     }
   }
   return std::nullopt;
@@ -235,9 +235,10 @@ class ClusterMaker {
     }
     const bool is_direct = node.links_of_gpu <= known->links;
     const int links = is_direct ? node.links_of_gpu : node.nvlinks;
-    replace_link(gigabytes_per_second(links * known->each_GBps),
-                 fmt::format("{} of {:g} GB/s {} in {}", plural(links, "NVLink"), known->each_GBps,
-                             is_direct ? "to all peers" : "to each peer", place));
+    replace_link(
+        gigabytes_per_second(links * known->rate_of_each),
+        fmt::format("{} of {:g} GB/s {} in {}", plural(links, "NVLink"), known->rate_of_each,
+                    is_direct ? "to all peers" : "to each peer", place));
   }
 
   void replace_link(BytesPerSecond rate, const std::string& from) {

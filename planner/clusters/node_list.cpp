@@ -63,6 +63,7 @@ std::vector<std::string> numbers_of_range(std::string_view range, std::string_vi
 }
 
 /// Returns the hosts of a name with any number of brackets: rack[1-2]node[1-2] has four.
+// NOLINTNEXTLINE(misc-no-recursion): as deep as a name has brackets
 std::vector<std::string> hosts_of_name(std::string_view name, std::string_view list,
                                        const std::string& place) {
   const std::size_t open = name.find('[');

@@ -37,8 +37,8 @@ std::optional<int> nvlinks_in(std::string_view word) {
 
 /// Returns whether a word is a cell of the matrix.
 bool is_link(std::string_view word) {
-  constexpr std::array<std::string_view, 6> kOverPcie = {"X", "SYS", "NODE", "PHB", "PXB", "PIX"};
-  return nvlinks_in(word) || std::find(kOverPcie.begin(), kOverPcie.end(), word) != kOverPcie.end();
+  constexpr std::array<std::string_view, 6> over_pcie = {"X", "SYS", "NODE", "PHB", "PXB", "PIX"};
+  return nvlinks_in(word) || std::find(over_pcie.begin(), over_pcie.end(), word) != over_pcie.end();
 }
 
 /// What the rows of GPUs say, by the number of links of a pair.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/stack_precision.h"
@@ -67,10 +68,10 @@ void read_operation(ObjectReader& table, ProbeReport& probe) {
     }
   }
   const std::vector<std::size_t> outliers = find_outliers(*operation, points);
-  for (auto outlier = outliers.rbegin(); outlier != outliers.rend(); ++outlier) {
+  for (const std::size_t outlier : outliers | std::views::reverse) {
     probe.notes.push_back("left out, for it contradicts others: " + name + " of " +
-                          describe_point(*operation, points[*outlier]));
-    points.erase(points.begin() + static_cast<std::ptrdiff_t>(*outlier));
+                          describe_point(*operation, points[outlier]));
+    points.erase(points.begin() + static_cast<std::ptrdiff_t>(outlier));
   }
   if (points.size() >= 2) {
     probe.operations.emplace_back(*operation, precision, std::move(points),

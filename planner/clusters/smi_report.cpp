@@ -48,17 +48,17 @@ SmiReport read_smi_report(std::string_view text, const std::string& place) {
   SmiReport report{.product = first.child("product_name").text().get(),
                    .architecture = first.child("product_architecture").text().get()};
   const auto memory = leading_number(first.child("fb_memory_usage").child("total"));
-  constexpr double kLeastMebibytes = 512.0;
-  constexpr double kMostMebibytes = 1e8;
+  constexpr double least_mebibytes = 512.0;
+  constexpr double most_mebibytes = 1e8;
   if (report.product.empty() || !memory ||
-      !(*memory >= kLeastMebibytes && *memory <= kMostMebibytes)) {
+      !(*memory >= least_mebibytes && *memory <= most_mebibytes)) {
     throw Error(place +
                 ": gpu: expected a product_name, and memory in fb_memory_usage.total [MiB]");
   }
   report.memory = gibibytes(*memory / 1024.0);
-  report.power_limit_W =
+  report.power_limit_watts =
       power_limit(first, {"enforced_power_limit", "current_power_limit", "power_limit"});
-  report.usual_limit_W = power_limit(first, {"default_power_limit"});
+  report.usual_limit_watts = power_limit(first, {"default_power_limit"});
   const pugi::xml_node link = first.child("pci").child("pci_gpu_link_info");
   const auto generation = leading_number(link.child("pcie_gen").child("max_link_gen"));
   const auto lanes = leading_number(link.child("link_widths").child("max_link_width"));
@@ -78,22 +78,22 @@ SmiReport read_smi_report(std::string_view text, const std::string& place) {
           fmt::format("MIG is on for GPU {}: plans are for whole GPUs", report.gpus - 1));
     }
   }
-  if (report.power_limit_W && report.usual_limit_W &&
-      *report.power_limit_W < 0.99 * *report.usual_limit_W) {
+  if (report.power_limit_watts && report.usual_limit_watts &&
+      *report.power_limit_watts < 0.99 * *report.usual_limit_watts) {
     report.warnings.push_back(fmt::format(
         "GPUs are limited to {:.0f} of {:.0f} W: products run slower than measured ones",
-        *report.power_limit_W, *report.usual_limit_W));
+        *report.power_limit_watts, *report.usual_limit_watts));
   }
   return report;
 }
 
 std::optional<BytesPerSecond> pcie_bandwidth(int generation, int lanes) {
   // Transfers per second of a lane after 128b/130b (PCI-SIG); from 6.0 on flits, about as dense.
-  constexpr double kGeneration3Lane = 8e9 * 128.0 / 130.0 / 8.0;
+  constexpr double generation_3_lane = 8e9 * 128.0 / 130.0 / 8.0;
   if (generation < 3 || generation > 7 || lanes < 1) {
     return std::nullopt;
   }
-  return BytesPerSecond(kGeneration3Lane * static_cast<double>(1U << (generation - 3U)) * lanes);
+  return BytesPerSecond(generation_3_lane * static_cast<double>(1U << (generation - 3U)) * lanes);
 }
 
 }  // namespace ptdp

@@ -15,12 +15,12 @@ struct SmiReport {
   std::string product;       ///< Name of the product: "NVIDIA H100 80GB HBM3".
   std::string architecture;  ///< As nvidia-smi spells it: "Hopper"; empty: it does not say.
   int gpus = 0;
-  Bytes memory;                         ///< Memory of one GPU.
-  std::optional<double> power_limit_W;  ///< Power limit that holds [W].
-  std::optional<double> usual_limit_W;  ///< Power limit as delivered [W].
-  int pcie_generation = 0;              ///< Highest generation of the GPU's PCIe; 0: unknown.
-  int pcie_lanes = 0;                   ///< Most lanes of the GPU's PCIe; 0: unknown.
-  std::vector<std::string> warnings;    ///< What makes plans doubtful, a line each.
+  Bytes memory;                             ///< Memory of one GPU.
+  std::optional<double> power_limit_watts;  ///< Power limit that holds [W].
+  std::optional<double> usual_limit_watts;  ///< Power limit as delivered [W].
+  int pcie_generation = 0;                  ///< Highest generation of the GPU's PCIe; 0: unknown.
+  int pcie_lanes = 0;                       ///< Most lanes of the GPU's PCIe; 0: unknown.
+  std::vector<std::string> warnings;        ///< What makes plans doubtful, a line each.
 };
 
 /// Reads the XML of `nvidia-smi -q -x`. Throws Error at `place` for text that is no XML or of

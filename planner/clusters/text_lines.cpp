@@ -20,10 +20,10 @@ std::size_t behind_escape(std::string_view text, std::size_t at) {
 }  // namespace
 
 std::vector<std::string> printed_lines(std::string_view text) {
-  constexpr char kEscape = '\x1b';
+  constexpr char escape = '\x1b';
   std::vector<std::string> lines(1);
   for (std::size_t i = 0; i < text.size();) {
-    if (text[i] == kEscape) {
+    if (text[i] == escape) {
       i = behind_escape(text, i);
       continue;
     }
@@ -38,12 +38,12 @@ std::vector<std::string> printed_lines(std::string_view text) {
 }
 
 std::vector<std::string> printed_words(std::string_view line) {
-  constexpr std::string_view kBlanks = " \t";
+  constexpr std::string_view blanks = " \t";
   std::vector<std::string> words;
-  for (std::size_t from = line.find_first_not_of(kBlanks); from != std::string_view::npos;) {
-    const std::size_t end = line.find_first_of(kBlanks, from);
+  for (std::size_t from = line.find_first_not_of(blanks); from != std::string_view::npos;) {
+    const std::size_t end = line.find_first_of(blanks, from);
     words.emplace_back(line.substr(from, end - from));
-    from = line.find_first_not_of(kBlanks, end);
+    from = line.find_first_not_of(blanks, end);
   }
   return words;
 }

@@ -18,16 +18,6 @@ constexpr std::uint64_t kReportSeed = 7;
 constexpr double kNinetyPercent = 1.645;  // deviations of a normal on each side of its mean
 constexpr Range kVarianceRange = {0.0, 100.0, "a variance of ln(time)"};
 
-/// Returns the belief before any run.
-PilotBelief belief_of(const Pilot& pilot, std::span<const Plan> plans) {
-  std::vector<double> log_times;
-  log_times.reserve(plans.size());
-  for (const Plan& plan : plans) {
-    log_times.push_back(std::log(plan.predicted.iteration_time.value.value()));
-  }
-  return {pilot.model, std::move(log_times)};
-}
-
 PilotState state_of(const PilotBelief& belief) {
   PilotState state{.best = belief.best()};
   const double deviation = std::sqrt(belief.variance(state.best));
@@ -128,9 +118,18 @@ void check_alike(std::span<const Plan> plans, std::span<const std::string> files
   }
 }
 
+PilotBelief belief_of(const PilotModel& model, std::span<const Plan> plans) {
+  std::vector<double> log_times;
+  log_times.reserve(plans.size());
+  for (const Plan& plan : plans) {
+    log_times.push_back(std::log(plan.predicted.iteration_time.value.value()));
+  }
+  return {model, std::move(log_times)};
+}
+
 PilotReport report_pilot(const Pilot& pilot, std::span<const Plan> plans,
                          std::vector<PilotResult> results, std::span<const ShortRun> possible) {
-  PilotBelief belief = belief_of(pilot, plans);
+  PilotBelief belief = belief_of(pilot.model, plans);
   PilotReport report{.results = std::move(results), .before = state_of(belief)};
   for (const PilotResult& result : report.results) {
     belief.observe(result.run, std::log(result.measured / result.predicted));

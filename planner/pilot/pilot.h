@@ -51,6 +51,9 @@ void describe(Fields& fields, Described<Fields, PilotRun>& run);
 /// stack, on as many GPUs.
 void check_alike(std::span<const Plan> plans, std::span<const std::string> files);
 
+/// Returns what is believed of plans before any run.
+[[nodiscard]] PilotBelief belief_of(const PilotModel& model, std::span<const Plan> plans);
+
 /// What a run of a pilot measured.
 struct PilotResult {
   ShortRun run;

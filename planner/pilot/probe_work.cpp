@@ -1,6 +1,7 @@
 #include "planner/pilot/probe_work.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -26,8 +27,13 @@ struct ProbeEntries {
   std::set<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>> products;
   std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> attention;
   std::set<std::tuple<std::string, std::int64_t, std::int64_t>> element_wise;
-  std::set<std::tuple<int, int>> layers;  ///< Microbatch and tp; the shape is the model's.
-  std::set<std::pair<std::string, double>> largest_buffers;  ///< Of each collective.
+  std::set<std::tuple<int, int>> layers;          ///< Microbatch and tp; the shape is the model's.
+  std::map<std::string, double> largest_buffers;  ///< Largest buffer of each collective [B].
+
+  void add_buffer(const std::string& collective, double bytes) {
+    double& largest = largest_buffers[collective];
+    largest = std::max(largest, bytes);
+  }
 };
 
 /// Adds the three products of a linear layer.
@@ -95,10 +101,10 @@ void add_collectives(ProbeEntries& entries, const Plan& plan) {
                              static_cast<double>(tokens_of_rank(model, config)) * model.hidden_size;
   const auto add_reduction = [&](double bytes, bool is_sharded) {
     if (is_sharded) {
-      entries.largest_buffers.insert({"reduce-scatter", bytes});
-      entries.largest_buffers.insert({"all-gather", bytes});
+      entries.add_buffer("reduce-scatter", bytes);
+      entries.add_buffer("all-gather", bytes);
     } else {
-      entries.largest_buffers.insert({"all-reduce", bytes});
+      entries.add_buffer("all-reduce", bytes);
     }
   };
   if (config.tp > 1) {
@@ -109,11 +115,10 @@ void add_collectives(ProbeEntries& entries, const Plan& plan) {
     add_reduction(gradients, config.zero_stage > 0);
   }
   if (config.pp > 1 || config.cp > 1) {
-    entries.largest_buffers.insert({"send-receive", activations});
+    entries.add_buffer("send-receive", activations);
   }
   if (config.ep > 1) {
-    entries.largest_buffers.insert(
-        {"all-to-all", activations * std::max(model.moe_router_topk, 1)});
+    entries.add_buffer("all-to-all", activations * std::max(model.moe_router_topk, 1));
   }
 }
 
@@ -152,16 +157,10 @@ std::vector<ObjectWriter> layers_json(const ProbeEntries& entries, const Transfo
 
 std::vector<ObjectWriter> collectives_json(const ProbeEntries& entries) {
   std::vector<ObjectWriter> collectives;
-  std::string last;
-  // The largest buffer of an operation comes last in the set; one entry holds all of its sizes.
-  for (auto entry = entries.largest_buffers.rbegin(); entry != entries.largest_buffers.rend();
-       ++entry) {
-    if (entry->first != last) {
-      last = entry->first;
-      ObjectWriter& collective = collectives.emplace_back();
-      collective.text("operation", last);
-      collective.counts("bytes", buffer_sizes(entry->second));
-    }
+  for (const auto& [operation, largest] : entries.largest_buffers) {
+    ObjectWriter& collective = collectives.emplace_back();
+    collective.text("operation", operation);
+    collective.counts("bytes", buffer_sizes(largest));
   }
   return collectives;
 }
@@ -224,13 +223,13 @@ std::string probe_work(std::span<const Plan> plans) {
 }
 
 std::string probe_with_work(const std::string& program, const std::string& work) {
-  constexpr std::string_view kPlace = "\nWORK = None\n";
-  const std::size_t place = program.find(kPlace);
+  constexpr std::string_view empty_work = "\nWORK = None\n";
+  const std::size_t place = program.find(empty_work);
   if (place == std::string::npos) {
     throw Error("the probe has no line WORK = None", ExitStatus::kBug);
   }
   std::string with_work = program;
-  return with_work.replace(place, kPlace.size(), "\nWORK = r'''" + work + "'''\n");
+  return with_work.replace(place, empty_work.size(), "\nWORK = r'''" + work + "'''\n");
 }
 
 }  // namespace ptdp

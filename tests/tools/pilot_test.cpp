@@ -1,7 +1,9 @@
 // Tests of `ptdp-plan pilot` and of `ptdp-calibrate --pilot`, which reads the logs of its runs.
 #include <gmock/gmock.h>
 
-#include <cstdio>
+#include <array>
+#include <iomanip>
+#include <sstream>
 
 #include "tests/support/commands.h"
 
@@ -19,24 +21,22 @@ json document_of(const fs::path& file) {
 
 /// Returns a log of Megatron-LM whose iterations of `batch` sequences take `ms`.
 std::string megatron_log(double ms, std::int64_t batch) {
-  std::string text;
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1);
   for (int i = 1; i <= 15; ++i) {
-    char line[300];
-    std::snprintf(line, sizeof line,
-                  " iteration %8d/      15 | consumed samples: %12lld | elapsed time per iteration "
-                  "(ms): %.1f | learning rate: 1.0E-04 | global batch size: %5lld | lm loss: "
-                  "7.0E+00 | loss scale: 1.0 | number of skipped iterations:   0 |\n",
-                  i, static_cast<long long>(i * batch), ms, static_cast<long long>(batch));
-    text += line;
+    text << " iteration " << i << "/ 15 | consumed samples: " << i * batch
+         << " | elapsed time per iteration (ms): " << ms
+         << " | learning rate: 1.0E-04 | global batch size: " << batch
+         << " | lm loss: 7.0E+00 | loss scale: 1.0 | number of skipped iterations:   0 |\n";
   }
-  return text;
+  return text.str();
 }
 
 TEST(Pilot, WritesRunsAndLearnsFromTheirLogs) {
   const TemporaryDirectory directory;
   std::vector<std::string> arguments = {"pilot"};
-  const std::vector<std::string> pins[] = {
-      {"--tp", "2", "--pp", "1"}, {"--tp", "4", "--pp", "1"}, {"--tp", "1", "--pp", "2"}};
+  const std::array<std::vector<std::string>, 3> pins = {
+      {{"--tp", "2", "--pp", "1"}, {"--tp", "4", "--pp", "1"}, {"--tp", "1", "--pp", "2"}}};
   for (const std::vector<std::string>& pin : pins) {
     const fs::path plan = directory.path() / ("p" + std::to_string(arguments.size()) + ".json");
     std::vector<std::string> search = {"--gpus",    "16",       "--model", "7.5B",
@@ -62,7 +62,7 @@ TEST(Pilot, WritesRunsAndLearnsFromTheirLogs) {
     const json plan = document_of(folder / "plan.json");
     const double seconds = plan["predicted"]["iteration_time_s"].get<double>();
     const double factor = run["plan"] == 0 ? 1.33 : 1.0;
-    directory.file(("pilot/" + run["folder"].get<std::string>() + "/train.log").c_str(),
+    directory.file("pilot/" + run["folder"].get<std::string>() + "/train.log",
                    megatron_log(1000.0 * factor * seconds,
                                 plan["inputs"]["global_batch_size"].get<std::int64_t>()));
   }

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include "cost_model/error.h"
@@ -25,15 +28,17 @@ namespace fs = std::filesystem;
 
 constexpr double kUsualBudget = 16.0;  // GPU-hours
 constexpr std::size_t kMostPlans = 12;
+constexpr int kToldSamples = 20'000;
+constexpr std::uint64_t kToldSeed = 1;
 constexpr const char* kClusterFile = "cluster.json";  // the cluster of the plans
 
 /// Reads --budget: "4gpu-hours" or "4". Throws Error for anything else.
 double read_pilot_budget(const CommandLine& line) {
   std::string text = line.text("budget").value_or(fmt::format("{}", kUsualBudget));
   const std::string given = text;
-  constexpr std::string_view kUnit = "gpu-hours";
-  if (text.ends_with(kUnit)) {
-    text.resize(text.size() - kUnit.size());
+  constexpr std::string_view unit = "gpu-hours";
+  if (text.ends_with(unit)) {
+    text.resize(text.size() - unit.size());
   }
   char* end = nullptr;
   const double hours = std::strtod(text.c_str(), &end);
@@ -46,6 +51,7 @@ double read_pilot_budget(const CommandLine& line) {
 /// Returns the framework of --to; nullopt without the flag: its files are left to the user.
 std::optional<const Exporter*> framework_of(const CommandLine& line) {
   std::vector<NamedValue<const Exporter*>> names;
+  names.reserve(kExporters.size());
   for (const Exporter& exporter : kExporters) {
     names.push_back({&exporter, exporter.name});
   }
@@ -134,6 +140,48 @@ std::string next_steps(const std::string& directory, bool has_runs) {
       directory, kShortRunIterations, kPilotLog, kClusterFile);
 }
 
+/// Returns the runs without their plans.
+std::vector<ShortRun> runs_of(const std::vector<PossibleRun>& possible) {
+  std::vector<ShortRun> runs;
+  runs.reserve(possible.size());
+  std::transform(possible.begin(), possible.end(), std::back_inserter(runs),
+                 [](const PossibleRun& run) { return run.run; });
+  return runs;
+}
+
+/// Writes all files of a pilot. Throws Error if one would replace a plan that it is made from.
+void write_pilot(const std::vector<FileContent>& contents, const std::vector<std::string>& plans,
+                 const fs::path& directory) {
+  std::vector<NamedFile> inputs;
+  inputs.reserve(plans.size());
+  for (const std::string& plan : plans) {
+    inputs.push_back({"the plan", plan});
+  }
+  for (const FileContent& content : contents) {
+    refuse_overwriting(inputs, {"--output", content.path});
+    std::error_code error;
+    fs::create_directories(content.path.parent_path(), error);
+    if (error) {
+      throw Error("--output: expected a directory, got " + in_quotes(directory.string()),
+                  ExitStatus::kOutputFailed);
+    }
+  }
+  write_files_atomically(contents);
+}
+
+/// Reads --output. Throws Error without it, and for a directory that holds a pilot.
+fs::path read_pilot_directory(const CommandLine& line) {
+  const auto output = line.text("output");
+  if (!output || output->empty() || *output == "-") {
+    throw Error("pilot: expected --output DIRECTORY");
+  }
+  if (fs::exists(fs::path(*output) / kPilotFile)) {
+    throw Error("--output: " + in_quotes(*output) +
+                " holds a pilot; its runs would be taken for those of this one");
+  }
+  return *output;
+}
+
 }  // namespace
 
 void add_pilot_flags(boost::program_options::options_description& flags) {
@@ -150,10 +198,7 @@ void refuse_pilot_flags(const CommandLine& line) {
 int run_pilot(const CommandLine& line) {
   line.allow_only({"budget", "to", "output", "calibration"});
   const std::vector<std::string> files(line.words().begin() + 1, line.words().end());
-  const auto output = line.text("output");
-  if (!output || output->empty() || *output == "-") {
-    throw Error("pilot: expected --output DIRECTORY");
-  }
+  const fs::path directory = read_pilot_directory(line);
   const double budget = read_pilot_budget(line);
   const std::vector<Plan> plans = read_plans(files);
   const CalibrationSource calibration =
@@ -162,69 +207,40 @@ int run_pilot(const CommandLine& line) {
   std::string text;
   const std::vector<PossibleRun> possible =
       runs_of_framework(possible_runs(plans, calibration), framework, text);
+  const std::vector<ShortRun> runs = runs_of(possible);
 
-  Pilot pilot{.model = pilot_model(calibration.fit(plans.front().scenario, plans.front().gpus))};
-  std::vector<double> log_times;
-  std::vector<FileContent> contents;
-  const fs::path directory = *output;
-  if (fs::exists(directory / kPilotFile)) {
-    throw Error("--output: " + in_quotes(directory.string()) +
-                " holds a pilot; its runs would be taken for those of this one");
-  }
-  if (framework) {
-    pilot.framework = (*framework)->name;
-  }
+  Pilot pilot{.model = pilot_model(calibration.fit(plans.front().scenario, plans.front().gpus)),
+              .framework = framework ? std::string((*framework)->name) : ""};
+  const PilotBelief belief = belief_of(pilot.model, plans);
+  const std::vector<ShortRun> chosen = choose_short_runs(belief, runs, budget);
+  std::vector<FileContent> contents = {
+      {directory / "probe.py", probe_with_work(probe_program(), probe_work(plans))},
+      {directory / kClusterFile, cluster_file(plans.front().scenario.cluster)}};
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    log_times.push_back(std::log(plans[i].predicted.iteration_time.value.value()));
-    pilot.plans.push_back(fmt::format("plan-{}.json", i + 1));
-    contents.push_back({directory / pilot.plans.back(), to_json(plans[i])});
+    const std::string& name = pilot.plans.emplace_back(fmt::format("plan-{}.json", i + 1));
+    contents.push_back({directory / name, to_json(plans[i])});
   }
-  std::vector<ShortRun> runs;
-  for (const PossibleRun& run : possible) {
-    runs.push_back(run.run);
-  }
-  const PilotBelief belief(pilot.model, log_times);
-  for (const ShortRun& run : choose_short_runs(belief, runs, budget)) {
-    const auto found = std::find(runs.begin(), runs.end(), run) - runs.begin();
-    const PossibleRun& chosen = possible[static_cast<std::size_t>(found)];
+  for (const ShortRun& run : chosen) {
+    const auto place = std::find(runs.begin(), runs.end(), run) - runs.begin();
+    const PossibleRun& planned = possible[static_cast<std::size_t>(place)];
     pilot.runs.push_back({run, fmt::format("run-{}", pilot.runs.size() + 1)});
-    const fs::path folder = directory / pilot.runs.back().folder;
-    std::ranges::move(files_of_run(chosen, folder, framework), std::back_inserter(contents));
-    text += told_of_run(pilot.runs.back(), chosen);
+    std::ranges::move(files_of_run(planned, directory / pilot.runs.back().folder, framework),
+                      std::back_inserter(contents));
+    text += told_of_run(pilot.runs.back(), planned);
   }
-  contents.push_back({directory / "probe.py", probe_with_work(probe_program(), probe_work(plans))});
-  contents.push_back({directory / kClusterFile, cluster_file(plans.front().scenario.cluster)});
-  contents.push_back({directory / kPilotFile, to_json(pilot)});
-
-  std::vector<NamedFile> inputs;
-  for (const std::string& file : files) {
-    inputs.push_back({"the plan", file});
-  }
-  for (const FileContent& content : contents) {
-    refuse_overwriting(inputs, {"--output", content.path});
-    std::error_code error;
-    fs::create_directories(content.path.parent_path(), error);
-    if (error) {
-      throw Error("--output: expected a directory, got " + in_quotes(directory.string()),
-                  ExitStatus::kOutputFailed);
-    }
-  }
-  write_files_atomically(contents);
-  if (pilot.runs.empty()) {
+  if (chosen.empty()) {
     text += why_no_run(runs, budget);
   }
-  const double before = belief.expected_regret({}, 20'000, 1);
-  std::vector<ShortRun> chosen;
-  for (const PilotRun& run : pilot.runs) {
-    chosen.push_back(run.run);
-  }
+  contents.push_back({directory / kPilotFile, to_json(pilot)});
+  write_pilot(contents, files, directory);
   print(fmt::format(
       "Pilot of {} into {}: the probe and {} of at most {:g} GPU-hours\n{}"
       "  the plan to choose is {:.2f} % slower than the fastest on average now, "
       "{:.2f} % after these runs\n{}",
-      plural(std::ssize(plans), "plan"), directory.string(), plural(std::ssize(pilot.runs), "run"),
-      budget, text, 100.0 * before, 100.0 * belief.expected_regret(chosen, 20'000, 1),
-      next_steps(directory.string(), !pilot.runs.empty())));
+      plural(std::ssize(plans), "plan"), directory.string(), plural(std::ssize(chosen), "run"),
+      budget, text, 100.0 * belief.expected_regret({}, kToldSamples, kToldSeed),
+      100.0 * belief.expected_regret(chosen, kToldSamples, kToldSeed),
+      next_steps(directory.string(), !chosen.empty())));
   return 0;
 }
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iomanip>
+#include <sstream>
 #include <string>
 
 #include "tests/support/error_of.h"
@@ -24,14 +26,17 @@ const char* const kHeaderOfOneHost =
     "#  Rank  3 Group  0 Pid  113 on      node1 device  1 [0000:0a:00] NVIDIA H100\n"
     "#       size         count      type   redop    root     time   algbw   busbw #wrong\n";
 
+/// Returns a row of both passes, of an all-reduce of four ranks.
 std::string row(double bytes, double us) {
   const double rate = bytes / us / 1e3;
-  char text[200];
-  std::snprintf(
-      text, sizeof text,
-      "%12.0f %12.0f   float     sum      -1 %8.2f %7.2f %7.2f  N/A %8.2f %7.2f %7.2f  N/A\n",
-      bytes, bytes / 4, us, rate, 1.5 * rate, us, rate, 1.5 * rate);
-  return text;
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(0) << bytes << ' ' << bytes / 4 << " float sum -1";
+  text << std::setprecision(2);
+  for (int pass = 0; pass < 2; ++pass) {
+    text << ' ' << us << ' ' << rate << ' ' << 1.5 * rate << " N/A";
+  }
+  text << '\n';
+  return text.str();
 }
 
 CollectiveBench read(const std::string& text, const BenchFacts& given = {},

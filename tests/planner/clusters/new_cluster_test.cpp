@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iomanip>
 #include <map>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -179,15 +181,14 @@ Seconds time_of(BenchedCollective collective, Bytes size, const GroupPlacement& 
 
 /// Returns an output of nccl-tests with one row for each size and time [B, us].
 std::string printed_table(const std::vector<std::pair<double, double>>& rows) {
-  std::string text =
-      "#       size   count   type   redop    root     time   algbw   busbw #wrong\n";
+  std::ostringstream text;
+  text << std::setprecision(12);
   for (const auto& [bytes, us] : rows) {
-    char line[200];
-    std::snprintf(line, sizeof line, "%.0f %.0f half sum -1 %.3f %.6g %.6g 0\n", bytes, bytes / 2,
-                  us, bytes / us / 1e3, bytes / us / 1e3);
-    text += line;
+    const double rate = bytes / us / 1e3;
+    text << bytes << ' ' << bytes / 2 << " half sum -1 " << us << ' ' << rate << ' ' << rate
+         << " 0\n";
   }
-  return text;
+  return text.str();
 }
 
 // NCCL's own tuner on ten communicators (tests/golden/nccl_tuning_vectors.csv), printed as

@@ -152,7 +152,7 @@ TEST(SmiReports, GiveGpuMemoryAndPower) {
   EXPECT_EQ(report.product, "NVIDIA H100 80GB HBM3");
   EXPECT_EQ(report.gpus, 2);
   EXPECT_DOUBLE_EQ(report.memory.value(), 81559.0 * 1024 * 1024);
-  EXPECT_EQ(report.power_limit_W, 500.0);
+  EXPECT_EQ(report.power_limit_watts, 500.0);
   EXPECT_THAT(report.warnings,
               ElementsAre(HasSubstr("MIG is on for GPU 1"), HasSubstr("limited to 500 of 700 W")));
   // 16 lanes of 32 GT/s with 128b/130b.
@@ -164,7 +164,7 @@ TEST(SmiReports, OfOldDriversGiveTheirPowerToo) {
       smi_of("<power_readings><power_limit>700.00 W</power_limit>"
              "<default_power_limit>700.00 W</default_power_limit></power_readings>"),
       "smi.xml");
-  EXPECT_EQ(report.usual_limit_W, 700.0);
+  EXPECT_EQ(report.usual_limit_watts, 700.0);
 }
 
 TEST(SmiReports, OfMemoryThatNoGpuHasAreRefused) {

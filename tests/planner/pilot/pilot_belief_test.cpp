@@ -95,9 +95,11 @@ TEST(PilotChoices, LeaveOutPlansThatCannotWin) {
 class HiddenTruth {
  public:
   HiddenTruth(const PilotModel& model, std::size_t plans, std::uint64_t seed)
-      : model_(model), generator_(seed), layouts_(plans) {
-    job_ = normal(model.job_variance);
-    other_job_ = normal(model.other_job);
+      : model_(model),
+        generator_(seed),
+        layouts_(plans),
+        job_(normal(model.job_variance)),
+        other_job_(normal(model.other_job)) {
     std::generate(layouts_.begin(), layouts_.end(), [&] { return normal(model.layout_variance); });
   }
   [[nodiscard]] double log_time(std::size_t plan) const {
@@ -120,19 +122,19 @@ class HiddenTruth {
   std::mt19937_64 generator_;
   std::normal_distribution<double> normal_;
   std::vector<double> layouts_;
-  double job_ = 0.0;
-  double other_job_ = 0.0;
+  double job_;
+  double other_job_;
 };
 
 TEST(Pilots, OfTwoHundredHiddenTruthsLeaveAThirdOfTheRegret) {
-  constexpr int kTrials = 200;
+  constexpr int trials = 200;
   const std::vector<ShortRun> chosen =
       choose_short_runs(PilotBelief(kModel, kLogTimes), all_runs(kLogTimes.size()), 48.0);
   EXPECT_THAT(chosen, SizeIs(testing::AllOf(testing::Ge(3U), testing::Le(6U))));
   double before = 0.0;
   double after = 0.0;
   int inside = 0;
-  for (int trial = 0; trial < kTrials; ++trial) {
+  for (int trial = 0; trial < trials; ++trial) {
     HiddenTruth truth(kModel, kLogTimes.size(), static_cast<std::uint64_t>(trial));
     PilotBelief belief(kModel, kLogTimes);
     const auto regret = [&] {
@@ -151,8 +153,8 @@ TEST(Pilots, OfTwoHundredHiddenTruthsLeaveAThirdOfTheRegret) {
     const double off = truth.log_time(best) - belief.mean(best);
     inside += std::abs(off) <= 1.645 * std::sqrt(belief.variance(best)) ? 1 : 0;
   }
-  RecordProperty("before_percent", std::to_string(100.0 * before / kTrials));
-  RecordProperty("after_percent", std::to_string(100.0 * after / kTrials));
+  RecordProperty("before_percent", std::to_string(100.0 * before / trials));
+  RecordProperty("after_percent", std::to_string(100.0 * after / trials));
   EXPECT_LE(after, before / 3.0);
   EXPECT_GE(inside, 170);  // 85 %
   EXPECT_LE(inside, 190);  // 95 %
