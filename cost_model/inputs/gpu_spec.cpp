@@ -28,12 +28,16 @@ struct Architecture {
   const char* name;
   const char* measured_gpu;
 };
-constexpr std::array kArchitectures = {
-    Architecture{"volta", "v100-32gb-sxm2"}, Architecture{"turing", "v100-32gb-sxm2"},
-    Architecture{"ampere", "a100-80gb-sxm"}, Architecture{"ada", "l40s"},
-    Architecture{"hopper", "h100-80gb-sxm"}, Architecture{"blackwell", "b200-180gb-sxm"},
-    Architecture{"blackwell-rtx", "l40s"},   Architecture{"cdna3", "mi300x"},
-    Architecture{"cdna4", "mi355x"}};
+constexpr std::array kArchitectures = {Architecture{"volta", "v100-32gb-sxm2"},
+                                       Architecture{"turing", "v100-32gb-sxm2"},
+                                       Architecture{"ampere", "a100-80gb-sxm"},
+                                       Architecture{"ada", "l40s"},
+                                       Architecture{"hopper", "h100-80gb-sxm"},
+                                       Architecture{"blackwell", "b200-180gb-sxm"},
+                                       Architecture{"blackwell-rtx", "rtx-pro-6000-blackwell"},
+                                       Architecture{"cdna2", "mi300x"},
+                                       Architecture{"cdna3", "mi300x"},
+                                       Architecture{"cdna4", "mi355x"}};
 
 /// Keys of what kernels reach, without which a GPU's times cannot be modeled.
 const std::vector<std::string> kConstantKeys = {"matmul_efficiency",        "matmul_startup_depth",
