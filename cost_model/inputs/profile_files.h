@@ -39,6 +39,7 @@ enum class ProfileKind { kModel, kCluster, kStack, kGpu, kCurve };
 /// Reads a profile of a kind other than kModel into a `Value`. Throws Error as open_profile() does,
 /// and for a key that is missing, malformed or unknown.
 template <class Value>
+// NOLINTNEXTLINE(misc-no-recursion): a GPU's file may name an architecture, whose GPU names none
 [[nodiscard]] Value read_profile(ProfileKind kind, const std::string& name_or_path) {
   ObjectReader reader = open_profile(kind, name_or_path);
   Value value;

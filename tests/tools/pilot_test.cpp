@@ -62,9 +62,9 @@ TEST(Pilot, WritesRunsAndLearnsFromTheirLogs) {
     const json plan = document_of(folder / "plan.json");
     const double seconds = plan["predicted"]["iteration_time_s"].get<double>();
     const double factor = run["plan"] == 0 ? 1.33 : 1.0;
-    directory.file("pilot/" + run["folder"].get<std::string>() + "/train.log",
-                   megatron_log(1000.0 * factor * seconds,
-                                plan["inputs"]["global_batch_size"].get<std::int64_t>()));
+    (void)directory.file("pilot/" + run["folder"].get<std::string>() + "/train.log",
+                         megatron_log(1000.0 * factor * seconds,
+                                      plan["inputs"]["global_batch_size"].get<std::int64_t>()));
   }
   const std::string calibration = (directory.path() / "calibration").string();
   const ProgramRun learnt = run_calibrate({"--pilot", pilot.string(), "-o", calibration});

@@ -602,7 +602,7 @@ TEST(ClusterSpecJson, TakesTheFileOfAGpuBesideItself) {
   ObjectWriter gpu;
   gpu.schema("ptdp.gpu/1");
   describe(gpu, find_gpu("h800-80gb-sxm"));
-  directory.file("gpu.json", gpu.dump());
+  (void)directory.file("gpu.json", gpu.dump());
   const std::filesystem::path cluster = directory.file("cluster.json", with_gpu_name("gpu.json"));
   ObjectReader reader = ObjectReader::from_file(cluster);
   ClusterSpec read;
