@@ -99,6 +99,12 @@ TEST(NcclTests, LeaveOutWhatCannotBe) {
                                                 HasSubstr("longer than a larger message")));
 }
 
+TEST(NcclTests, ReadLinesOfAnyLength) {
+  const std::string text = std::string(1 << 20, 'a') + "\n" + kHeaderOfOneHost +
+                           row(1048576, 100.0) + row(2097152, 160.0);
+  EXPECT_EQ(read(text).ranks, 4);
+}
+
 TEST(NcclTests, TakeTheMedianOfRepeatedSizes) {
   const CollectiveBench bench = read(kHeaderOfOneHost + row(1048576, 100.0) + row(1048576, 500.0) +
                                      row(1048576, 110.0) + row(2097152, 160.0));
