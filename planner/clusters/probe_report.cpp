@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/stack_precision.h"
@@ -67,8 +66,9 @@ void read_operation(ObjectReader& table, ProbeReport& probe) {
       points[row].time = microseconds(times[row]);
     }
   }
-  const std::vector<std::size_t> outliers = find_outliers(*operation, points);
-  for (const std::size_t outlier : outliers | std::views::reverse) {
+  std::vector<std::size_t> outliers = find_outliers(*operation, points);
+  std::reverse(outliers.begin(), outliers.end());  // the last first: places before it stay
+  for (const std::size_t outlier : outliers) {
     probe.notes.push_back("left out, for it contradicts others: " + name + " of " +
                           describe_point(*operation, points[outlier]));
     points.erase(points.begin() + static_cast<std::ptrdiff_t>(outlier));
