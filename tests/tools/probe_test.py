@@ -92,6 +92,24 @@ class Case(unittest.TestCase):
     def answer(self):
         return json.loads(self.output.read_text())
 
+    def check_is_read(self):
+        """ptdp-plan makes a cluster of what was written; without PTDP_PLAN nothing is checked."""
+        plan = os.environ.get("PTDP_PLAN")
+        if plan is None:
+            return
+        cluster = self.directory / "mine.json"
+        result = subprocess.run([plan, "new-cluster", "--from", "host", "--probe",
+                                 str(self.output), "-o", str(cluster)], capture_output=True,
+                                text=True, timeout=60, check=False)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        gpu = json.loads(cluster.read_text())["gpu"]
+        answer = self.answer()
+        measured = {table["operation"] for table in gpu.get("measured_operations", [])}
+        products = {table["operation"] for table in answer["measured_operations"]
+                    if table["operation"].endswith("-product")}
+        self.assertLessEqual(products, measured)
+        self.assertEqual("layer_factors" in gpu, bool(answer["layers"]))
+
     def probe(self, precision="fp32", **members):
         probe = tool.Probe("cpu", precision, None)
         vars(probe).update(members)
@@ -108,6 +126,7 @@ class Answers(Case):
             "kernel_latency_us", "host_time_per_kernel_us", "memory_bandwidth_GBps",
             "matmul_sustained", "layers", "collectives", "skipped", "warnings"])
         self.assertEqual((answer["schema"], answer["precision"]), ("ptdp.probe/1", "fp32"))
+        self.check_is_read()
         device = answer["device"]
         self.assertEqual(list(device), ["name", "memory_GiB", "num_multiprocessors",
                                         "compute_capability", "power_limit_W", "backend"])
@@ -271,6 +290,7 @@ class Collectives(Case):
             self.assertEqual([point["bytes"] for point in curve["points"]], [least, 65536])
             self.assertTrue(all(1 < point["time_us"] < 1e6 for point in curve["points"]))
         self.assertEqual(answer["measured_operations"][0]["m"], [8, 16])
+        self.check_is_read()
 
     def test_buffers(self):
         """What nccl-tests counts: the whole buffer, of which each rank has its part."""
