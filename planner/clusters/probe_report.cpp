@@ -138,6 +138,12 @@ void read_collective(ObjectReader& entry, const std::string& place, ProbeReport&
   std::vector<MeasuredPoint> points;
   entry.objects("points", points);
   bench.points = usable_points(points, bench.notes);
+  if (bench.points.size() < 2) {
+    probe.notes.push_back(
+        fmt::format("{} of {} ranks: left out, for of its times fewer than two go together",
+                    name_of<BenchedCollective>(bench.collective, kProbedCollectives), bench.ranks));
+    return;
+  }
   (void)MeasuredCurve(bench.points, entry.place_of("points"));
   probe.collectives.push_back(std::move(bench));
 }

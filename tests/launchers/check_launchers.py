@@ -45,7 +45,10 @@ class Build:
         if found.exists():
             return found
         found = shutil.which("torchrun")
-        return pathlib.Path(found) if found else None
+        # Before PyTorch 2 flags have underscores, and no ranks start on Python 3.11.
+        is_current = found and "--nproc-per-node" in subprocess.run(
+            [found, "--help"], capture_output=True, text=True, check=False).stdout
+        return pathlib.Path(found) if is_current else None
 
 
 def tell(text):

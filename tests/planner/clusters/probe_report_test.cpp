@@ -139,6 +139,15 @@ TEST(Probes, LeaveOutTimesThatContradictOthers) {
   EXPECT_THAT(probe.notes, Contains(HasSubstr("contradicts others: forward-product of m 8192")));
 }
 
+// A small buffer that took longer than the larger one leaves no curve.
+TEST(Probes, LeaveOutCollectivesOfFewTimes) {
+  std::string text = probe_text();
+  text.replace(text.find("\"time_us\": 50.0"), 15, "\"time_us\": 950.0");
+  const ProbeReport probe = read_probe(text, "probe.json");
+  EXPECT_THAT(probe.collectives, SizeIs(0));
+  EXPECT_THAT(probe.notes, Contains(HasSubstr("all-reduce of 8 ranks: left out")));
+}
+
 TEST(Probes, OfAnotherFormAreRefused) {
   const auto refusal = [](const std::string& from, const std::string& to) {
     std::string text = probe_text();

@@ -4,6 +4,7 @@ here starts them."""
 import re
 import shutil
 import socket
+import subprocess
 import time
 
 from check_faults import CASE_SECONDS
@@ -99,13 +100,20 @@ def one_gpu(check):
     return judged(check, job, (2,), r"--transport (mpi|tcp|threads)", start)
 
 
+def is_current_torchrun(program):
+    """Whether there is one of PyTorch 2, which takes flags with hyphens. Before, it starts no ranks
+    on Python 3.11."""
+    return program is not None and "--nproc-per-node" in subprocess.run(
+        [program, "--help"], capture_output=True, text=True, check=False).stdout
+
+
 def launchers_of(machine):
     """name: what stands before ptdp-run to start two ranks on this node with it."""
     found = {}
     if machine.emulates:  # its NCCL joins threads, not processes
         return found
     path = machine.environment.get("PATH", "")
-    if shutil.which("torchrun", path=path):
+    if is_current_torchrun(shutil.which("torchrun", path=path)):
         found["torchrun"] = ["torchrun", "--nnodes", 1, "--nproc-per-node", 2, "--master-port",
                              29611, "--no-python"]
     if machine.mpirun:
