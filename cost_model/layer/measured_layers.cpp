@@ -19,20 +19,41 @@ TransformerConfig part_of_rank(TransformerConfig model, int tp) {
   return model;
 }
 
+/// Returns what the model says of a measured layer: of the part that its GPU ran.
+LayerCosts modeled_costs(const MeasuredLayer& layer, const ClusterSpec& cluster,
+                         const StackSpec& stack) {
+  Scenario scenario{.job = {.model = part_of_rank(layer.model, layer.tp), .global_batch_size = 1},
+                    .cluster = cluster,
+                    .stack = stack};
+  scenario.cluster.gpu.layer_factors.clear();
+  return layer_costs(scenario, {.micro_batch_size = layer.micro_batch_size});
+}
+
 }  // namespace
 
 LayerFactor factor_of(const MeasuredLayer& layer, const ClusterSpec& cluster,
                       const StackSpec& stack) {
   const ParallelConfig config{.micro_batch_size = layer.micro_batch_size};
-  Scenario scenario{.job = {.model = part_of_rank(layer.model, layer.tp), .global_batch_size = 1},
-                    .cluster = cluster,
-                    .stack = stack};
-  scenario.cluster.gpu.layer_factors.clear();
-  const LayerCosts modeled = layer_costs(scenario, config);
+  const LayerCosts modeled = modeled_costs(layer, cluster, stack);
   return {.tokens = static_cast<double>(tokens_of_rank(layer.model, config)),
           .tp = layer.tp,
           .forward = layer.forward / modeled.forward.total(),
           .backward = layer.backward / (modeled.backward.total() + modeled.gradient_accumulation)};
+}
+
+double largest_launch_slowdown(const MeasuredLayer& layer, const ClusterSpec& cluster,
+                               const StackSpec& stack) {
+  StackSpec quick_to_launch = stack;
+  quick_to_launch.host_time_per_kernel = Seconds(0.0);
+  const LayerCosts modeled = modeled_costs(layer, cluster, stack);
+  const LayerCosts of_device = modeled_costs(layer, cluster, quick_to_launch);
+  // A pass that waits for the host lasts as long as its launches.
+  const auto share_left = [](const PassTime& pass, const PassTime& device, Seconds measured) {
+    return pass.launch > device.launch ? std::min(measured / pass.total(), 1.0) : 1.0;
+  };
+  return cluster.launch_slowdown *
+         std::min(share_left(modeled.forward, of_device.forward, layer.forward),
+                  share_left(modeled.backward, of_device.backward, layer.backward));
 }
 
 LayerFactor layer_factor(const GpuSpec& gpu, double tokens, int tp) {

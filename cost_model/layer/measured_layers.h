@@ -21,6 +21,11 @@ struct MeasuredLayer {
 [[nodiscard]] LayerFactor factor_of(const MeasuredLayer& layer, const ClusterSpec& cluster,
                                     const StackSpec& stack);
 
+/// Returns the largest `launch_slowdown` up to the cluster's own with which the host launches each
+/// pass of the layer in no more time than the pass was measured to take.
+[[nodiscard]] double largest_launch_slowdown(const MeasuredLayer& layer, const ClusterSpec& cluster,
+                                             const StackSpec& stack);
+
 /// Returns the factor on the compute of a dense layer of `tokens` on each of `tp` ranks:
 ///
 ///   ln f = Σ w_i·ln f_i / Σ w_i,   w_i = 1/d_i⁴

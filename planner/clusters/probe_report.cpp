@@ -90,6 +90,9 @@ TransformerConfig read_layer_shape(ObjectReader& layer) {
   layer.count("seq_length", model.seq_length, 1, kMostProbedSize);
   layer.flag("gated_linear_unit", model.gated_linear_unit);
   layer.flag("add_bias_linear", model.add_bias_linear);
+  if (layer.has("dropout")) {
+    layer.flag("dropout", model.dropout.emplace());
+  }
   layer.choice("normalization", model.normalization,
                NamedValues<Normalization>(kNormalizationNames));
   layer.choice("activation_func", model.activation_func.emplace(),

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -139,8 +141,29 @@ void trust_gpu(NewCluster& made) {
                 [](const std::string& line) { return line.starts_with("what kernels reach on "); });
 }
 
-void take_layers(NewCluster& made, const ProbeReport& probe, const ClusterSpec& at_full_clocks,
+/// Lets launches take no longer than the layers leave room for, where the probe did not time them:
+/// what a profile assumes of its host need not hold for this one.
+void limit_launches(NewCluster& made, const ProbeReport& probe, ClusterSpec& at_full_clocks,
+                    const std::string& place) {
+  double slowdown = at_full_clocks.launch_slowdown;
+  for (const ProbedLayer& probed : probe.layers) {
+    slowdown = std::min(slowdown, largest_launch_slowdown(probed.layer, at_full_clocks,
+                                                          stack_of(probed, at_full_clocks.gpu)));
+  }
+  slowdown = std::max(slowdown, 0.1);
+  if (slowdown < at_full_clocks.launch_slowdown) {
+    made.say(fmt::format("launches: {:.2f} times as long as usual, the most that fits into {}",
+                         slowdown, place));
+    at_full_clocks.launch_slowdown = slowdown;
+    made.cluster.launch_slowdown = slowdown;
+  }
+}
+
+void take_layers(NewCluster& made, const ProbeReport& probe, ClusterSpec at_full_clocks,
                  const std::string& place) {
+  if (probe.is_gpu && !probe.host_time_per_kernel) {
+    limit_launches(made, probe, at_full_clocks, place);
+  }
   const std::vector<LayerFactor> factors = factors_of(probe.layers, at_full_clocks);
   if (factors.empty()) {
     return;
@@ -176,9 +199,9 @@ void take_probe(NewCluster& made, const ProbeReport& probe, const std::string& p
     if (gpu.matmul_start.value() == 0.0) {
       gpu.matmul_start = gpu.kernel_latency;  // measured times of products contain their start
     }
-    std::size_t num_times = 0;
+    std::ptrdiff_t num_times = 0;
     for (const MeasuredOperation& measured : operations) {
-      num_times += measured.points().size();
+      num_times += std::ssize(measured.points());
     }
     made.say(fmt::format("products and attention: {} measured, by {}", plural(num_times, "time"),
                          place));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <string>
 
 #include "cost_model/inputs/catalog/catalog.h"
@@ -162,6 +163,34 @@ TEST(Probes, OfAnotherFormAreRefused) {
   EXPECT_THAT(refusal("\"time_us\": [20.0, 40.0]", "\"time_us\": [20.0]"),
               HasSubstr("measured_operations[1].rows: expected 1 numbers"));
   EXPECT_THAT(refusal("\"torch\"", "\"torhc\""), HasSubstr("\"torhc\": unknown key"));
+}
+
+TEST(Probes, BoundWhatLaunchesTakeByTheLayers) {
+  // A forward pass of 15 to 60 kernels that takes 300 us leaves each 5 to 20 us: where the probe
+  // did not time launches, its host cannot take nine times 7 us for one.
+  std::string text =
+      std::regex_replace(probe_text(), std::regex("\"seq_length\": 4096"), "\"seq_length\": 128");
+  text = std::regex_replace(text, std::regex("\"host_time_per_kernel_us\": 14.0"),
+                            "\"host_time_per_kernel_us\": null");
+  text = std::regex_replace(text, std::regex("\"forward_us\": 2000.0"), "\"forward_us\": 300.0");
+  ClusterFacts facts = facts_of(text);
+  facts.from->launch_slowdown = 9.0;
+  const NewCluster made = make_cluster(facts);
+  EXPECT_GT(made.cluster.launch_slowdown, 5.0 / 7.0);
+  EXPECT_LT(made.cluster.launch_slowdown, 20.0 / 7.0);
+  EXPECT_THAT(made.lines, Contains(HasSubstr("the most that fits into probe.json")));
+  // A host that leaves room keeps what its profile says.
+  facts.from->launch_slowdown = 0.5;
+  EXPECT_DOUBLE_EQ(make_cluster(facts).cluster.launch_slowdown, 0.5);
+}
+
+TEST(Probes, TakeDropoutThatTheLayersHad) {
+  std::string text = probe_text();
+  const std::string rope = "\"rope\": true";
+  text.replace(text.find(rope), rope.size(), rope + ", \"dropout\": true");
+  const ProbeReport probe = read_probe(text, "probe.json");
+  EXPECT_TRUE(has_dropout(probe.layers[0].layer.model));
+  EXPECT_FALSE(has_dropout(probe.layers[1].layer.model));
 }
 
 }  // namespace
