@@ -60,7 +60,7 @@ def work_list(**lists):
 
 WHOLE = work_list(
     products=[*products((32, 32, 32), (256, 256, 256), (256, 256, 256)),
-              *products((16, 48, 64), (64, 48, 64), operation="weight-gradient-product"),
+              *products((16, 48, 64), (512, 512, 512), operation="weight-gradient-product"),
               *products((16, 48, 64), operation="input-gradient-product")],
     attention=[{"heads": 2, "seq_length": s, "head_size": 16} for s in (16, 64)],
     element_wise=[{"operation": operation, "rows": rows, "width": 32}
@@ -266,7 +266,9 @@ class Collectives(Case):
     OPERATIONS = ["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send-receive"]
 
     def test_two_ranks(self):
-        work = work_list(products=products((8, 8, 8), (16, 8, 8)), collectives=[
+        # Far enough apart that times of a busy machine do not contradict one another: such are left
+        # out where they are read.
+        work = work_list(products=products((8, 8, 8), (512, 512, 512)), collectives=[
             {"operation": operation, "bytes": [65536, 1030]} for operation in self.OPERATIONS])
         # Debian's PyTorch 1.13 with Python 3.11 starts no ranks without --redirects.
         result = self.run_probe(
@@ -289,7 +291,7 @@ class Collectives(Case):
             least = 1028 if operation in ("all-reduce", "send-receive") else 1024
             self.assertEqual([point["bytes"] for point in curve["points"]], [least, 65536])
             self.assertTrue(all(1 < point["time_us"] < 1e6 for point in curve["points"]))
-        self.assertEqual(answer["measured_operations"][0]["m"], [8, 16])
+        self.assertEqual(answer["measured_operations"][0]["m"], [8, 512])
         self.check_is_read()
 
     def test_buffers(self):
