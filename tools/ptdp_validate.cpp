@@ -214,48 +214,60 @@ int validate_run(const CommandLine& line) {
   return 0;
 }
 
-/// Prints what a log measured beside what is predicted for its run. Returns the exit status.
-int validate_log(const CommandLine& line) {
+/// The file of --log or --trace, how its run is predicted, and how to print both.
+struct MeasuredFile {
+  std::string name;
+  AnswerFormat format;
+  CalibrationSource calibration;
+};
+
+/// Reads the flags beside `flag`, --log or --trace. Throws Error for one that it does not use.
+MeasuredFile read_measured_file(const CommandLine& line, const std::string& flag) {
   line.allow_words(0);
   std::vector<std::string> allowed = run_flags();
-  allowed.insert(allowed.end(), {"log", "plan", "calibration", "format", "max-error"});
-  line.allow_only(allowed, "--log");
+  allowed.insert(allowed.end(), {flag, "plan", "calibration", "format", "max-error"});
+  line.allow_only(allowed, "--" + flag);
   const AnswerFormat format = read_run_format(line);
   (void)line.number("max-error", 0.0, 1e6);  // a bad one is refused before the report
-  const CalibrationSource calibration =
-      CalibrationSource::parse(line.text("calibration").value_or("shipped"), "--calibration");
-  const std::string file = *line.text("log");
-  const TrainingLog log = read_training_log(file);
-  PlanOfRun run = plan_of_run(line, log, file, line.text("plan"), calibration);
+  return {.name = *line.text(flag),
+          .format = format,
+          .calibration = CalibrationSource::parse(line.text("calibration").value_or("shipped"),
+                                                  "--calibration")};
+}
+
+/// Returns the plan of the file's run. Throws Error without one where an error is tolerated.
+PlanOfRun plan_of_file(const CommandLine& line, const TrainingLog& log, const MeasuredFile& file) {
+  PlanOfRun run = plan_of_run(line, log, file.name, line.text("plan"), file.calibration);
   if (!run.plan && line.has("max-error")) {
     throw Error("--max-error: nothing says what was run: expected --plan, --from or --config");
   }
-  const LogReport report = report_log(log, file, run.plan, std::move(run.assumptions));
+  return run;
+}
+
+/// Prints the report of a file. Returns the exit status.
+template <class Report>
+int print_report(const CommandLine& line, AnswerFormat format, const Report& report) {
   print(in_format(format, report));
   check_max_error(line, report.error().value_or(0.0));
   return 0;
 }
 
+/// Prints what a log measured beside what is predicted for its run. Returns the exit status.
+int validate_log(const CommandLine& line) {
+  const MeasuredFile file = read_measured_file(line, "log");
+  const TrainingLog log = read_training_log(file.name);
+  PlanOfRun run = plan_of_file(line, log, file);
+  return print_report(line, file.format,
+                      report_log(log, file.name, run.plan, std::move(run.assumptions)));
+}
+
 /// Prints where the time of a traced rank went beside what is predicted. Returns the exit status.
 int validate_trace(const CommandLine& line) {
-  line.allow_words(0);
-  std::vector<std::string> allowed = run_flags();
-  allowed.insert(allowed.end(), {"trace", "plan", "calibration", "format", "max-error"});
-  line.allow_only(allowed, "--trace");
-  const AnswerFormat format = read_run_format(line);
-  (void)line.number("max-error", 0.0, 1e6);  // a bad one is refused before the report
-  const CalibrationSource calibration =
-      CalibrationSource::parse(line.text("calibration").value_or("shipped"), "--calibration");
-  const std::string file = *line.text("trace");
-  PlanOfRun run = plan_of_run(line, TrainingLog(), file, line.text("plan"), calibration);
-  if (!run.plan && line.has("max-error")) {
-    throw Error("--max-error: nothing says what was run: expected --plan, --from or --config");
-  }
-  const TraceReport report =
-      report_trace(read_trace(file), file, run.plan, std::move(run.assumptions));
-  print(in_format(format, report));
-  check_max_error(line, report.error().value_or(0.0));
-  return 0;
+  const MeasuredFile file = read_measured_file(line, "trace");
+  PlanOfRun run = plan_of_file(line, TrainingLog(), file);
+  return print_report(
+      line, file.format,
+      report_trace(read_trace(file.name), file.name, run.plan, std::move(run.assumptions)));
 }
 
 /// Returns where the runs come from, for messages.
