@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cost_model/error.h"
+#include "cost_model/network/collectives.h"
 #include "planner/clusters/bench_rows.h"
 
 namespace ptdp {
@@ -62,12 +63,16 @@ std::optional<BenchedCollective> collective_in_name(const std::string& file) {
   return std::nullopt;
 }
 
+/// Returns the row of the largest size; the end without rows.
+std::vector<BenchRow>::const_iterator largest_of(const std::vector<BenchRow>& rows) {
+  return std::max_element(rows.begin(), rows.end(),
+                          [](const BenchRow& a, const BenchRow& b) { return a.bytes < b.bytes; });
+}
+
 /// Returns the collective that bandwidths tell: the bus moves more than the buffer in an all-reduce
 /// alone; nullopt for all others, which they do not tell apart.
 std::optional<BenchedCollective> collective_of_ratio(const std::vector<BenchRow>& rows) {
-  const auto largest =
-      std::max_element(rows.begin(), rows.end(),
-                       [](const BenchRow& a, const BenchRow& b) { return a.bytes < b.bytes; });
+  const auto largest = largest_of(rows);
   const bool is_all_reduce =
       largest != rows.end() && largest->bus_rate > 1.1 * largest->algorithm_rate;
   return is_all_reduce ? std::optional(BenchedCollective::kAllReduce) : std::nullopt;
@@ -75,9 +80,7 @@ std::optional<BenchedCollective> collective_of_ratio(const std::vector<BenchRow>
 
 /// Returns the number of GPUs that bus and algorithm bandwidth tell, at the largest size.
 std::optional<int> ranks_of_ratio(BenchedCollective collective, const std::vector<BenchRow>& rows) {
-  const auto largest =
-      std::max_element(rows.begin(), rows.end(),
-                       [](const BenchRow& a, const BenchRow& b) { return a.bytes < b.bytes; });
+  const auto largest = largest_of(rows);
   if (largest == rows.end() || largest->algorithm_rate <= 0.0 ||
       collective == BenchedCollective::kSendReceive) {
     return std::nullopt;
@@ -235,11 +238,17 @@ void set_group(CollectiveBench& bench, const BenchTable& table, const BenchFacts
 
 BytesPerSecond CollectiveBench::bus_bandwidth() const {
   const MeasuredPoint& largest = points.back();
-  const double parts = 1.0 - 1.0 / ranks;
-  const double factor = collective == BenchedCollective::kAllReduce     ? 2.0 * parts
-                        : collective == BenchedCollective::kSendReceive ? 1.0
-                                                                        : parts;
-  return factor * largest.size / largest.time;
+  switch (collective) {
+    case BenchedCollective::kAllReduce:
+      return ring_all_reduce_volume(largest.size, ranks) / largest.time;
+    case BenchedCollective::kAllGather:
+    case BenchedCollective::kReduceScatter:
+    case BenchedCollective::kAllToAll:
+      return ring_all_gather_volume(largest.size, ranks) / largest.time;
+    case BenchedCollective::kSendReceive:
+      return largest.size / largest.time;
+  }
+  return BytesPerSecond(0.0);
 }
 
 std::vector<MeasuredPoint> usable_points(const std::vector<MeasuredPoint>& points,

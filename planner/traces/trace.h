@@ -7,12 +7,17 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cost_model/units.h"
 #include "planner/traces/kernel_kinds.h"
 
 namespace ptdp {
 
 /// Times of a trace [ns], exact: a double holds an absolute time no finer than 0.25 us.
 using Nanoseconds = std::int64_t;
+/// Returns a time of a trace in seconds.
+[[nodiscard]] constexpr Seconds seconds_of(Nanoseconds time) {
+  return Seconds(1e-9 * static_cast<double>(time));
+}
 
 /// Stands for what an event does not say.
 inline constexpr std::int64_t kUnsaid = -1;

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "cost_model/network/collectives.h"
+
 namespace ptdp {
 namespace {
 
@@ -98,14 +100,14 @@ double bus_factor(TracedCollective kind, std::int64_t ranks) {
   if (ranks < 1) {
     return 0.0;
   }
-  const auto n = static_cast<double>(ranks);
+  constexpr Bytes one(1.0);
   switch (kind) {
     case TracedCollective::kAllReduce:
-      return 2.0 * (n - 1.0) / n;
+      return ring_all_reduce_volume(one, ranks).value();
     case TracedCollective::kAllGather:
     case TracedCollective::kReduceScatter:
     case TracedCollective::kAllToAll:
-      return (n - 1.0) / n;
+      return ring_all_gather_volume(one, ranks).value();
     case TracedCollective::kBroadcast:
     case TracedCollective::kReduce:
     case TracedCollective::kOther:

@@ -31,10 +31,6 @@ constexpr auto kTimesOfKinds =
                                {WorkKind::kOptimizer, &TraceTimes::optimizer},
                                {WorkKind::kCopy, &TraceTimes::copies}});
 
-Seconds seconds_of(Nanoseconds time) {
-  return Seconds(1e-9 * static_cast<double>(time));
-}
-
 /// The purposes of a sweep: the kinds of compute, then each collective, then copies from and to the
 /// host.
 struct Purposes {
