@@ -229,7 +229,7 @@ void describe(Fields& fields, Described<Fields, ClusterSpec>& cluster) {
     fields.count("cores_per_node", held(cluster.cores_per_node), 1, kMostCores);
   }
   if (fields.optional("launch_slowdown", cluster.launch_slowdown != 1.0)) {
-    fields.number("launch_slowdown", cluster.launch_slowdown, {0.1, 10.0, "a factor"});
+    fields.number("launch_slowdown", cluster.launch_slowdown, kLaunchSlowdownRange);
   }
   if (fields.optional("busy_cores", !cluster.busy_cores.empty())) {
     fields.objects("busy_cores", cluster.busy_cores);

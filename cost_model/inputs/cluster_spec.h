@@ -14,6 +14,9 @@
 
 namespace ptdp {
 
+/// Bounds of `launch_slowdown`.
+inline constexpr Range kLaunchSlowdownRange = {0.1, 10.0, "a factor"};
+
 /// A link as one GPU sees it; rates are per direction.
 struct LinkSpec {
   BytesPerSecond bandwidth;  ///< Data-sheet rate.

@@ -213,24 +213,17 @@ void describe(Fields& fields, Described<Fields, LayerFactor>& factor) {
 template <class Fields>
 void describe_peaks(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   fields.quantity("peak_fp16_TFLOPs", gpu.peak_fp16, kTera, kTeraflopsRange);
-  if (fields.optional("peak_bf16_TFLOPs", gpu.peak_bf16.value() > 0.0)) {
-    fields.quantity("peak_bf16_TFLOPs", gpu.peak_bf16, kTera, kTeraflopsRange);
-  }
-  if (fields.optional("peak_fp32_TFLOPs", gpu.peak_fp32.value() > 0.0)) {
-    fields.quantity("peak_fp32_TFLOPs", gpu.peak_fp32, kTera, kTeraflopsRange);
-  }
-  if (fields.optional("peak_tf32_TFLOPs", gpu.peak_tf32.value() > 0.0)) {
-    fields.quantity("peak_tf32_TFLOPs", gpu.peak_tf32, kTera, kTeraflopsRange);
-  }
-  if (fields.optional("peak_fp64_TFLOPs", gpu.peak_fp64.value() > 0.0)) {
-    fields.quantity("peak_fp64_TFLOPs", gpu.peak_fp64, kTera, kTeraflopsRange);
-  }
-  if (fields.optional("peak_fp8_TFLOPs", gpu.peak_fp8.value() > 0.0)) {
-    fields.quantity("peak_fp8_TFLOPs", gpu.peak_fp8, kTera, kTeraflopsRange);
-  }
-  if (fields.optional("peak_fp4_TFLOPs", gpu.peak_fp4.value() > 0.0)) {
-    fields.quantity("peak_fp4_TFLOPs", gpu.peak_fp4, kTera, kTeraflopsRange);
-  }
+  const auto optional_peak = [&](const char* key, auto& peak) {
+    if (fields.optional(key, peak.value() > 0.0)) {
+      fields.quantity(key, peak, kTera, kTeraflopsRange);
+    }
+  };
+  optional_peak("peak_bf16_TFLOPs", gpu.peak_bf16);
+  optional_peak("peak_fp32_TFLOPs", gpu.peak_fp32);
+  optional_peak("peak_tf32_TFLOPs", gpu.peak_tf32);
+  optional_peak("peak_fp64_TFLOPs", gpu.peak_fp64);
+  optional_peak("peak_fp8_TFLOPs", gpu.peak_fp8);
+  optional_peak("peak_fp4_TFLOPs", gpu.peak_fp4);
 }
 
 /// Reads or writes what products reach on a GPU.

@@ -68,7 +68,8 @@ void take_rates(NewCluster& made, const ProbeReport& probe, const std::string& p
   }
   if (probe.host_time_per_kernel) {
     const Seconds usual = find_stack(kProbedStack).host_time_per_kernel;
-    made.cluster.launch_slowdown = std::clamp(*probe.host_time_per_kernel / usual, 0.1, 10.0);
+    made.cluster.launch_slowdown = std::clamp(*probe.host_time_per_kernel / usual,
+                                              kLaunchSlowdownRange.low, kLaunchSlowdownRange.high);
     made.say(fmt::format("launches: {:.2f} us each, {:.2f} times as long as usual, by {}",
                          probe.host_time_per_kernel->value() / kMicro, made.cluster.launch_slowdown,
                          place));
@@ -150,7 +151,7 @@ void limit_launches(NewCluster& made, const ProbeReport& probe, ClusterSpec& at_
     slowdown = std::min(slowdown, largest_launch_slowdown(probed.layer, at_full_clocks,
                                                           stack_of(probed, at_full_clocks.gpu)));
   }
-  slowdown = std::max(slowdown, 0.1);
+  slowdown = std::max(slowdown, kLaunchSlowdownRange.low);
   if (slowdown < at_full_clocks.launch_slowdown) {
     made.say(fmt::format("launches: {:.2f} times as long as usual, the most that fits into {}",
                          slowdown, place));
