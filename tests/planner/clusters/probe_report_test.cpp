@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <regex>
 #include <string>
 
 #include "cost_model/inputs/catalog/catalog.h"
@@ -11,6 +10,7 @@
 #include "cost_model/operations/gemm.h"
 #include "planner/clusters/new_cluster.h"
 #include "tests/support/error_of.h"
+#include "tests/support/round_trip.h"
 
 namespace ptdp {
 namespace {
@@ -74,9 +74,7 @@ TEST(Probes, AreRead) {
 
 /// Returns the probe's text with another share that products keep in seconds of work.
 std::string with_sustained(const std::string& share) {
-  std::string text = probe_text();
-  const std::string old = "\"matmul_sustained\": 0.9";
-  return text.replace(text.find(old), old.size(), "\"matmul_sustained\": " + share);
+  return replaced(probe_text(), "\"matmul_sustained\": 0.9", "\"matmul_sustained\": " + share);
 }
 
 TEST(Probes, MakeLayersAsLongAsMeasured) {
@@ -115,8 +113,7 @@ TEST(Probes, MakeLayersLongerByWhatPowerTakesFromProducts) {
 }
 
 TEST(Probes, OfAnotherShippedGpuAreRefused) {
-  std::string text = probe_text();
-  text.replace(text.find("NVIDIA H100 80GB HBM3"), 21, "NVIDIA A100-SXM4-80GB");
+  const std::string text = replaced(probe_text(), "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB");
   EXPECT_THAT(error_of([&] { (void)make_cluster(facts_of(text)); }),
               HasSubstr("probe.json: expected the probe of a GPU h100-80gb-sxm, got one of"));
 }
@@ -133,8 +130,7 @@ TEST(Probes, MakeAnAssumedGpuAMeasuredOne) {
 }
 
 TEST(Probes, LeaveOutTimesThatContradictOthers) {
-  std::string text = probe_text();
-  text.replace(text.find("230.0, 440.0, 880.0"), 19, "230.0, 9000.0, 880.0");
+  const std::string text = replaced(probe_text(), "230.0, 440.0, 880.0", "230.0, 9000.0, 880.0");
   const ProbeReport probe = read_probe(text, "probe.json");
   EXPECT_THAT(probe.operations[0].points(), SizeIs(2));
   EXPECT_THAT(probe.notes, Contains(HasSubstr("contradicts others: forward-product of m 8192")));
@@ -142,8 +138,7 @@ TEST(Probes, LeaveOutTimesThatContradictOthers) {
 
 // A small buffer that took longer than the larger one leaves no curve.
 TEST(Probes, LeaveOutCollectivesOfFewTimes) {
-  std::string text = probe_text();
-  text.replace(text.find("\"time_us\": 50.0"), 15, "\"time_us\": 950.0");
+  const std::string text = replaced(probe_text(), "\"time_us\": 50.0", "\"time_us\": 950.0");
   const ProbeReport probe = read_probe(text, "probe.json");
   EXPECT_THAT(probe.collectives, SizeIs(0));
   EXPECT_THAT(probe.notes, Contains(HasSubstr("all-reduce of 8 ranks: left out")));
@@ -151,9 +146,7 @@ TEST(Probes, LeaveOutCollectivesOfFewTimes) {
 
 TEST(Probes, OfAnotherFormAreRefused) {
   const auto refusal = [](const std::string& from, const std::string& to) {
-    std::string text = probe_text();
-    text.replace(text.find(from), from.size(), to);
-    return error_of([&] { (void)read_probe(text, "probe.json"); });
+    return error_of([&] { (void)read_probe(replaced(probe_text(), from, to), "probe.json"); });
   };
   EXPECT_THAT(refusal("ptdp.probe/1", "ptdp.probe/2"), HasSubstr("probe.json: schema"));
   EXPECT_THAT(refusal("rms-norm\", \"precision", "rms\", \"precision"),
@@ -168,11 +161,9 @@ TEST(Probes, OfAnotherFormAreRefused) {
 TEST(Probes, BoundWhatLaunchesTakeByTheLayers) {
   // A forward pass of 15 to 60 kernels that takes 300 us leaves each 5 to 20 us: where the probe
   // did not time launches, its host cannot take nine times 7 us for one.
-  std::string text =
-      std::regex_replace(probe_text(), std::regex("\"seq_length\": 4096"), "\"seq_length\": 128");
-  text = std::regex_replace(text, std::regex("\"host_time_per_kernel_us\": 14.0"),
-                            "\"host_time_per_kernel_us\": null");
-  text = std::regex_replace(text, std::regex("\"forward_us\": 2000.0"), "\"forward_us\": 300.0");
+  std::string text = replaced(probe_text(), "\"seq_length\": 4096", "\"seq_length\": 128");
+  text = replaced(text, "\"host_time_per_kernel_us\": 14.0", "\"host_time_per_kernel_us\": null");
+  text = replaced(text, "\"forward_us\": 3000.0", "\"forward_us\": 300.0");
   ClusterFacts facts = facts_of(text);
   facts.from->launch_slowdown = 9.0;
   const NewCluster made = make_cluster(facts);
@@ -185,10 +176,8 @@ TEST(Probes, BoundWhatLaunchesTakeByTheLayers) {
 }
 
 TEST(Probes, TakeDropoutThatTheLayersHad) {
-  std::string text = probe_text();
-  const std::string rope = "\"rope\": true";
-  text.replace(text.find(rope), rope.size(), rope + ", \"dropout\": true");
-  const ProbeReport probe = read_probe(text, "probe.json");
+  const ProbeReport probe = read_probe(
+      replaced(probe_text(), "\"rope\": true", "\"rope\": true, \"dropout\": true"), "probe.json");
   EXPECT_TRUE(has_dropout(probe.layers[0].layer.model));
   EXPECT_FALSE(has_dropout(probe.layers[1].layer.model));
 }
