@@ -15,7 +15,7 @@ namespace ptdp {
 /// Times of a trace [ns], exact: a double holds an absolute time no finer than 0.25 us.
 using Nanoseconds = std::int64_t;
 /// Returns a time of a trace in seconds.
-[[nodiscard]] constexpr Seconds seconds_of(Nanoseconds time) {
+[[nodiscard]] constexpr Seconds to_seconds(Nanoseconds time) {
   return Seconds(1e-9 * static_cast<double>(time));
 }
 

@@ -39,7 +39,7 @@ void add_call(const Trace& trace, const GpuWork& work, CollectiveUse& use, Group
     return;
   }
   const Bytes size = collective_size(use.kind, trace.calls[static_cast<std::size_t>(work.call)]);
-  const Seconds time = seconds_of(work.end - work.start);
+  const Seconds time = to_seconds(work.end - work.start);
   if (size > Bytes(0.0) && time > Seconds(0.0)) {
     sums.sized += size;
     sums.sized_time += time;

@@ -100,7 +100,7 @@ std::map<UseKey, GrowingUse> summed_uses(const Trace& trace, std::span<const Tra
       key.shapes = op->second.shapes;
     }
     GrowingUse& row = rows[key];
-    row.time += seconds_of(work.end - work.start);
+    row.time += to_seconds(work.end - work.start);
     ++row.kernels;
     if (is_linked) {
       row.operators.insert(work.op);

@@ -62,13 +62,13 @@ std::vector<BusySpan> spans_of(const Trace& trace, const TraceCollectives& colle
 }
 
 TraceTimes times_of(const SweptWindow& window, const Purposes& purposes) {
-  TraceTimes times{.host_copies = seconds_of(window.alone[purposes.host_copies()]),
-                   .idle = seconds_of(window.idle)};
+  TraceTimes times{.host_copies = to_seconds(window.alone[purposes.host_copies()]),
+                   .idle = to_seconds(window.idle)};
   for (const TimeOfKind& known : kTimesOfKinds) {
-    times.*known.time = seconds_of(window.alone[Purposes::of(known.kind)]);
+    times.*known.time = to_seconds(window.alone[Purposes::of(known.kind)]);
   }
   for (std::size_t use = 0; use < purposes.collectives; ++use) {
-    times.exposed += seconds_of(window.alone[Purposes::of_collective(use)]);
+    times.exposed += to_seconds(window.alone[Purposes::of_collective(use)]);
   }
   return times;
 }
@@ -96,9 +96,9 @@ void fill_times(TraceReport& report, const Trace& trace, const TraceSteps& steps
       const std::size_t purpose = Purposes::of_collective(use);
       const Nanoseconds busy = swept[i].busy[purpose];
       const Nanoseconds alone = swept[i].alone[purpose];
-      collectives.uses[use].time += weight * seconds_of(busy);
-      collectives.uses[use].exposed += weight * seconds_of(alone);
-      collectives.uses[use].hidden += weight * seconds_of(busy - alone);
+      collectives.uses[use].time += weight * to_seconds(busy);
+      collectives.uses[use].exposed += weight * to_seconds(alone);
+      collectives.uses[use].hidden += weight * to_seconds(busy - alone);
     }
   }
   std::erase_if(collectives.uses,
