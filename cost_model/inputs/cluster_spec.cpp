@@ -159,29 +159,9 @@ void describe(Fields& fields, Described<Fields, HostSpec>& host) {
   fields.quantity("link_GBps", host.link_bandwidth, kGiga, kBandwidthRange);
 }
 
+/// Reads or writes the times that were measured of collectives and messages.
 template <class Fields>
-void describe(Fields& fields, Described<Fields, ClusterSpec>& cluster) {
-  fields.name("name", cluster.name);
-  fields.text("source", cluster.source);
-  fields.name("default_stack", cluster.default_stack);
-  if constexpr (Fields::kIsReading) {
-    object_or_name(fields, "gpu", cluster.gpu, find_gpu);
-  } else {
-    fields.object("gpu", cluster.gpu);
-  }
-  fields.count("gpus_per_node", cluster.gpus_per_node, 1, 100'000);
-  if (fields.optional("gpus_per_tray", cluster.gpus_per_tray > 0)) {
-    fields.count("gpus_per_tray", cluster.gpus_per_tray, 1, 100'000);
-  }
-  fields.object("nvlink", cluster.nvlink);
-  if constexpr (Fields::kIsReading) {
-    if (cluster.nvlink.sibling_efficiency) {
-      throw Error(fields.place_of("nvlink") +
-                  ": expected no sibling_efficiency, which only a nic has");
-    }
-  }
-  fields.object("nic", cluster.nic);
-  fields.quantity("collective_launch_us", cluster.collective_launch, kMicro, kLatencyRange);
+void describe_measured_network(Fields& fields, Described<Fields, ClusterSpec>& cluster) {
   if (fields.optional("all_reduce_curves", !cluster.all_reduce_curves.empty())) {
     if constexpr (Fields::kIsReading) {
       object_or_name(fields, "all_reduce_curves", cluster.all_reduce_curves,
@@ -208,6 +188,32 @@ void describe(Fields& fields, Described<Fields, ClusterSpec>& cluster) {
       cluster.message_curve = MeasuredCurve(std::move(points), fields.place_of("message_curve"));
     }
   }
+}
+
+template <class Fields>
+void describe(Fields& fields, Described<Fields, ClusterSpec>& cluster) {
+  fields.name("name", cluster.name);
+  fields.text("source", cluster.source);
+  fields.name("default_stack", cluster.default_stack);
+  if constexpr (Fields::kIsReading) {
+    object_or_name(fields, "gpu", cluster.gpu, find_gpu);
+  } else {
+    fields.object("gpu", cluster.gpu);
+  }
+  fields.count("gpus_per_node", cluster.gpus_per_node, 1, 100'000);
+  if (fields.optional("gpus_per_tray", cluster.gpus_per_tray > 0)) {
+    fields.count("gpus_per_tray", cluster.gpus_per_tray, 1, 100'000);
+  }
+  fields.object("nvlink", cluster.nvlink);
+  if constexpr (Fields::kIsReading) {
+    if (cluster.nvlink.sibling_efficiency) {
+      throw Error(fields.place_of("nvlink") +
+                  ": expected no sibling_efficiency, which only a nic has");
+    }
+  }
+  fields.object("nic", cluster.nic);
+  fields.quantity("collective_launch_us", cluster.collective_launch, kMicro, kLatencyRange);
+  describe_measured_network(fields, cluster);
   if (fields.optional("nccl", cluster.nccl.has_value())) {
     fields.object("nccl", held(cluster.nccl));
   }

@@ -177,7 +177,7 @@ TEST(Probes, BoundWhatLaunchesTakeByTheLayers) {
 
 TEST(Probes, TakeDropoutThatTheLayersHad) {
   const ProbeReport probe = read_probe(
-      replaced(probe_text(), "\"rope\": true", "\"rope\": true, \"dropout\": true"), "probe.json");
+      replaced(probe_text(), "\"rope\": true", R"("rope": true, "dropout": true)"), "probe.json");
   EXPECT_TRUE(has_dropout(probe.layers[0].layer.model));
   EXPECT_FALSE(has_dropout(probe.layers[1].layer.model));
 }
