@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/text/object_writer.h"
+#include "cost_model/text/plural.h"
 
 namespace ptdp {
 namespace {
@@ -48,6 +50,38 @@ std::string rate(FlopsPerSecond flops) {
   }
   return value >= kGiga ? fmt::format("{:.4g} GFLOP/s", value / kGiga)
                         : fmt::format("{:.4g} MFLOP/s", value / kMega);
+}
+
+std::string grouped(double number) {
+  constexpr double digits = 5.0;
+  const double unit =
+      number >= 1.0 ? std::pow(10.0, std::max(std::floor(std::log10(number)) + 1.0 - digits, 0.0))
+                    : 1.0;
+  std::string text = fmt::format("{:.0f}", std::round(number / unit) * unit);
+  const std::size_t first = text.starts_with('-') ? 1 : 0;
+  for (std::size_t place = text.size(); place > first + 3;) {
+    place -= 3;
+    text.insert(place, 1, ',');
+  }
+  return text;
+}
+
+std::string short_number(double number) {
+  struct Unit {
+    double value;
+    const char* name;
+  };
+  constexpr double almost = 0.9995;  // rounds to 1 of the unit
+  for (const Unit unit : {Unit{1e12, "T"}, Unit{1e9, "B"}, Unit{1e6, "M"}, Unit{1e3, "K"}}) {
+    if (number >= almost * unit.value) {
+      return fmt::format("{:.3g} {}", number / unit.value, unit.name);
+    }
+  }
+  return fmt::format("{:.3g}", number);
+}
+
+std::string devices(std::int64_t count, const GpuSpec& gpu) {
+  return plural(count, gpu.num_multiprocessors == 1 ? "core" : "GPU");
 }
 
 std::string percent(double fraction) {

@@ -1,10 +1,12 @@
 // Numbers and rows as people read them, the same in every answer.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cost_model/inputs/gpu_spec.h"
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/units.h"
 
@@ -16,6 +18,12 @@ namespace ptdp {
 [[nodiscard]] std::string bytes(Bytes size);
 /// Returns a rate with four digits in MFLOP/s, GFLOP/s or TFLOP/s: "163.2 TFLOP/s".
 [[nodiscard]] std::string rate(FlopsPerSecond flops);
+/// Returns a number of five digits in groups of three: "289,660".
+[[nodiscard]] std::string grouped(double number);
+/// Returns a number with three digits and K, M, B or T: "15 T", "3.81 M", "9.52 K".
+[[nodiscard]] std::string short_number(double number);
+/// Returns a number of GPUs, or of cores where a core of a processor stands for a GPU: "8 GPUs".
+[[nodiscard]] std::string devices(std::int64_t count, const GpuSpec& gpu);
 /// Returns a fraction as percent with one decimal: "12.3 %" for 0.123.
 [[nodiscard]] std::string percent(double fraction);
 /// Returns a fraction as percent with its sign and one decimal: "+12.3 %" for 0.123.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iostream>
 #include <iterator>
+#include <thread>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
@@ -14,6 +15,7 @@
 #include "cost_model/text/plural.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/answer/explanation_output.h"
+#include "planner/answer/memory_text.h"
 #include "planner/answer/planning.h"
 #include "planner/answer/planning_output.h"
 #include "planner/answer/plans_document.h"
@@ -32,9 +34,11 @@
 #include "tools/plan/plan_request.h"
 #include "tools/plan/search_flags.h"
 #include "tools/plan/search_watch.h"
+#include "tools/plan/stack_choices.h"
 #include "tools/plan/stack_switches.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/output_files.h"
+#include "tools/shared/terminal.h"
 
 namespace ptdp {
 namespace {
@@ -72,8 +76,12 @@ po::options_description flag_descriptions() {
   option("gpus", text(), "GPUs to plan for");
   option("model", text(),
          "a shipped model, or the path of a model file or of a Hugging Face config.json");
-  option("cluster", text(), "a shipped cluster or a file (default: selene-a100)");
-  option("stack", text(), "a shipped software stack or a file (default: the cluster's)");
+  option(
+      "cluster", text(),
+      "a shipped cluster or a file (default: the home that the model's file names, else dgx-h100)");
+  option(
+      "stack", text(),
+      "a shipped software stack or a file, or all for the best with each (default: the cluster's)");
   option("global-batch-size", text(),
          "sequences per iteration (default: the model's, else 4 Mi tokens)");
   option("batch-per-gpu", text(),
@@ -87,6 +95,12 @@ po::options_description flag_descriptions() {
   option("overlap", text(), kOverlapHelp);
   add_stack_switches(flags);
   option("memory-headroom", text(), "device memory to leave free: 0.08 or 8% (default: 0)");
+  option("fit", text(),
+         "the least probability of fitting into memory, 0.01 to 0.99 (default: 0.9 for searches; a "
+         "configuration of --config or --from is costed with the stack's usual reserve)");
+  option("tie", text(),
+         "loss up to which plans tie: among ties the one without idle GPUs, with less memory and a "
+         "plainer schedule is chosen; 0 for the fastest (default: 1.5%)");
   option("objective", text(),
          ("what to minimise: " + choices_help<Objective>(kObjectiveNames)).c_str());
   option("tokens", text(), "tokens to train on, such as 450B: adds days and GPU-hours");
@@ -120,6 +134,7 @@ po::options_description flag_descriptions() {
   add_export_flags(flags);
   add_new_cluster_flags(flags);
   add_pilot_flags(flags);
+  option("verbose,v", "tell everything that is known, not the answer alone");
   option("help,h", "this text");
   option("version", "the version");
   return flags;
@@ -140,7 +155,8 @@ int run_list(const CommandLine& line) {
     throw Error("list: expected one of models, clusters, gpus, stacks, got " + joined_words(line));
   }
   const auto format = line.choice_or_first<AnswerFormat>("format", kTableFormats);
-  print(profile_list(choose<ProfileKind>(line.words()[1], kListedKinds, "list"), format));
+  print_answer(profile_list(choose<ProfileKind>(line.words()[1], kListedKinds, "list"), format),
+               format);
   return 0;
 }
 
@@ -164,7 +180,7 @@ int run_show(const CommandLine& line) {
         "s\n",
         now.value(), then.value());
   }
-  print(text);
+  print_answer(text, format);
   return 0;
 }
 
@@ -194,11 +210,11 @@ int run_explain(const CommandLine& line, const PlanRequest& request, const Searc
   check(request.scenario);
   // Before the calibration, which reads all published runs.
   const SearchSpace partial = parse_partial_config(line.text("explain").value(), "--explain");
-  const MeasuredRuns published = calibration.published_runs();
+  const MeasuredRuns& published = calibration.published();
   const CalibrationFit fit = calibration.fit(request.scenario, options.gpus, published);
   const MemoryBelief memory = calibration.memory(request.scenario, options.gpus, published);
   const Explanation explanation = explain(request.scenario, options, partial);
-  print(in_format(format, explanation, request.scenario, fit, memory, options));
+  print_answer(in_format(format, explanation, request.scenario, fit, memory, options), format);
   const int stopped = SearchWatch::status();
   return stopped != 0 || !explanation.matching.best.empty()
              ? stopped
@@ -224,7 +240,7 @@ int tell_unfound(const SearchResult& search) {
 
 int run_comparison(const StrategyComparison& comparison,
                    const std::vector<std::string>& assumptions, AnswerFormat format) {
-  print(in_format(format, comparison, assumptions));
+  print_answer(in_format(format, comparison, assumptions), format);
   if (comparison.best() == nullptr) {
     for (const StrategyResult& result : comparison.results) {
       if (const int status = tell_unfound(result.search)) {
@@ -249,7 +265,7 @@ void check_output(const CommandLine& line, const Scenario& scenario,
   if (const auto cluster = line.text("cluster")) {
     inputs.push_back({"--cluster", profile_file(ProfileKind::kCluster, *cluster)});
   }
-  if (const auto stack = line.text("stack")) {
+  if (const auto stack = line.text("stack"); stack && !asks_for_all_stacks(line)) {
     inputs.push_back({"--stack", profile_file(ProfileKind::kStack, *stack)});
   }
   for (const std::filesystem::path& file : calibration.files(scenario)) {
@@ -266,6 +282,61 @@ std::string best_command(const CommandLine& line) {
          (is_from_log || line.has("from") ? " --config" : " -o plan.json");
 }
 
+/// Returns a line on what fits as likely as not, where nothing fits with the probability that was
+/// asked for; empty where nothing does.
+std::string what_might_fit(PlanRequest request, SearchOptions options,
+                           const CalibrationSource& calibration, const FitRequest& fit) {
+  constexpr double coin = 0.5;
+  if (fit.probability <= coin ||
+      !calibration.reserved_for(coin, request.scenario, request.gpus).probability) {
+    return "";
+  }
+  reserve_memory(request, calibration, FitRequest{.probability = coin, .is_asked_for = true});
+  options.num_best = 1;
+  options.wants_front = false;
+  const PlanningResult risky = plan_training(request.scenario, options, calibration);
+  return risky.plans.empty()
+             ? ""
+             : fmt::format(
+                   "  with --fit 0.5, as likely as not: {}, {}\n",
+                   to_string(risky.plans.front().config),
+                   fitting_text(risky.plans.front().memory.probability_of_fitting, risky.memory));
+}
+
+void refuse_flags_of_one_stack(const CommandLine& line) {
+  for (const char* flag : {"config", "from", "log", "measured", "explain", "compare-strategies",
+                           "output", "top", "tokens", "price", "exportable"}) {
+    if (line.has(flag)) {
+      throw Error(std::string("--") + flag + ": not used by --stack all");
+    }
+  }
+}
+
+int run_stacks(const CommandLine& line, const PlanRequest& request, const SearchOptions& options,
+               const CalibrationSource& calibration, const FitRequest& fit) {
+  const auto format = line.choice_or_first<AnswerFormat>("format", kPlanFormats);
+  const StackComparison comparison =
+      compare_stacks(stack_choices(line, request, calibration, fit), options, calibration);
+  print_answer(in_format(format, comparison, request.assumptions), format);
+  if (!comparison.results.front().plan) {
+    throw Error("nothing fits: no stack can run the job", ExitStatus::kNothingFits);
+  }
+  return SearchWatch::status();
+}
+
+/// Returns what a person should know of a plan for this very machine.
+std::vector<std::string> remarks_on(const PlanningResult& result) {
+  const std::int64_t ranks = result.plans.empty() ? 0 : result.plans.front().config.world_size();
+  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  if (result.scenario.cluster.gpu.num_multiprocessors != 1 || ranks <= cores) {
+    return {};
+  }
+  return {
+      fmt::format("This machine has {} for {}: ranks that share a core take turns, and the plan "
+                  "does not count that.",
+                  plural(cores, "core"), plural(ranks, "rank"))};
+}
+
 int run_search(const CommandLine& line) {
   const auto log = line.text("log");
   const std::optional<ImportedRun> from =
@@ -277,7 +348,11 @@ int run_search(const CommandLine& line) {
   keep_exportable(line, request, options);
   const RunBudget budget = read_budget(line);
   const CalibrationSource calibration = read_calibration(line);
-  reserve_memory(request, calibration);
+  const bool is_given = from || line.has("config");
+  const FitRequest fit = read_fit(line);
+  const PlanRequest unreserved = request;
+  reserve_memory(request, calibration,
+                 is_given && !fit.is_asked_for ? std::nullopt : std::optional(fit));
   const auto format = line.choice_or_first<AnswerFormat>("format", kPlanFormats);
   const auto output = line.text("output");
   if (output.has_value() && (output->empty() || *output == "-")) {
@@ -287,7 +362,11 @@ int run_search(const CommandLine& line) {
   check_output(line, request.scenario, calibration);
   SearchWatch watch(kProgram, read_time_limit(line));
   watch.watch(options);
-  if (from || line.has("config")) {
+  if (asks_for_all_stacks(line)) {
+    refuse_flags_of_one_stack(line);
+    return run_stacks(line, unreserved, options, calibration, fit);
+  }
+  if (is_given) {
     refuse_flags_of_searches(line, from ? "--from" : "--config");
     request.best_command = best_command(line);
     const GivenRequest given{given_config(line, request, from ? &*from : nullptr),
@@ -316,7 +395,8 @@ int run_search(const CommandLine& line) {
     if (const int status = tell_unfound(result.search)) {
       return status;
     }
-    throw Error(failure_text(result) + why_not_exportable(line, request, options, calibration),
+    throw Error(failure_text(result) + what_might_fit(unreserved, options, calibration, fit) +
+                    why_not_exportable(line, request, options, calibration),
                 ExitStatus::kNothingFits);
   }
   if (output.has_value()) {
@@ -328,7 +408,20 @@ int run_search(const CommandLine& line) {
           : "ptdp-plan " + line.quoted_arguments_without({"threads"}) + " -o plan.json";
   std::ranges::move(costs_of_switches(line, result.plans.front()),
                     std::back_inserter(request.assumptions));
-  print(in_format(format, result, budget, request.assumptions, next));
+  std::vector<std::string> remarks = remarks_on(result);
+  if (!line.has("stack") && format == AnswerFormat::kText) {
+    std::string faster = faster_stack_remark(
+        result.plans.front(), stack_choices(line, unreserved, calibration, {}), calibration);
+    if (!faster.empty()) {
+      remarks.push_back(std::move(faster));
+    }
+  }
+  print_answer(in_format(format, result, budget,
+                         {.assumptions = request.assumptions,
+                          .remarks = std::move(remarks),
+                          .next = next,
+                          .is_whole = line.has("verbose")}),
+               format);
   return SearchWatch::status();
 }
 

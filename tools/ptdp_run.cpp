@@ -33,6 +33,7 @@
 #include "tools/run/run_weights.h"
 #include "tools/run/tune_plans.h"
 #include "tools/shared/command_line.h"
+#include "tools/shared/terminal.h"
 
 namespace ptdp {
 namespace {
@@ -266,7 +267,7 @@ void report_run(const CommandLine& line, const Job& job, const RunRecord& record
   RunReport report = make_report(*job.prepared, job.request, record);
   report.warnings = watch.warnings(report);
   const auto format = line.choice_or_first<AnswerFormat>("format", kReportFormats);
-  attempt_all({[&] { print(in_format(format, report)); },
+  attempt_all({[&] { print_answer(in_format(format, report), format); },
                [&] {
                  if (const auto path = line.text("trace")) {
                    write_trace_file(*path, *job.prepared, record, report.execution.warm_up);

@@ -22,6 +22,7 @@
 #include "planner/traces/trace_report.h"
 #include "tools/plan/plan_of_run.h"
 #include "tools/shared/command_line.h"
+#include "tools/shared/terminal.h"
 
 namespace ptdp {
 namespace {
@@ -179,7 +180,7 @@ int validate_runs(const CommandLine& line) {
     runs.push_back({.name = file, .report = read_run(file)});
   }
   const RunSet set = compare_runs(runs);
-  print(in_format(format, set));
+  print_answer(in_format(format, set), format);
   if (set.runs.empty()) {
     throw Error("nothing was predicted for any of these runs: " + set.not_predicted.front());
   }
@@ -204,7 +205,7 @@ int validate_run(const CommandLine& line) {
   const AnswerFormat format = read_run_format(line);
   const std::string& file = line.words().front();
   const RunReport report = read_run(file);
-  print(in_format(format, report));
+  print_answer(in_format(format, report), format);
   const auto tolerated = line.number("max-error", 0.0, 1e6);
   const double predicted = report.predicted_time.value.value();
   if (tolerated && predicted == 0.0) {
@@ -247,7 +248,7 @@ PlanOfRun plan_of_file(const CommandLine& line, const TrainingLog& log, const Me
 /// Prints the report of a file. Returns the exit status.
 template <class Report>
 int print_report(const CommandLine& line, AnswerFormat format, const Report& report) {
-  print(in_format(format, report));
+  print_answer(in_format(format, report), format);
   check_max_error(line, report.error().value_or(0.0));
   return 0;
 }
@@ -309,7 +310,7 @@ int run(int argc, const char* const* argv) {
   if (line.has("ranking")) {
     report.ranking = rank_rows(report);
   }
-  print(in_format(format, report, costed));
+  print_answer(in_format(format, report, costed), format);
   if (report.rows.empty() && report.partial.empty()) {
     throw Error(
         fmt::format("{}: no run could be costed: {}", named(files), first_skipped(report.skipped)));

@@ -204,7 +204,7 @@ CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpu
 }
 
 CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpus) const {
-  return fit(scenario, gpus, published_runs());
+  return fit(scenario, gpus, published());
 }
 
 CalibrationFit CalibrationSource::fit_if_known(const Scenario& scenario, std::int64_t gpus,
@@ -222,8 +222,9 @@ CalibrationFit CalibrationSource::fit_if_known(const Scenario& scenario, std::in
   return {};
 }
 
-MeasuredRuns CalibrationSource::published_runs() const {
-  return kind_ == Kind::kShipped ? read_published_runs() : MeasuredRuns();
+const MeasuredRuns& CalibrationSource::published() const {
+  static const MeasuredRuns none;
+  return kind_ == Kind::kShipped ? read_published_runs() : none;
 }
 
 ReservedScenario CalibrationSource::with_own_reserve(const Scenario& scenario,
@@ -231,6 +232,11 @@ ReservedScenario CalibrationSource::with_own_reserve(const Scenario& scenario,
   const MemoryBelief own = kind_ == Kind::kFiles ? memory(scenario, gpus, {}) : MemoryBelief();
   return own.support.num_runs > 0 ? with_reserve(scenario, own)
                                   : ReservedScenario{.scenario = scenario};
+}
+
+ReservedScenario CalibrationSource::reserved_for(double probability, const Scenario& scenario,
+                                                 std::int64_t gpus) const {
+  return with_reserve(scenario, memory(scenario, gpus, published()), probability);
 }
 
 MemoryBelief CalibrationSource::memory(const Scenario& scenario, std::int64_t gpus,

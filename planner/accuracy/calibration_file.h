@@ -90,13 +90,16 @@ class CalibrationSource {
   /// fit_if_known() knows nothing, or no given file has measured memory.
   [[nodiscard]] MemoryBelief memory(const Scenario& scenario, std::int64_t gpus,
                                     const MeasuredRuns& published) const;
-  /// Reads the shipped published runs, for fit() and memory(); none where the source needs none.
-  [[nodiscard]] MeasuredRuns published_runs() const;
+  /// Returns the shipped published runs, for fit() and memory(); none where the source needs none.
+  [[nodiscard]] const MeasuredRuns& published() const;
   /// Returns the scenario with the reserve that measured memory in a given file asks for
-  /// (with_reserve()). Returns it as it is where there is none: published runs differ too much from
-  /// machine to machine to say what another one needs.
+  /// (with_reserve()). Returns it as it is where there is none.
   [[nodiscard]] ReservedScenario with_own_reserve(const Scenario& scenario,
                                                   std::int64_t gpus) const;
+  /// Returns the scenario with the reserve that is enough with `probability` by all runs that the
+  /// source knows (with_reserve()). Returns it as it is where it knows none.
+  [[nodiscard]] ReservedScenario reserved_for(double probability, const Scenario& scenario,
+                                              std::int64_t gpus) const;
   /// Fits a calibration with the shipped published runs, which are read if they are needed.
   [[nodiscard]] CalibrationFit fit(const Scenario& scenario, std::int64_t gpus) const;
   /// Fits a calibration as fit() does, but returns an uncalibrated one when no given file suits.

@@ -223,7 +223,7 @@ StackFit fit_of(const std::vector<CostedRun>& runs, const std::vector<std::size_
 }  // namespace
 
 std::vector<StackFit> refit(const std::vector<CostedRun>& runs, const std::string& source) {
-  const MeasuredRuns published = read_published_runs();
+  const MeasuredRuns& published = read_published_runs();
   const auto shipped = calibrations_of(runs, CalibrationKind::kShipped);
   std::vector<StackFit> refits;
   for (const auto& [scope, indices] : by_scope(runs)) {

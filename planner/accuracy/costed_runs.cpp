@@ -157,7 +157,9 @@ MeasuredRuns read_runs(const std::vector<std::filesystem::path>& files) {
   return all;
 }
 
-MeasuredRuns read_published_runs() {
+namespace {
+
+MeasuredRuns read_all_published() {
   std::vector<std::filesystem::path> files;
   const std::filesystem::path directory = profiles_directory() / "published";
   if (!std::filesystem::is_directory(directory)) {
@@ -170,6 +172,13 @@ MeasuredRuns read_published_runs() {
   }
   std::sort(files.begin(), files.end());
   return read_runs(files);
+}
+
+}  // namespace
+
+const MeasuredRuns& read_published_runs() {
+  static const MeasuredRuns published = read_all_published();
+  return published;
 }
 
 bool is_same_job(const MeasuredRun& run, const Scenario& scenario, std::int64_t gpus) {

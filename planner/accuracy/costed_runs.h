@@ -83,9 +83,9 @@ struct CostedRuns {
 /// Reads the runs of several files (read_measured_runs()), one after another. Throws Error.
 [[nodiscard]] MeasuredRuns read_runs(const std::vector<std::filesystem::path>& files);
 
-/// Reads the shipped published runs (profiles/published/*.csv). Throws Error when the directory is
-/// missing.
-[[nodiscard]] MeasuredRuns read_published_runs();
+/// Returns the shipped published runs (profiles/published/*.csv), which a process reads once.
+/// Throws Error when the directory is missing.
+[[nodiscard]] const MeasuredRuns& read_published_runs();
 
 /// Returns whether a run is of the scenario's model and batch, on `gpus` GPUs.
 [[nodiscard]] bool is_same_job(const MeasuredRun& run, const Scenario& scenario, std::int64_t gpus);

@@ -119,8 +119,10 @@ MemoryBelief published_memory(const MeasuredRuns& published, const Scenario& sce
   return prior ? believe_memory(levels.model, *prior, runs, job) : MemoryBelief();
 }
 
-ReservedScenario with_reserve(const Scenario& scenario, const MemoryBelief& belief) {
-  ReservedScenario reserved = {.scenario = scenario};
+ReservedScenario with_reserve(const Scenario& scenario, const MemoryBelief& belief,
+                              double probability) {
+  ReservedScenario reserved = {
+      .scenario = scenario, .asked = probability, .support = belief.support};
   if (!belief.is_known() || scenario.stack.memory_model == MemoryModel::kPtdp) {
     return reserved;
   }
@@ -128,11 +130,10 @@ ReservedScenario with_reserve(const Scenario& scenario, const MemoryBelief& beli
   double& fraction = reserved.scenario.stack.reserve_fraction;
   fraction = 1.0;
   const Bytes whole = reserved_memory(scenario.cluster.gpu, reserved.scenario.stack);
-  const double asked = belief.quantile(kReservedProbability) / whole;
+  const double asked = belief.quantile(probability) / whole;
   fraction = std::clamp(asked, 0.0, most_reserved);
-  reserved.probability = fraction == asked
-                             ? kReservedProbability
-                             : belief.probability_of_fitting(Bytes(0.0), whole * fraction);
+  reserved.probability =
+      fraction == asked ? probability : belief.probability_of_fitting(Bytes(0.0), whole * fraction);
   return reserved;
 }
 

@@ -36,19 +36,23 @@ struct MemoryRow {
 [[nodiscard]] MemoryBelief published_memory(const MeasuredRuns& published, const Scenario& scenario,
                                             std::int64_t gpus);
 
-/// The probability with which what is reserved beyond the formulas is enough.
+/// The probability with which what is reserved beyond the formulas is enough, unless another one is
+/// asked for.
 inline constexpr double kReservedProbability = 0.9;
 /// A scenario with what is reserved beyond the formulas.
 struct ReservedScenario {
   Scenario scenario;
   /// Probability that the reserve is enough; nullopt where it is the stack's own fraction.
   std::optional<double> probability = {};
+  double asked = kReservedProbability;  ///< Probability that was asked for.
+  Support support = {};                 ///< Runs behind the probability.
 };
 /// Returns the scenario with the reserve that a belief asks for in place of the stack's fraction:
-/// its upper end, with kReservedProbability. A reserve of 0 may be enough with more, and the most
+/// what runs stay below with `probability`. A reserve of 0 may be enough with more, and the most
 /// that a stack may reserve with less. Returns the scenario as it is where nothing is known, and
 /// for this project's runtime, whose fraction is measured.
-[[nodiscard]] ReservedScenario with_reserve(const Scenario& scenario, const MemoryBelief& belief);
+[[nodiscard]] ReservedScenario with_reserve(const Scenario& scenario, const MemoryBelief& belief,
+                                            double probability = kReservedProbability);
 
 /// Computes what a user's own runs of the scenario's cluster and stack, and what the shipped levels
 /// say of another cluster with this stack, say of the memory of its job.

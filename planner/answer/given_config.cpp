@@ -121,7 +121,7 @@ Plan plan_given_config(const Scenario& scenario, const SearchOptions& options,
     throw Error(to_string(config) +
                 " cannot run: " + why_not(scenario, config, *violation, std::nullopt));
   }
-  const MeasuredRuns published = calibration.published_runs();
+  const MeasuredRuns& published = calibration.published();
   return calibrated_plan(scenario, options, config,
                          calibration.fit(scenario, options.gpus, published), calibration,
                          published);
@@ -133,7 +133,7 @@ GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& opt
   GivenConfig given{.scenario = scenario, .options = options, .config = config};
   given.options.num_best = 1;
   given.options.wants_front = false;
-  const MeasuredRuns published = calibration.published_runs();
+  const MeasuredRuns& published = calibration.published();
   given.calibration = calibration.fit(scenario, options.gpus, published);
   const Scenario judged = with_what_if(scenario);
   std::optional<Constraint> violation = find_shape_violation({judged, config});

@@ -35,11 +35,15 @@ std::string with_own_runs(double probability) {
                                      : fmt::format("{:.0f} %", 100.0 * probability);
 }
 
+/// Returns a probability that rests on runs, as exactly as they say it.
+std::string probability_text(double probability, const Support& support) {
+  return support.num_runs > 0 ? with_own_runs(probability) : without_own_runs(probability);
+}
+
 }  // namespace
 
 std::string fitting_text(double probability, const MemoryBelief& beyond) {
-  return "fits with " +
-         (beyond.support.num_runs > 0 ? with_own_runs(probability) : without_own_runs(probability));
+  return "fits with " + probability_text(probability, beyond.support);
 }
 
 std::string fitting_remark(double probability, const MemoryBelief& beyond) {
@@ -76,14 +80,14 @@ std::string reserve_text(const ReservedScenario& reserved) {
     return "";
   }
   std::string text = fmt::format(
-      "{:.3g} % of device memory reserved for what is not computed (CUDA context, NCCL, gaps of "
-      "the allocator)",
-      100.0 * share);
+      "{:.3g} GiB of each GPU reserved: for what is not computed (CUDA context, NCCL, gaps of the "
+      "allocator)",
+      share * gpu.memory.value() / kGibi);
   if (reserved.probability) {
-    text +=
-        fmt::format(": {}with {} probability enough by the runs of --calibration",
-                    *reserved.probability < kReservedProbability ? "the most there can be, " : "",
-                    with_own_runs(*reserved.probability));
+    text += fmt::format(", {}enough with {} by {} (--fit)",
+                        *reserved.probability < reserved.asked ? "the most there can be, " : "",
+                        probability_text(*reserved.probability, reserved.support),
+                        to_text(reserved.support));
   }
   return text;
 }

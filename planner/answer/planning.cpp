@@ -9,9 +9,11 @@
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/answer/planning_output.h"
+#include "planner/answer/planning_summary.h"
 #include "planner/answer/plans_document.h"
 #include "planner/formatting.h"
 #include "planner/search/derived_search.h"
+#include "planner/search/ties.h"
 
 namespace ptdp {
 namespace {
@@ -115,7 +117,7 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
                              const CalibrationSource& calibration) {
   check(scenario);
   PlanningResult result{.scenario = scenario, .options = options};
-  const MeasuredRuns published = read_published_runs();
+  const MeasuredRuns& published = read_published_runs();
   result.calibration = calibration.fit(scenario, options.gpus, published);
   result.memory = calibration.memory(scenario, options.gpus, published);
   result.leaves_out_published_runs = calibration.leaves_out_published_runs();
@@ -133,6 +135,7 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   IterationTimes times;
   result.search = search(scenario, searched, times);
   add_derived_plans(scenario, options, result.search);
+  choose_among_ties(scenario, options, result.search);
   for (const Candidate& candidate : result.search.best) {
     result.plans.push_back(make_plan(
         {scenario, candidate.config, candidate.costs.get()}, options.gpus, options.memory_headroom,
@@ -143,6 +146,9 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
     if (options.limit.is_over()) {
       result.baselines.clear();  // a rule that was cut off would seem to have nothing that fits
     }
+  }
+  if (!result.search.best.empty() && !options.limit.is_over()) {
+    result.fuller = batch_that_uses_gpus(scenario, options, result.search.best.front());
   }
   for (const MeasuredRun& run : find_published_runs(published, scenario, options.gpus)) {
     const Scenario as_run = scenario_of(run);
@@ -157,6 +163,22 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   }
   return result;
 }
+
+namespace {
+
+ObjectWriter choice_json(const PlanningResult& result) {
+  ObjectWriter json;
+  json.number("tie", result.options.tie);
+  json.count("ties", std::ssize(result.search.ties));
+  if (result.search.fastest) {
+    json.child("fastest", candidate_json(*result.search.fastest, result.calibration.factor));
+    json.texts("gains", gains_of_choice(result.search.best.front(), *result.search.fastest,
+                                        result.scenario, result.options));
+  }
+  return json;
+}
+
+}  // namespace
 
 ObjectWriter inputs_json(const Scenario& scenario, const SearchOptions& options) {
   const TransformerConfig& model = scenario.job.model;
@@ -252,6 +274,15 @@ std::string to_json(const PlanningResult& result, const RunBudget& budget) {
   json.child("inputs", inputs_json(result.scenario, result.options));
   json.child("candidates", candidates_json(result.search, result.calibration.factor));
   json.children("plans", std::move(plans));
+  json.child("choice", choice_json(result));
+  if (result.fuller) {
+    ObjectWriter fuller;
+    fuller.count("global_batch_size", result.fuller->global_batch_size);
+    fuller.object("config", result.fuller->best.config);
+    fuller.number("iteration_time_s", result.fuller->best.time.value() * result.calibration.factor);
+    fuller.number("peak_GiB", result.fuller->best.memory.value() / kGibi);
+    json.child("fuller_batch", std::move(fuller));
+  }
   json.children("pareto", std::move(pareto));
   json.children("baselines", baselines_json(result));
   json.children("published", published_json(result));
@@ -313,14 +344,14 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
 }
 
 std::string in_format(AnswerFormat format, const PlanningResult& result, const RunBudget& budget,
-                      const std::vector<std::string>& assumptions, const std::string& next) {
+                      const AnswerNotes& notes) {
   switch (format) {
     case AnswerFormat::kJson:
       return to_json(result, budget);
     case AnswerFormat::kCsv:
       return to_csv(result, budget);
     default:
-      return to_text(result, budget, assumptions, next);
+      return notes.is_whole ? to_text(result, budget, notes) : summary_text(result, budget, notes);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/calibration_file.h"
 #include "planner/answer_format.h"
+#include "planner/explain/idle_gpus.h"
 #include "planner/explain/rules_of_thumb.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
@@ -35,6 +36,7 @@ struct PlanningResult {
   std::vector<Plan> plans;          ///< Plans of search.best, in order, calibrated.
   std::vector<Baseline> baselines;  ///< Rules of thumb; none if the limit left no time for them.
   std::vector<PublishedComparison> published;
+  std::optional<FullerBatch> fuller;  ///< A batch that uses GPUs that would else be idle.
 };
 
 /// Searches, calibrates, and sets the result beside the rules of thumb and published runs. Throws
@@ -69,11 +71,17 @@ inline constexpr const char* kPlansSchema = "ptdp.plans/1";
 /// cost are empty without a budget.
 [[nodiscard]] std::string to_csv(const PlanningResult& result, const RunBudget& budget = {});
 
-/// Returns the answer in a format. The text for people ends in what was assumed (`assumptions`) and
-/// the command to type next (`next`); for the text `result.plans` must not be empty.
+/// What an answer for people says beside the result.
+struct AnswerNotes {
+  std::vector<std::string> assumptions;  ///< What was assumed, one line each: "value: why".
+  std::vector<std::string> remarks;      ///< What else a person should know, one line each.
+  std::string next;                      ///< The command to type next.
+  bool is_whole = false;                 ///< Whether all that is known is told (-v).
+};
+
+/// Returns the answer in a format. For the text `result.plans` must not be empty; it is
+/// summary_text(), or to_text() if the notes ask for the whole.
 [[nodiscard]] std::string in_format(AnswerFormat format, const PlanningResult& result,
-                                    const RunBudget& budget,
-                                    const std::vector<std::string>& assumptions,
-                                    const std::string& next);
+                                    const RunBudget& budget, const AnswerNotes& notes);
 
 }  // namespace ptdp

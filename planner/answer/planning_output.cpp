@@ -17,6 +17,7 @@
 #include "planner/formatting.h"
 #include "planner/plan/run_terms.h"
 #include "planner/plan/term_intervals.h"
+#include "planner/search/ties.h"
 
 namespace ptdp {
 namespace {
@@ -43,21 +44,6 @@ std::string counted_text(const StackSpec& stack) {
   const FlopCount count = stack.logged_flops.value_or(FlopCount::kHardware);
   return fmt::format("{}{}", texts[static_cast<std::size_t>(count)],
                      stack.logged_flops ? ", as in its log" : "");
-}
-
-std::string headline(const Plan& plan) {
-  const Scenario& scenario = plan.scenario;
-  const Prediction& predicted = plan.predicted;
-  const double share =
-      share_counted(plan, scenario.stack.logged_flops.value_or(FlopCount::kHardware));
-  return fmt::format(
-      "Train {} on {} ({} with {}) with {}{}: {} per iteration of {}, {:.4g} TFLOP/s per GPU ({}), "
-      "{} of peak.\n",
-      scenario.job.model_name, plural(plan.gpus, "GPU"), scenario.cluster.name, scenario.stack.name,
-      to_string(plan.config), stack_remark(scenario.stack, plan.config),
-      duration(predicted.iteration_time.value), plural(scenario.job.global_batch_size, "sequence"),
-      share * predicted.per_gpu.value.value() / kTera, counted_text(scenario.stack),
-      percent(share * predicted.hfu.value));
 }
 
 std::string fp8_row(const StackSpec& stack) {
@@ -123,13 +109,12 @@ std::string budget_rows(const Plan& plan, const RunBudget& budget) {
   }
   const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens,
                                        budget.price_per_gpu_hour);
-  const auto plain = [](double value) { return fmt::format("{:.4g}", value); };
-  std::string text = row(fmt::format("{:.4g} B tokens", *budget.tokens / kGiga),
-                         with_interval(run.time, duration)) +
-                     row("GPU-hours", with_interval(run.gpu_hours, plain));
+  std::string text =
+      row(short_number(*budget.tokens) + " tokens", with_interval(run.time, duration)) +
+      row("GPU-hours", with_interval(run.gpu_hours, short_number));
   if (run.cost.has_value()) {
     text += row(fmt::format("cost at {:.4g} per GPU-hour", *budget.price_per_gpu_hour),
-                with_interval(*run.cost, plain));
+                with_interval(*run.cost, short_number));
   }
   return text;
 }
@@ -155,7 +140,6 @@ std::string predictions(const Plan& plan, const RunBudget& budget) {
   const auto peta = [gpus](FlopsPerSecond rate) {
     return fmt::format("{:.4g} PFLOP/s", rate.value() * gpus / kPeta);
   };
-  const auto plain = [](double rate) { return fmt::format("{:.5g}", rate); };
   const double share =
       share_counted(plan, FlopCount::kCausal) / share_counted(plan, FlopCount::kModel);
   const Estimate<double> causal = {.value = share * predicted.mfu.value,
@@ -169,7 +153,7 @@ std::string predictions(const Plan& plan, const RunBudget& budget) {
          row("of peak (HFU)", with_interval(predicted.hfu, percent)) +
          row("MFU", with_interval(predicted.mfu, percent)) +
          row("MFU, causal attention", with_interval(causal, percent)) +
-         row("tokens/s", with_interval(predicted.tokens_per_second, plain)) +
+         row("tokens/s", with_interval(predicted.tokens_per_second, grouped)) +
          budget_rows(plan, budget) +
          "  HFU (hardware FLOP utilization) and FLOP/s count what recomputation repeats, MFU\n"
          "  (model FLOP utilization) does not. Both count attention in full; fused kernels skip\n"
@@ -276,14 +260,13 @@ CostBreakdown cost_of(const Plan& plan, Objective objective) {
 }
 
 /// Returns how likely a plan that loses by `loss` is better than the first one. Where no runs say
-/// how layouts of a job scatter, it returns whether the plan lies within the first one's interval.
+/// how layouts of a job scatter, it returns whether the two tie.
 std::string odds_of(const PlanningResult& result, const Plan& plan, double loss) {
   const Plan& best = result.plans.front();
   if (result.calibration.is_calibrated()) {
     return fmt::format(", {:.0f} % likely better", 100.0 * probability_better(plan, best, result));
   }
-  const Estimate<Seconds>& time = best.predicted.iteration_time;
-  return 1.0 + loss <= time.high / time.value ? ", a tie within the interval" : "";
+  return std::abs(loss) <= result.options.tie ? ", a tie" : "";
 }
 
 std::string runners_up(const PlanningResult& result) {
@@ -296,9 +279,7 @@ std::string runners_up(const PlanningResult& result) {
   for (std::size_t i = 1; i < result.plans.size(); ++i) {
     const Plan& plan = result.plans[i];
     const Seconds time = plan.predicted.iteration_time.value;
-    const double loss = score(time, plan.config, objective) /
-                            score(best.predicted.iteration_time.value, best.config, objective) -
-                        1.0;
+    const double loss = loss_of(plan, best, objective);
     text += fmt::format("  {}. {}{}: {} ({:+.1f} %{}{}), {:.1f} GiB{}; {}\n", i + 1,
                         to_string(plan.config), stack_remark(plan.scenario.stack, plan.config),
                         duration(time), 100.0 * loss, objective == Objective::kCost ? " cost" : "",
@@ -310,19 +291,29 @@ std::string runners_up(const PlanningResult& result) {
   return text;
 }
 
-/// Returns the Pareto front as far as a person would follow it: up to twice the best time.
+/// Returns the Pareto front as far as a person would follow it: up to twice the best time, at most
+/// eight plans evenly apart.
 std::string pareto(const PlanningResult& result) {
-  const std::vector<Candidate>& front = result.search.pareto;
+  constexpr std::size_t most = 8;
+  std::vector<Candidate> front = result.search.pareto;
+  std::erase_if(front, [fastest = front.empty() ? Seconds() : front.front().time](
+                           const Candidate& candidate) { return candidate.time > 2.0 * fastest; });
+  const std::size_t shown = std::min(front.size(), most);
   std::string text;
-  for (const Candidate& candidate : front) {
-    if (candidate.time <= 2.0 * front.front().time) {
-      text += fmt::format("  {:>6.1f} GiB  {:>10}  {}{}\n", candidate.memory.value() / kGibi,
-                          duration(candidate.time * result.calibration.factor),
-                          to_string(candidate.config),
-                          stack_remark(result.scenario.stack, candidate.config));
-    }
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Candidate& candidate = front[shown < 2 ? 0 : i * (front.size() - 1) / (shown - 1)];
+    text += fmt::format("  {:>6.1f} GiB  {:>10}  {}{}\n", candidate.memory.value() / kGibi,
+                        duration(candidate.time * result.calibration.factor),
+                        to_string(candidate.config),
+                        stack_remark(result.scenario.stack, candidate.config));
   }
-  return front.size() < 2 ? "" : "\nLess memory for more time (Pareto front)\n" + text;
+  return front.size() < 2
+             ? ""
+             : fmt::format("\nLess memory for more time (Pareto front{})\n",
+                           shown < front.size()
+                               ? fmt::format(", {} of {}", shown, plural(front.size(), "plan"))
+                               : "") +
+                   text;
 }
 
 std::string baselines(const PlanningResult& result) {
@@ -400,12 +391,82 @@ std::string to_text(const Plan& plan, const RunBudget& budget) {
          titled("Extrapolated, beyond what was measured", extrapolations_of(plan.predicted));
 }
 
+std::string headline(const Plan& plan) {
+  const Scenario& scenario = plan.scenario;
+  const Prediction& predicted = plan.predicted;
+  const double share =
+      share_counted(plan, scenario.stack.logged_flops.value_or(FlopCount::kHardware));
+  const std::int64_t idle = plan.gpus - plan.config.world_size();
+  return fmt::format(
+      "Train {} on {}{} ({} with {}) with {}{}: {} per iteration of {}, {:.4g} TFLOP/s per {} "
+      "({}), "
+      "{} of peak.\n",
+      scenario.job.model_name, devices(plan.gpus, scenario.cluster.gpu),
+      idle > 0 ? fmt::format(", {} of them idle", idle) : "", scenario.cluster.name,
+      scenario.stack.name, to_string(plan.config), stack_remark(scenario.stack, plan.config),
+      duration(predicted.iteration_time.value), plural(scenario.job.global_batch_size, "sequence"),
+      share * predicted.per_gpu.value.value() / kTera,
+      scenario.cluster.gpu.num_multiprocessors == 1 ? "core" : "GPU", counted_text(scenario.stack),
+      percent(share * predicted.hfu.value));
+}
+
+double loss_of(const Plan& plan, const Plan& best, Objective objective) {
+  const auto score_of = [&](const Plan& of) {
+    return score(of.predicted.iteration_time.value, of.config, objective);
+  };
+  return score_of(plan) / score_of(best) - 1.0;
+}
+
+namespace {
+
+/// Returns the fields of a configuration that another one has otherwise: "vpp=3 schedule=1f1b".
+std::string fields_apart(const ParallelConfig& config, const ParallelConfig& other) {
+  std::string text;
+  for_each_config_field([&](const auto& field) {
+    if (config.*field.member != other.*field.member) {
+      text +=
+          fmt::format("{}{}={}", text.empty() ? "" : " ", field.key, spelled(config.*field.member));
+    }
+  });
+  return text;
+}
+
+}  // namespace
+
+std::string choice_remark(const PlanningResult& result) {
+  std::string text;
+  const SearchResult& found = result.search;
+  if (found.fastest) {
+    std::string gains;
+    for (const std::string& gain :
+         gains_of_choice(found.best.front(), *found.fastest, result.scenario, result.options)) {
+      gains += (gains.empty() ? "" : ", ") + gain;
+    }
+    text += fmt::format("Chosen among {} within {:.2g} %: {} slower than with {} for {}.\n",
+                        plural(static_cast<std::int64_t>(found.ties.size()), "plan"),
+                        100.0 * result.options.tie,
+                        percent(loss(found.best.front(), *found.fastest, result.options.objective)),
+                        fields_apart(found.fastest->config, found.best.front().config), gains);
+  }
+  if (result.fuller) {
+    text += fmt::format(
+        "With --global-batch-size {} instead of {}, {} would work: {}, {} per iteration.\n",
+        result.fuller->global_batch_size, result.scenario.job.global_batch_size,
+        devices(result.fuller->best.config.world_size(), result.scenario.cluster.gpu),
+        to_string(result.fuller->best.config),
+        duration(result.fuller->best.time * result.calibration.factor));
+  }
+  return text;
+}
+
 std::string to_text(const PlanningResult& result, const RunBudget& budget,
-                    const std::vector<std::string>& assumptions, const std::string& next) {
-  return to_text(result.plans.front(), budget) +
+                    const AnswerNotes& notes) {
+  const std::string remark = choice_remark(result);
+  return to_text(result.plans.front(), budget) + (remark.empty() ? "" : "\n" + remark) +
          unproven_remark(result.search, result.options, result.calibration.factor) +
          runners_up(result) + pareto(result) + baselines(result) + published(result) +
-         tally(result.search) + titled("Assumed", assumptions) + titled("Next", {next});
+         tally(result.search) + titled("Assumed", notes.assumptions) +
+         titled("Remarks", notes.remarks) + titled("Next", {notes.next});
 }
 
 std::string failure_text(const PlanningResult& result) {

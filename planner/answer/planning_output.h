@@ -17,10 +17,16 @@ namespace ptdp {
 ///   - predictions with intervals, and where the time goes;
 ///   - memory of the heaviest stage, and bytes on the links;
 ///   - runners-up, Pareto front, rules of thumb, published results, tally of candidates;
-///   - what was assumed (`assumptions`, one line each), and the command to type next (`next`).
+///   - what was assumed, other remarks, and the command to type next (`notes`).
 [[nodiscard]] std::string to_text(const PlanningResult& result, const RunBudget& budget,
-                                  const std::vector<std::string>& assumptions,
-                                  const std::string& next);
+                                  const AnswerNotes& notes);
+/// Returns the answer in one sentence: configuration, time, rate, idle GPUs.
+[[nodiscard]] std::string headline(const Plan& plan);
+/// Returns a line on what the best plan was chosen for among those that tie, and what a batch would
+/// do for idle GPUs; empty where there is nothing to say.
+[[nodiscard]] std::string choice_remark(const PlanningResult& result);
+/// Returns how much worse a plan is than the best one under an objective, as a fraction.
+[[nodiscard]] double loss_of(const Plan& plan, const Plan& best, Objective objective);
 
 /// Returns one plan as text, without the search around it.
 [[nodiscard]] std::string to_text(const Plan& plan, const RunBudget& budget);

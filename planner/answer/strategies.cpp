@@ -147,7 +147,7 @@ const StrategyResult* StrategyComparison::best() const {
 StrategyComparison compare_strategies(const Scenario& scenario, const SearchOptions& options,
                                       const CalibrationSource& calibration) {
   check(scenario);
-  const MeasuredRuns published = calibration.published_runs();
+  const MeasuredRuns& published = calibration.published();
   StrategyComparison comparison{.scenario = scenario,
                                 .options = options,
                                 .calibration = calibration.fit(scenario, options.gpus, published),

@@ -17,6 +17,7 @@ namespace ptdp {
 namespace {
 
 constexpr std::size_t kMostTerms = 3;
+constexpr double kSmall = 0.1;               // seconds; differences below are told in milliseconds
 constexpr double kLeftOfEqualTerms = 1e-12;  // rounding left of equal terms, share of the total
 
 /// Returns where the first item of a partial configuration ends: at a space or comma. The list of
@@ -182,7 +183,9 @@ std::string describe_differences(const CostBreakdown& compared, const CostBreakd
     if (seconds == 0.0 || std::abs(seconds) < 0.1 * largest) {
       break;
     }
-    text += fmt::format("{}{:+.3g} {} {}", i == 0 ? "" : ", ", seconds, unit, terms[i].term);
+    const bool is_small = unit == "s" && largest < kSmall;
+    text += fmt::format("{}{:+.3g} {} {}", i == 0 ? "" : ", ", is_small ? 1e3 * seconds : seconds,
+                        is_small ? "ms" : unit, terms[i].term);
   }
   return text.empty() ? "no term differs" : text;
 }

@@ -59,7 +59,9 @@ bool BestAndFront::may_be_best(const ParallelConfig& config, Seconds least_time)
   if (best_.size() < num_best()) {
     return true;
   }
-  return !best_.empty() && score_of(config, least_time) <= best_.front().score;
+  const double score = score_of(config, least_time);
+  return (!best_.empty() && score <= best_.front().score) ||
+         (options_->tie > 0.0 && ties_with_best(score));
 }
 
 void BestAndFront::keep(Candidate candidate) {
@@ -68,6 +70,23 @@ void BestAndFront::keep(Candidate candidate) {
   }
   const double score = score_of(candidate.config, candidate.time);
   Ranked ranked{.score = score, .candidate = std::move(candidate)};
+  keep_tie(ranked);
+  keep_best(std::move(ranked));
+}
+
+void BestAndFront::keep_tie(const Ranked& ranked) {
+  best_score_ = std::min(best_score_, ranked.score);
+  if (options_->tie == 0.0 || !ties_with_best(ranked.score)) {
+    return;
+  }
+  ties_.push_back(ranked);
+  if (ties_.size() >= ties_to_review_) {
+    std::erase_if(ties_, [this](const Ranked& tie) { return !ties_with_best(tie.score); });
+    ties_to_review_ = std::max(ties_to_review_, 2 * ties_.size());
+  }
+}
+
+void BestAndFront::keep_best(Ranked ranked) {
   if (best_.size() == num_best()) {
     if (best_.empty() || !is_better(ranked, best_.front())) {
       return;
@@ -94,8 +113,12 @@ void BestAndFront::leave_out_beaten() {
 }
 
 void BestAndFront::merge(BestAndFront other) {
+  for (const Ranked& ranked : other.ties_) {
+    keep_tie(ranked);
+  }
   for (Ranked& ranked : other.best_) {
-    keep(std::move(ranked.candidate));
+    best_score_ = std::min(best_score_, ranked.score);
+    keep_best(std::move(ranked));
   }
   for (const Candidate& candidate : other.front_.members()) {
     front_.add(candidate);
@@ -117,15 +140,24 @@ std::optional<Seconds> BestAndFront::best_time() const {
   return least;
 }
 
-std::vector<Candidate> BestAndFront::best() const {
-  std::vector<Ranked> ranked = best_;
+std::vector<Candidate> BestAndFront::in_order(std::vector<Ranked> ranked) {
   std::ranges::sort(ranked, is_better);
-  std::vector<Candidate> best;
-  best.reserve(ranked.size());
+  std::vector<Candidate> candidates;
+  candidates.reserve(ranked.size());
   for (Ranked& one : ranked) {
-    best.push_back(std::move(one.candidate));
+    candidates.push_back(std::move(one.candidate));
   }
-  return best;
+  return candidates;
+}
+
+std::vector<Candidate> BestAndFront::best() const {
+  return in_order(best_);
+}
+
+std::vector<Candidate> BestAndFront::ties() const {
+  std::vector<Ranked> ties = ties_;
+  std::erase_if(ties, [this](const Ranked& tie) { return !ties_with_best(tie.score); });
+  return in_order(std::move(ties));
 }
 
 }  // namespace ptdp

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <optional>
 #include <vector>
@@ -27,9 +28,9 @@ class ParetoFront {
   std::map<Seconds, Candidate> by_time_;
 };
 
-/// The options' num_best candidates and, when it is wanted, the Pareto front of all that were kept.
-/// Candidates with only a lower bound of their time are kept as long as they may be among either. A
-/// candidate for which may_matter() says no would change neither.
+/// The options' num_best candidates, those that tie with the best, and, when it is wanted, the
+/// Pareto front of all that were kept. Candidates with only a lower bound of their time are kept as
+/// long as they may be among these. A candidate for which may_matter() says no would change none.
 class BestAndFront {
  public:
   explicit BestAndFront(const SearchOptions& options) : options_(&options) {}
@@ -40,7 +41,8 @@ class BestAndFront {
                                 Bytes least_memory) const {
     return may_be_best(config, least_time) || may_be_on_front(least_time, least_memory);
   }
-  /// Returns whether a candidate that takes at least this time may be one of the best.
+  /// Returns whether a candidate that takes at least this time may be one of the best or tie with
+  /// them.
   [[nodiscard]] bool may_be_best(const ParallelConfig& config, Seconds least_time) const;
   /// Returns whether a candidate that takes at least this time and memory may be on the front;
   /// false when no front is wanted.
@@ -48,7 +50,7 @@ class BestAndFront {
     return options_->wants_front && !front_.beats(least_time, least_memory);
   }
 
-  /// Keeps a candidate whose time is exact, if it is one of the best or on the front.
+  /// Keeps a candidate whose time is exact, if it is one of the best, ties, or is on the front.
   void keep(Candidate candidate);
   /// Keeps a candidate whose time is a lower bound.
   void keep_bounded(Candidate candidate);
@@ -63,6 +65,9 @@ class BestAndFront {
   [[nodiscard]] std::optional<Seconds> best_time() const;
   /// Returns the best candidates, by objective, then by configuration.
   [[nodiscard]] std::vector<Candidate> best() const;
+  /// Returns the candidates that lose at most the options' tie, ordered as best(); empty if that is
+  /// 0.
+  [[nodiscard]] std::vector<Candidate> ties() const;
   /// Returns the Pareto front, fastest first.
   [[nodiscard]] std::vector<Candidate> front() const { return front_.members(); }
 
@@ -83,10 +88,19 @@ class BestAndFront {
   static bool is_better(const Ranked& a, const Ranked& b) {
     return a.score != b.score ? a.score < b.score : a.candidate.config < b.candidate.config;
   }
+  [[nodiscard]] bool ties_with_best(double score) const {
+    return score <= (1.0 + options_->tie) * best_score_;
+  }
+  void keep_best(Ranked ranked);
+  void keep_tie(const Ranked& ranked);
+  [[nodiscard]] static std::vector<Candidate> in_order(std::vector<Ranked> ranked);
   void leave_out_beaten();
 
   const SearchOptions* options_;
   std::vector<Ranked> best_;  // a heap with the worst on top
+  double best_score_ = std::numeric_limits<double>::infinity();
+  std::vector<Ranked> ties_;         // some may have been beaten since
+  std::size_t ties_to_review_ = 64;  // size of ties_ at which beaten ones are left out
   ParetoFront front_;
   std::vector<Candidate> bounded_;
   std::size_t size_to_review_ = 1024;  // size of bounded_ at which beaten candidates are left out

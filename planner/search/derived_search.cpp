@@ -162,6 +162,27 @@ class Derivation {
   std::optional<Candidate> best_;
 };
 
+/// Updates the ties of a search whose best have changed; these are in order.
+void merge_ties(const SearchOptions& options, SearchResult& found) {
+  if (options.tie == 0.0) {
+    return;
+  }
+  const auto score_of = [&](const Candidate& candidate) {
+    return score(candidate.time, candidate.config, options.objective);
+  };
+  const double most = (1.0 + options.tie) * score_of(found.best.front());
+  std::erase_if(found.ties, [&](const Candidate& tie) { return score_of(tie) > most; });
+  std::set<ParallelConfig> known;
+  for (const Candidate& tie : found.ties) {
+    known.insert(tie.config);
+  }
+  for (const Candidate& candidate : found.best) {
+    if (score_of(candidate) <= most && known.insert(candidate.config).second) {
+      found.ties.push_back(candidate);
+    }
+  }
+}
+
 }  // namespace
 
 void add_derived_plans(const Scenario& scenario, const SearchOptions& options,
@@ -208,6 +229,7 @@ void add_derived_plans(const Scenario& scenario, const SearchOptions& options,
   std::sort(found.best.begin(), found.best.end(), [&](const Candidate& a, const Candidate& b) {
     return score_of(a) != score_of(b) ? score_of(a) < score_of(b) : a.config < b.config;
   });
+  merge_ties(options, found);
   found.best.resize(std::min(found.best.size(), num_best));
 }
 

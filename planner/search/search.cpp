@@ -73,9 +73,12 @@ bool is_proven(const SearchResult& result, const SearchOptions& options) {
   if (!result.unseen) {
     return true;
   }
+  const auto score_of = [&](const Candidate& candidate) {
+    return score(candidate.time, candidate.config, options.objective);
+  };
   return std::ssize(result.best) == options.num_best && !result.best.empty() &&
-         result.unseen->least_score >
-             score(result.best.back().time, result.best.back().config, options.objective);
+         result.unseen->least_score > std::max(score_of(result.best.back()),
+                                               (1.0 + options.tie) * score_of(result.best.front()));
 }
 
 // Most bases for derived plans: deriving plans from one takes as long as some simulations.
@@ -174,6 +177,7 @@ SearchResult search(const Scenario& scenario, const SearchOptions& options, Iter
     add_unseen(result, *left);
   }
   result.best = best_and_front.best();
+  result.ties = best_and_front.ties();
   result.recomputing = those_that_may_be_best(std::move(recomputing), best_and_front);
   if (options.wants_front) {
     result.pareto = best_and_front.front();

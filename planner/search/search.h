@@ -36,6 +36,7 @@ struct SearchOptions {
   double memory_headroom = 0.0;  ///< Fraction of device memory to leave free.
   Objective objective = Objective::kTime;
   int num_best = 5;         ///< Number of best configurations to return.
+  double tie = 0.0;         ///< Loss up to which a configuration ties with the best, a fraction.
   int num_threads = 1;      ///< Number of threads; it never changes the result.
   bool wants_front = true;  ///< Whether to find the Pareto front; its members cost simulations.
   SearchLimit limit;        ///< When to end with what was found so far.
@@ -84,8 +85,13 @@ struct SearchResult {
   std::int64_t enumerated = 0;
   std::int64_t feasible = 0;                      ///< Number of candidates that can run.
   std::map<Constraint, std::int64_t> violations;  ///< Candidates by the first violated constraint.
-  /// The best candidates, at most num_best, by objective, then by configuration.
+  /// The best candidates, at most num_best, by objective, then by configuration; after
+  /// choose_among_ties() the chosen one comes first.
   std::vector<Candidate> best;
+  /// The candidates that lose at most SearchOptions::tie, the best first; empty where that is 0.
+  std::vector<Candidate> ties;
+  /// The candidate with the best score, where another one that ties is best.front(); else nullopt.
+  std::optional<Candidate> fastest;
   /// Configurations that recompute all layers and might be as good as the best if they recomputed
   /// little. At most 128, the fastest of each family and microbatch size, fastest first.
   std::vector<ParallelConfig> recomputing;
@@ -95,7 +101,8 @@ struct SearchResult {
   std::optional<MemoryShortfall> shortfall;
   /// What was left when the limit ended the search; counts, shortfall and front are without it.
   std::optional<Unseen> unseen;
-  bool is_proven = true;  ///< Whether `best` is exact: nothing unseen can be among the best.
+  /// Whether `best` and `ties` are exact: nothing unseen can be among them.
+  bool is_proven = true;
 };
 
 /// Finds the best configurations among all candidates that the pins allow. Exact, without sampling:

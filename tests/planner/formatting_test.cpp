@@ -29,6 +29,31 @@ TEST(Duration, HasFourDigits) {
   EXPECT_EQ(duration(Seconds(36.0 * 86400.0)), "36 days");
 }
 
+TEST(Grouped, HasFiveDigitsInGroupsOfThree) {
+  EXPECT_EQ(grouped(289657.3), "289,660");
+  EXPECT_EQ(grouped(1219444.0), "1,219,400");
+  EXPECT_EQ(grouped(61248.4), "61,248");
+  EXPECT_EQ(grouped(999.6), "1,000");
+  EXPECT_EQ(grouped(12.4), "12");
+  EXPECT_EQ(grouped(0.0), "0");
+}
+
+TEST(ShortNumber, HasThreeDigitsAndAUnit) {
+  EXPECT_EQ(short_number(15e12), "15 T");
+  EXPECT_EQ(short_number(3.8092e6), "3.81 M");
+  EXPECT_EQ(short_number(9.523e6), "9.52 M");
+  EXPECT_EQ(short_number(450e9), "450 B");
+  EXPECT_EQ(short_number(999.7e3), "1 M");
+  EXPECT_EQ(short_number(1500.0), "1.5 K");
+  EXPECT_EQ(short_number(12.34), "12.3");
+}
+
+TEST(Devices, AreCoresWhereACoreStandsForAGpu) {
+  EXPECT_EQ(devices(8, {.num_multiprocessors = 108}), "8 GPUs");
+  EXPECT_EQ(devices(1, {.num_multiprocessors = 108}), "1 GPU");
+  EXPECT_EQ(devices(8, {.num_multiprocessors = 1}), "8 cores");
+}
+
 // A unit begins at 1 of it, but for hours and days, which begin at two.
 TEST(Duration, ChangesItsUnitAtTheSameTimeAlways) {
   EXPECT_EQ(duration(Seconds(0.0)), "0 ms");

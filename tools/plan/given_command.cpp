@@ -9,6 +9,7 @@
 #include "planner/answer/planning.h"
 #include "tools/plan/measured_flag.h"
 #include "tools/plan/stack_switches.h"
+#include "tools/shared/terminal.h"
 
 namespace ptdp {
 
@@ -40,9 +41,10 @@ int run_given(const CommandLine& line, const PlanRequest& request, const SearchO
   if (answer.plan) {
     std::ranges::move(costs_of_switches(line, *answer.plan), std::back_inserter(assumptions));
   }
-  print(format == AnswerFormat::kJson
-            ? to_json(answer, given.reading)
-            : to_text(answer, given.reading, budget, assumptions, request.best_command));
+  print_answer(format == AnswerFormat::kJson
+                   ? to_json(answer, given.reading)
+                   : to_text(answer, given.reading, budget, assumptions, request.best_command),
+               format);
   const int stopped = SearchWatch::status();
   return stopped != 0 || can_run(answer) ? stopped : static_cast<int>(ExitStatus::kNothingFits);
 }

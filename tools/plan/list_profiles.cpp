@@ -77,7 +77,7 @@ std::string joined(const std::vector<Value>& values) {
 }
 
 std::string models_table() {
-  const MeasuredRuns published = read_published_runs();
+  const MeasuredRuns& published = read_published_runs();
   const auto best = [&](const ModelProfile& model) -> std::string {
     const std::vector<MeasuredRun> runs = runs_of(model, published);
     return runs.empty() ? "-"
@@ -186,7 +186,7 @@ std::string stacks_table() {
 }
 
 std::string models_json() {
-  const MeasuredRuns published = read_published_runs();
+  const MeasuredRuns& published = read_published_runs();
   std::vector<ObjectWriter> entries;
   for (const ModelProfile& model : models_by_size()) {
     ObjectWriter& entry = entries.emplace_back();

@@ -9,6 +9,7 @@
 #include "cost_model/text/in_quotes.h"
 #include "planner/clusters/new_cluster.h"
 #include "tools/shared/output_files.h"
+#include "tools/shared/terminal.h"
 
 namespace ptdp {
 namespace {
@@ -188,7 +189,7 @@ int run_new_cluster(const CommandLine& line) {
   check_new_cluster_output(line);
   const NewCluster made = make_cluster(read_facts(line));
   write_file_atomically(*output, cluster_file(made.cluster));
-  print(to_text(made, *output));
+  print_answer(to_text(made, *output));
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "planner/constraints/constraint.h"
 #include "planner/partition_report/partition_output.h"
 #include "tools/plan/plan_request.h"
+#include "tools/shared/terminal.h"
 
 namespace ptdp {
 namespace {
@@ -53,7 +54,7 @@ Scenario read_scenario(const CommandLine& line) {
       count_or(line, "seq-length", 1, kLongestSequence, model.config.seq_length);
   (void)parameter_count(model.config);
   Scenario scenario{.job = {.model_name = model.name, .model = model.config},
-                    .cluster = find_cluster(line.text("cluster").value_or("selene-a100"))};
+                    .cluster = find_cluster(line.text("cluster").value_or(model.home))};
   scenario.stack = find_stack_of(line, scenario.cluster);
   return scenario;
 }
@@ -149,7 +150,7 @@ int run_partition(const CommandLine& line) {
     throw Error("partition: expected the file of a list of layers, or --model");
   }
   const auto format = line.choice_or_first<AnswerFormat>("format", kOrderFormats);
-  print(in_format(format, read_partition(line)));
+  print_answer(in_format(format, read_partition(line)), format);
   return 0;
 }
 

@@ -25,7 +25,8 @@ void add_run_flags(po::options_description& flags) {
   option("config", text_value(), "what was run: tp=8,pp=64,..., as of ptdp-plan --config");
   option("gpus", text_value(), "GPUs of the run");
   option("model", text_value(), "its model: a shipped one, a file or a config.json");
-  option("cluster", text_value(), "its cluster: a shipped one or a file (default: selene-a100)");
+  option("cluster", text_value(),
+         "its cluster: a shipped one or a file (default: the model's home)");
   option("stack", text_value(), "its software: a shipped stack or a file (default: the cluster's)");
   option("global-batch-size", text_value(), "sequences per iteration (default: the model's)");
   option("seq-length", text_value(), "tokens per sequence (default: the model's)");
@@ -82,6 +83,9 @@ PlanOfRun plan_of_run(const CommandLine& line, const TrainingLog& log, const std
     throw Error(place +
                 ": lists no arguments that are known: expected --from or --config beside --" +
                 *given);
+  }
+  if (asks_for_all_stacks(line)) {
+    throw Error("--stack: expected the stack of the run, got all");
   }
   const ImportedRun* from = run ? &*run : nullptr;
   PlanRequest request = read_request(line, from);

@@ -12,12 +12,14 @@
 #include "cost_model/inputs/stack_precision.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/files.h"
+#include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
 #include "planner/answer/memory_text.h"
 #include "planner/answer/plans_document.h"
 #include "planner/explain/explain.h"
 #include "planner/explain/named_config.h"
 #include "planner/import/reader.h"
+#include "planner/search/ties.h"
 #include "tools/plan/search_flags.h"
 #include "tools/plan/stack_switches.h"
 
@@ -30,6 +32,8 @@ constexpr std::int64_t kUsualTokens = std::int64_t{4} << 20;
 constexpr std::int64_t kLargestVocabulary = 100'000'000;
 constexpr std::int64_t kMostPlans = 10'000;
 constexpr std::int64_t kMostThreads = 1024;
+constexpr double kLeastFit = 0.01;
+constexpr double kMostFit = 0.99;
 
 std::string required(const CommandLine& line, const std::string& flag) {
   const auto value = line.text(flag);
@@ -136,6 +140,18 @@ StackSpec find_stack_of(const CommandLine& line, const ClusterSpec& cluster) {
   }
 }
 
+bool asks_for_all_stacks(const CommandLine& line) {
+  return line.text("stack") == "all";
+}
+
+StackSpec as_asked(StackSpec stack, const CommandLine& line, const std::string& usual) {
+  stack = at_chosen_precision(stack, line, usual);
+  if (const auto overlap = overlap_choice(line)) {
+    stack = with_overlap(stack, *overlap);
+  }
+  return with_switches(std::move(stack), line);
+}
+
 std::optional<ImportedRun> read_from(const CommandLine& line) {
   if (const auto file = line.text("from")) {
     return read_from(line, read_file(*file), *file);
@@ -182,23 +198,22 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
 
   const auto cluster = line.text("cluster");
   if (!cluster.has_value()) {
-    request.assumptions.emplace_back("cluster selene-a100: the default");
+    request.assumptions.push_back(fmt::format(
+        "cluster {}: {}", model.home,
+        model.home == kUsualCluster ? "usual today" : "where " + model.name + " was published"));
   }
-  request.scenario.cluster = find_cluster(cluster.value_or("selene-a100"));
+  request.scenario.cluster = find_cluster(cluster.value_or(model.home));
   if (!line.has("stack")) {
     request.assumptions.push_back(fmt::format("stack {}: the default of {}",
                                               request.scenario.cluster.default_stack,
                                               request.scenario.cluster.name));
   }
-  request.scenario.stack = at_chosen_precision(find_stack_of(line, request.scenario.cluster), line,
-                                               from == nullptr ? "" : from->precision);
-  if (from != nullptr) {
-    request.scenario.stack = with_changes(request.scenario.stack, from->stack);
-  }
-  if (const auto overlap = overlap_choice(line)) {
-    request.scenario.stack = with_overlap(request.scenario.stack, *overlap);
-  }
-  request.scenario.stack = with_switches(request.scenario.stack, line);
+  const StackSpec stack = asks_for_all_stacks(line)
+                              ? find_stack(request.scenario.cluster.default_stack)
+                              : find_stack_of(line, request.scenario.cluster);
+  request.scenario.stack = from == nullptr
+                               ? as_asked(stack, line)
+                               : as_asked(with_changes(stack, from->stack), line, from->precision);
   request.scenario.job = {.model_name = model.name,
                           .model = model.config,
                           .global_batch_size = read_batch_size(line, model, from, request)};
@@ -210,8 +225,33 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   return request;
 }
 
-void reserve_memory(PlanRequest& request, const CalibrationSource& calibration) {
-  ReservedScenario reserved = calibration.with_own_reserve(request.scenario, request.gpus);
+FitRequest read_fit(const CommandLine& line) {
+  const auto text = line.text("fit");
+  if (!text) {
+    return {};
+  }
+  const double fit = parse_fraction(*text, "--fit");
+  if (fit < kLeastFit || fit > kMostFit) {
+    throw Error(fmt::format("--fit: expected a probability from {} to {}, got {}", kLeastFit,
+                            kMostFit, in_quotes(*text)));
+  }
+  return {.probability = fit, .is_asked_for = true};
+}
+
+void reserve_memory(PlanRequest& request, const CalibrationSource& calibration,
+                    const std::optional<FitRequest>& fit) {
+  ReservedScenario reserved =
+      fit ? calibration.reserved_for(fit->probability, request.scenario, request.gpus)
+          : calibration.with_own_reserve(request.scenario, request.gpus);
+  if (fit && fit->is_asked_for && !reserved.probability) {
+    throw Error("--fit: no run says how much memory " + request.scenario.stack.name +
+                " has beyond the formulas; leave it out, or use --memory-headroom");
+  }
+  const bool is_less =
+      reserved.scenario.stack.reserve_fraction < request.scenario.stack.reserve_fraction;
+  if (fit && !fit->is_asked_for && reserved.support.num_runs == 0 && is_less) {
+    reserved = {.scenario = request.scenario};
+  }
   if (std::string text = reserve_text(reserved); !text.empty()) {
     request.assumptions.push_back(std::move(text));
   }
@@ -223,6 +263,8 @@ SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {
   if (const auto headroom = line.text("memory-headroom")) {
     options.memory_headroom = parse_fraction(*headroom, "--memory-headroom");
   }
+  const auto tie = line.text("tie");
+  options.tie = tie ? parse_fraction(*tie, "--tie") : kUsualTie;
   options.objective = line.choice_or_first<Objective>("objective", kObjectiveNames);
   options.num_best = static_cast<int>(line.count("top", 1, kMostPlans).value_or(5));
   options.num_threads = static_cast<int>(line.count("threads", 1, kMostThreads).value_or(1));

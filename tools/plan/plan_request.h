@@ -29,6 +29,14 @@ struct PlanRequest {
 /// Error for an unknown stack.
 [[nodiscard]] StackSpec find_stack_of(const CommandLine& line, const ClusterSpec& cluster);
 
+/// Whether --stack asks for all stacks.
+[[nodiscard]] bool asks_for_all_stacks(const CommandLine& line);
+/// Returns a stack with what --precision, --overlap and switches ask of it. `usual` is the
+/// precision without the flag; empty: the stack's own. Throws Error for what the stack does not
+/// have.
+[[nodiscard]] StackSpec as_asked(StackSpec stack, const CommandLine& line,
+                                 const std::string& usual = "");
+
 /// Reads the run of --from; nullopt without that flag. Throws Error for a file that no reader
 /// knows, and for --vocab-size without --from.
 [[nodiscard]] std::optional<ImportedRun> read_from(const CommandLine& line);
@@ -45,9 +53,19 @@ struct PlanRequest {
 /// Error for a value of --config that cannot be read.
 [[nodiscard]] ParallelConfig given_config(const CommandLine& line, const PlanRequest& request,
                                           const ImportedRun* from);
-/// Sets the memory that plans leave free beyond the formulas: what measured memory of --calibration
-/// asks for, else the stack's fraction. Adds it to what is assumed.
-void reserve_memory(PlanRequest& request, const CalibrationSource& calibration);
+/// How likely the plans that a search looks for must fit.
+struct FitRequest {
+  double probability = kReservedProbability;
+  bool is_asked_for = false;  ///< Whether --fit says so.
+};
+/// Reads --fit. Throws Error for anything but a probability.
+[[nodiscard]] FitRequest read_fit(const CommandLine& line);
+/// Sets the memory that plans leave free beyond the formulas, and adds it to what is assumed. With
+/// `fit` it is enough with that probability by all runs of --calibration; unless --fit asks for it,
+/// no less than the stack's fraction without runs of the cluster and stack. Without `fit`, or where
+/// no run says so, it is what a user's own measured memory asks for, else the stack's fraction.
+void reserve_memory(PlanRequest& request, const CalibrationSource& calibration,
+                    const std::optional<FitRequest>& fit = {});
 /// Reads the search options from the flags. Throws Error, naming the flag, for a bad value.
 [[nodiscard]] SearchOptions read_options(const CommandLine& line, std::int64_t gpus);
 /// Reads --tokens and --price. Throws Error for a bad value, and for --price without --tokens.

@@ -28,6 +28,7 @@
 #include "tools/run/run_plan.h"
 #include "tools/run/run_progress.h"
 #include "tools/shared/memory_limit.h"
+#include "tools/shared/terminal.h"
 
 namespace ptdp {
 namespace {
@@ -393,7 +394,7 @@ int rehearse_plan(const CommandLine& line, const std::string& program) {
   if (const auto path = line.text("output")) {
     write_file_atomically(*path, to_json(report));
   }
-  print(in_format(format, report));
+  print_answer(in_format(format, report), format);
   return *signals.interrupt == 0 ? 0 : 128 + *signals.interrupt;
 }
 

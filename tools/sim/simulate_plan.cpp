@@ -18,6 +18,7 @@
 #include "planner/answer_format.h"
 #include "tools/shared/memory_limit.h"
 #include "tools/shared/output_files.h"
+#include "tools/shared/terminal.h"
 
 namespace ptdp {
 namespace {
@@ -31,6 +32,7 @@ constexpr double kMostSigma = 10.0;
 constexpr std::int64_t kMostColumns = 1000;
 constexpr std::int64_t kMostRows = 4096;
 constexpr std::int64_t kDefaultColumns = 96;
+constexpr std::int64_t kBesideDrawing = 18;  // a rank's name, and the label of the end
 constexpr std::int64_t kDefaultRows = 16;
 // largest file of a schedule [B]
 constexpr std::size_t kLargestFile = std::size_t{256} * 1024 * 1024;
@@ -153,12 +155,18 @@ double shown_until(const PlanSimulation& simulation, int columns) {
   return simulation.timeline.times.makespan().value();
 }
 
+/// Returns the columns of a drawing without --columns: what the terminal has room for.
+std::int64_t usual_columns() {
+  const auto width = terminal_width();
+  return width ? std::max<std::int64_t>(*width - kBesideDrawing, 1) : kDefaultColumns;
+}
+
 /// Reads the window to draw from --from, --to, --ranks, --rows and --columns.
 DrawingWindow parse_window(const CommandLine& line, const PlanSimulation& simulation) {
   const int pp = simulation.schedule.pp;
   const double end = simulation.timeline.times.makespan().value();
   const auto columns =
-      static_cast<int>(line.count("columns", 1, kMostColumns).value_or(kDefaultColumns));
+      static_cast<int>(line.count("columns", 1, kMostColumns).value_or(usual_columns()));
   const double until = line.has("from") ? end : shown_until(simulation, columns);
   DrawingWindow window{
       .from = Seconds(line.number("from", 0.0, end).value_or(0.0)),
@@ -203,7 +211,7 @@ int compare(const CommandLine& line, const Plan& plan, const SimulationOptions& 
       throw Error(std::string("--") + flag + ": not used with --schedule all");
     }
   }
-  print(in_format(format, plan, compare_schedules(plan, options)));
+  print_answer(in_format(format, plan, compare_schedules(plan, options)), format);
   return 0;
 }
 
@@ -226,7 +234,8 @@ void add_plan_flags(boost::program_options::options_description& flags) {
          "else until the pipeline has filled)");
   option("ranks", text_value(), "plan: draw these ranks, such as 0:7");
   option("rows", text_value(), "plan: draw this many of the ranks, evenly spaced (default: 16)");
-  option("columns", text_value(), "plan: width of the drawing in characters (default: 96)");
+  option("columns", text_value(),
+         "plan: width of the drawing in characters (default: the terminal's, else 96)");
 }
 
 std::vector<NamedValue<const ScheduleTraits*>> named_schedules() {
@@ -284,7 +293,7 @@ int simulate_plan_file(const CommandLine& line) {
   const SimulationContext context{.options = options,
                                   .is_as_planned = plan.schedule.generator == planned,
                                   .has_orders = line.has("orders")};
-  print(in_format(format, plan, context, simulation, window));
+  print_answer(in_format(format, plan, context, simulation, window), format);
   return 0;
 }
 

@@ -48,6 +48,9 @@ ModelProfile read_model(ObjectReader& reader) {
   reader.name("name", profile.name);
   reader.text("source", profile.source);
   reader.count("global_batch_size", profile.global_batch_size, 1, 1'000'000'000);
+  if (reader.has("home")) {
+    reader.name("home", profile.home);
+  }
   describe(reader, profile.config);
   if (!reader.has("attention_dropout")) {
     profile.config.dropout_rates.attention = kUsualDropoutRates.attention;

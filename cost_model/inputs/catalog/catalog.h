@@ -11,13 +11,17 @@
 
 namespace ptdp {
 
-/// A model and the batch that it was published with.
+/// The cluster of models that name none as their home.
+inline constexpr const char* kUsualCluster = "dgx-h100";
+
+/// A model, the batch that it was published with, and the cluster.
 struct ModelProfile {
   std::string name;
   std::string source;
   TransformerConfig config;  ///< The model's shape, resolved (resolved()).
   /// Default batch [sequences per iteration]; 0: unknown, as for a Hugging Face config.json.
   std::int64_t global_batch_size = 0;
+  std::string home = kUsualCluster;  ///< Name of the cluster to plan for if none is named.
   /// Longest sequence that the model takes [tokens], if nothing says at which length it was
   /// trained; else 0. Unless positions are learned, config.seq_length is then at most
   /// kUsualSequence.

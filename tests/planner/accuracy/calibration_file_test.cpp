@@ -133,6 +133,27 @@ TEST(CalibrationSource, ReservesByMeasuredMemoryOfAFileAlone) {
   EXPECT_LT(reserved.stack.reserve_fraction, scenario.stack.reserve_fraction);
 }
 
+// The reserve is the quantile of what runs have beyond the formulas: the more surely plans are to
+// fit, the more of it, and a plan that just fits has that very probability.
+TEST(CalibrationSource, ReservesWhatIsEnoughWithAProbability) {
+  const Scenario scenario = selene_2021("1T");
+  const CalibrationSource shipped = CalibrationSource::shipped();
+  const MemoryBelief belief = shipped.memory(scenario, 3072, shipped.published());
+  ASSERT_TRUE(belief.is_known());
+  const Bytes whole = scenario.cluster.gpu.memory;
+  double last = 0.0;
+  for (const double probability : {0.5, 0.7, 0.9, 0.95}) {
+    const ReservedScenario reserved = shipped.reserved_for(probability, scenario, 3072);
+    const double fraction = reserved.scenario.stack.reserve_fraction;
+    EXPECT_GT(fraction, last);
+    EXPECT_EQ(reserved.probability, probability);
+    EXPECT_NEAR(belief.probability_of_fitting(whole * (1.0 - fraction), whole), probability, 2e-4);
+    last = fraction;
+  }
+  EXPECT_EQ(CalibrationSource::none().reserved_for(0.9, scenario, 3072).scenario, scenario);
+  EXPECT_FALSE(CalibrationSource::none().reserved_for(0.9, scenario, 3072).probability);
+}
+
 TEST(CalibrationFile, RefusesToHoldNoRuns) {
   EXPECT_THAT(refusal_of_file("/runs", nlohmann::ordered_json::array()),
               HasSubstr("file.json: runs: expected 1 to 10000, got 0"));

@@ -55,8 +55,13 @@ TEST(BeyondLine, SaysWhatPlansFitIntoBesideAHeadroom) {
       testing::EndsWith("stack. Fitting is into the 76.00 GiB that the headroom leaves.\n"));
 }
 
-ReservedScenario reserved(double fraction, std::optional<double> probability) {
-  ReservedScenario made{.scenario = selene_2021("1T"), .probability = probability};
+/// Runs of the cluster and stack themselves.
+const Support kOwnRuns = {.num_runs = 4, .stack_runs = 6, .program_runs = 79, .all_runs = 87};
+
+ReservedScenario reserved(double fraction, std::optional<double> probability,
+                          const Support& support = kOwnRuns) {
+  ReservedScenario made{
+      .scenario = selene_2021("1T"), .probability = probability, .support = support};
   made.scenario.stack.reserve_fraction = fraction;
   return made;
 }
@@ -64,18 +69,19 @@ ReservedScenario reserved(double fraction, std::optional<double> probability) {
 // Selene has GPUs of 80 GiB.
 TEST(ReserveText, SaysWhatIsReservedAndByWhat) {
   const std::string what =
-      " % of device memory reserved for what is not computed (CUDA context, NCCL, gaps of the "
+      " GiB of each GPU reserved: for what is not computed (CUDA context, NCCL, gaps of the "
       "allocator)";
-  EXPECT_EQ(reserve_text(reserved(0.0625, std::nullopt)), "6.25" + what);
+  const std::string by = " by 4 runs of this cluster and stack, 79 of its kind of program (--fit)";
+  EXPECT_EQ(reserve_text(reserved(0.0625, std::nullopt)), "5" + what);
   EXPECT_EQ(reserve_text(reserved(0.0, std::nullopt)), "");
-  EXPECT_EQ(reserve_text(reserved(0.05, 0.9)),
-            "5" + what + ": with 90 % probability enough by the runs of --calibration");
-  EXPECT_EQ(reserve_text(reserved(0.0, 0.996)),
-            "0" + what + ": with over 99 % probability enough by the runs of --calibration");
+  EXPECT_EQ(reserve_text(reserved(0.05, 0.9)), "4" + what + ", enough with 90 %" + by);
+  EXPECT_EQ(reserve_text(reserved(0.0, 0.996)), "0" + what + ", enough with over 99 %" + by);
   EXPECT_EQ(reserve_text(reserved(0.9, 0.253)),
-            "90" + what +
-                ": the most there can be, with 25 % probability enough by the runs of "
-                "--calibration");
+            "72" + what + ", the most there can be, enough with 25 %" + by);
+  EXPECT_EQ(reserve_text(reserved(0.05, 0.93, {.program_runs = 79, .all_runs = 87})),
+            "4" + what +
+                ", enough with about 90 % by no run of this stack, 79 runs of its kind of program "
+                "(--fit)");
 }
 
 }  // namespace

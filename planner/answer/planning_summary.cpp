@@ -1,0 +1,164 @@
+// Prints what decides about a plan; planning_output has the rest.
+#include "planner/answer/planning_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "cost_model/text/plural.h"
+#include "planner/accuracy/costed_runs.h"
+#include "planner/answer/memory_text.h"
+#include "planner/answer/planning_output.h"
+#include "planner/explain/explain.h"
+#include "planner/formatting.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::size_t kShownTerms = 4;
+constexpr std::size_t kShownRunnersUp = 2;
+
+/// Returns a narrow row(): what is told must fit a terminal.
+std::string line_of(std::string_view name, std::string_view value) {
+  return fmt::format("  {:<10} {}\n", name, value);
+}
+
+/// Returns what an assumption says before it says why: "global batch size 512".
+std::string_view assumed_value(std::string_view assumption) {
+  return assumption.substr(0, assumption.find(": "));
+}
+
+std::string assumed(const AnswerNotes& notes) {
+  std::string text;
+  for (const std::string& assumption : notes.assumptions) {
+    text += (text.empty() ? "Assumed: " : ", ") + std::string(assumed_value(assumption));
+  }
+  return text.empty() ? "" : text + ".\n";
+}
+
+std::string largest_terms(const Plan& plan) {
+  const CostBreakdown& cost = plan.predicted.breakdown;
+  const Seconds total = cost.total();
+  std::vector<CostTerm> terms(kCostTerms.begin(), kCostTerms.end());
+  std::ranges::stable_sort(
+      terms, [&](const CostTerm& a, const CostTerm& b) { return cost.*a.time > cost.*b.time; });
+  terms.resize(std::min(terms.size(), kShownTerms));
+  std::string text;
+  for (const CostTerm& term : terms) {
+    if (std::lround(100.0 * (cost.*term.time / total)) > 0) {
+      text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", term.name,
+                          100.0 * (cost.*term.time / total));
+    }
+  }
+  return text;
+}
+
+std::string memory_of(const Plan& plan) {
+  return fmt::format("{:.2f} of {:.2f} GiB{}{}", plan.memory.peak().value() / kGibi,
+                     plan.scenario.cluster.gpu.memory.value() / kGibi,
+                     plan.config.pp > 1 ? fmt::format(" on stage {} of {}",
+                                                      plan.memory.heaviest_rank + 1, plan.config.pp)
+                                        : "",
+                     fitting_remark(plan.memory.probability_of_fitting, plan.memory.beyond));
+}
+
+std::string training_row(const Plan& plan, const RunBudget& budget) {
+  if (!budget.tokens) {
+    return "";
+  }
+  const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens,
+                                       budget.price_per_gpu_hour);
+  return line_of("training",
+                 fmt::format("{} for {} tokens, {} GPU-hours{}", duration(run.time.value),
+                             short_number(*budget.tokens), short_number(run.gpu_hours.value),
+                             run.cost ? ", cost " + short_number(run.cost->value) : ""));
+}
+
+std::string figures(const Plan& plan, const RunBudget& budget) {
+  const Prediction& predicted = plan.predicted;
+  return line_of("time", fmt::format("{} per iteration, with 90 % {} .. {}",
+                                     duration(predicted.iteration_time.value),
+                                     duration(predicted.iteration_time.low),
+                                     duration(predicted.iteration_time.high))) +
+         line_of("basis", predicted.basis({plan.scenario, plan.config})) +
+         line_of("goes to", largest_terms(plan)) + line_of("memory", memory_of(plan)) +
+         line_of("speed",
+                 fmt::format("{} tokens/s, MFU {}", grouped(predicted.tokens_per_second.value),
+                             percent(predicted.mfu.value))) +
+         training_row(plan, budget);
+}
+
+std::string runners_up(const PlanningResult& result) {
+  const Objective objective = result.options.objective;
+  const Plan& best = result.plans.front();
+  std::string text;
+  for (std::size_t i = 1; i < std::min(result.plans.size(), 1 + kShownRunnersUp); ++i) {
+    const Plan& plan = result.plans[i];
+    text += fmt::format(
+        "  {}. {:>9} {:>8}{}  {:>5.1f} GiB  {}{}\n", i + 1,
+        duration(plan.predicted.iteration_time.value),
+        signed_percent(loss_of(plan, best, objective)),
+        result.calibration.is_calibrated()
+            ? fmt::format("  {:>3.0f} %", 100.0 * probability_better(plan, best, result))
+            : "",
+        plan.memory.peak().value() / kGibi, to_string(plan.config),
+        stack_remark(plan.scenario.stack, plan.config));
+    if (i == 1) {
+      text += "     " +
+              describe_differences(counted(plan.predicted.breakdown, plan.config, objective),
+                                   counted(best.predicted.breakdown, best.config, objective),
+                                   unit_of(objective)) +
+              "\n";
+    }
+  }
+  return text.empty()
+             ? ""
+             : fmt::format("\nRunners-up: time, {}{}, memory{}\n",
+                           objective == Objective::kCost ? "loss of cost" : "loss",
+                           result.calibration.is_calibrated() ? ", likely better" : "",
+                           result.plans.size() > 1 + kShownRunnersUp ? " (-v: more)" : "") +
+                   text;
+}
+
+/// Returns the published run of this job that is nearest: on the cluster and stack, if there is
+/// one.
+std::string published(const PlanningResult& result) {
+  if (result.published.empty()) {
+    return "";
+  }
+  const auto nearest = std::ranges::max_element(
+      result.published, [&](const PublishedComparison& a, const PublishedComparison& b) {
+        const auto nearness = [&](const PublishedComparison& one) {
+          return (one.is_same_stack ? 2 : 0) +
+                 (one.run.config == result.plans.front().config ? 1 : 0);
+        };
+        return nearness(a) < nearness(b);
+      });
+  const MeasuredRun& run = nearest->run;
+  return fmt::format("Published: {} measured {} with {} on {}, predicted {} ({}).\n", run.id,
+                     duration(run.iteration_time),
+                     run.config == result.plans.front().config && nearest->is_same_stack
+                         ? "this configuration"
+                         : to_string(run.config),
+                     run.cluster, duration(nearest->predicted.iteration_time.value),
+                     error_of(nearest->predicted.iteration_time.value, run.iteration_time));
+}
+
+}  // namespace
+
+std::string summary_text(const PlanningResult& result, const RunBudget& budget,
+                         const AnswerNotes& notes) {
+  const Plan& best = result.plans.front();
+  std::string remarks = choice_remark(result);
+  for (const std::string& remark : notes.remarks) {
+    remarks += remark + "\n";
+  }
+  return headline(best) + assumed(notes) + figures(best, budget) + remarks +
+         unproven_remark(result.search, result.options, result.calibration.factor) +
+         runners_up(result) + published(result) + "Next: " + notes.next + " (-v tells all)\n";
+}
+
+}  // namespace ptdp

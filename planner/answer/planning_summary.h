@@ -1,0 +1,16 @@
+// The answer of a search in as many lines as a terminal shows at once.
+#pragma once
+
+#include <string>
+
+#include "planner/answer/planning.h"
+
+namespace ptdp {
+
+/// Returns the answer with what decides about it: what was assumed, time, memory, throughput, what
+/// the plan was chosen for, the first runners-up and why they lose, published runs. It has at most
+/// 24 lines of 80 columns, and ends in the command to type next. `result.plans` must not be empty.
+[[nodiscard]] std::string summary_text(const PlanningResult& result, const RunBudget& budget,
+                                       const AnswerNotes& notes);
+
+}  // namespace ptdp
