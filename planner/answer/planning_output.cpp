@@ -124,9 +124,12 @@ std::string budget_rows(const Plan& plan, const RunBudget& budget) {
   const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens,
                                        budget.price_per_gpu_hour);
   const auto plain = [](double value) { return fmt::format("{:.4g}", value); };
-  std::string text = row(fmt::format("{:.4g} B tokens", *budget.tokens / kGiga),
-                         with_interval(run.time, duration)) +
-                     row("GPU-hours", with_interval(run.gpu_hours, plain));
+  const bool is_trillions = *budget.tokens >= kTera;
+  std::string text =
+      row(fmt::format("{:.4g} {} tokens", *budget.tokens / (is_trillions ? kTera : kGiga),
+                      is_trillions ? "T" : "B"),
+          with_interval(run.time, duration)) +
+      row("GPU-hours", with_interval(run.gpu_hours, plain));
   if (run.cost.has_value()) {
     text += row(fmt::format("cost at {:.4g} per GPU-hour", *budget.price_per_gpu_hour),
                 with_interval(*run.cost, plain));
