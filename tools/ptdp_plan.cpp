@@ -73,9 +73,10 @@ po::options_description flag_descriptions() {
   po::options_description flags("flags");
   auto option = flags.add_options();
   const auto text = [] { return po::value<std::string>(); };
-  option("gpus", text(), "GPUs to plan for");
+  option("gpus", text(),
+         "GPUs to plan for, or --nodes; sizes of jobs may have k or M behind them, and 1k is 1024");
   option("model", text(),
-         "a shipped model, or the path of a model file or of a Hugging Face config.json");
+         "a shipped model, or a model file, or a Hugging Face config.json or the folder of one");
   option(
       "cluster", text(),
       "a shipped cluster or a file (default: the home that the model's file names, else dgx-h100)");
@@ -84,9 +85,13 @@ po::options_description flag_descriptions() {
       "a shipped software stack or a file, or all for the best with each (default: the cluster's)");
   option("global-batch-size", text(),
          "sequences per iteration (default: the model's, else 4 Mi tokens)");
+  option("global-batch-tokens", text(),
+         "tokens per iteration, in place of --global-batch-size: 4M is 4194304");
   option("batch-per-gpu", text(),
-         "sequences per iteration and GPU, in place of --global-batch-size");
-  option("seq-length", text(), "tokens per sequence (default: the model's)");
+         "sequences per iteration and GPU, in place of --global-batch-size: 2 or 1/4");
+  option("seq-length", text(),
+         "tokens per sequence: 128k is 131072; the model's batch keeps its tokens (default: the "
+         "model's)");
   add_search_flags(flags);
   option("precision", text(),
          "fp16, bf16, bf16(pure), fp32, tf32, fp64, or bf16 with linear layers in 8 or 4 bits: fp8 "
@@ -103,7 +108,8 @@ po::options_description flag_descriptions() {
          "plainer schedule is chosen; 0 for the fastest (default: 1.5%)");
   option("objective", text(),
          ("what to minimise: " + choices_help<Objective>(kObjectiveNames)).c_str());
-  option("tokens", text(), "tokens to train on, such as 450B: adds days and GPU-hours");
+  option("tokens", text(),
+         "tokens to train on, such as 450B or 15T (10^9, 10^12): adds days and GPU-hours");
   option("price", text(), "price of a GPU-hour: adds the cost of training on --tokens");
   option("top", text(), "how many plans to show (default: 5)");
   option("threads", text(), "threads to search with; never changes the result (default: 1)");

@@ -13,6 +13,7 @@
 #include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
@@ -74,8 +75,8 @@ po::options_description flag_descriptions() {
          "for a GPU: the cluster to take nodes, links and collectives from (default: one that has "
          "such GPUs)");
   option("types", text_value(),
-         "number types to measure, the most important first: f32, bf16, f64, fp16 (default: "
-         "f32,bf16; for a GPU, which has no f64, bf16,fp16)");
+         "precisions to measure, the most important first: fp32, bf16, fp64, fp16 (default: "
+         "fp32,bf16; for a GPU, which has no fp64, bf16,fp16)");
   option("quick", "measure for a quarter of the time");
   option("seconds", text_value(), "measure for about this long (default: 60; for a GPU 120)");
   option("ranks", text_value(),
@@ -91,10 +92,8 @@ po::options_description flag_descriptions() {
   return flags;
 }
 
-constexpr std::array kTypes = {NamedValue<Precision>{Precision::kFp32, "f32"},
-                               NamedValue<Precision>{Precision::kBf16, "bf16"},
-                               NamedValue<Precision>{Precision::kFp64, "f64"},
-                               NamedValue<Precision>{Precision::kFp16, "fp16"}};
+constexpr std::array kMeasuredPrecisions = {Precision::kFp32, Precision::kBf16, Precision::kFp64,
+                                            Precision::kFp16};
 
 void tell(const std::string& line) {
   const std::string text = shown_text(std::string(kProgram) + ": " + line + "\n");
@@ -205,7 +204,10 @@ ProfileOptions parse_options(const CommandLine& line) {
     options.precisions = {Precision::kBf16, Precision::kFp16};
   }
   if (line.has("types")) {
-    options.precisions = line.choices<Precision>("types", kTypes);
+    options.precisions.clear();
+    for (const std::string& word : line.comma_separated("types")) {
+      options.precisions.push_back(choose_precision(word, kMeasuredPrecisions, "--types"));
+    }
   }
   (is_gpu ? set_gpu : set_host)(options, line);
   for (const Precision precision : options.precisions) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 #include "cost_model/error.h"
@@ -56,29 +58,69 @@ void describe(Fields& fields, Described<Fields, Alias>& alias) {
   fields.name("profile", alias.profile);
 }
 
-/// Returns the profile that goes by the alias `name`, if any. profiles/aliases.json lists the
-/// aliases of each kind.
-std::optional<std::string> find_alias(ProfileKind kind, const std::string& name) {
+bool equal_without_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(
+      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+/// Returns the aliases of a kind, which profiles/aliases.json lists.
+std::vector<Alias> aliases_of(ProfileKind kind) {
+  std::vector<Alias> found;
   const fs::path path = profiles_directory() / "aliases.json";
   if (!fs::is_regular_file(path)) {
-    return std::nullopt;
+    return found;
   }
   ObjectReader reader = ObjectReader::from_file(path);
   reader.schema(kAliasSchema);
-  std::optional<std::string> found;
   for (const KindTraits& traits : kKinds) {
     std::vector<Alias> aliases;
     if (reader.optional(traits.directory, false)) {
       reader.objects(traits.directory, aliases);
     }
-    for (const Alias& alias : aliases) {
-      if (traits.kind == kind && alias.name == name) {
-        found = alias.profile;
-      }
+    if (traits.kind == kind) {
+      found = std::move(aliases);
     }
   }
   reader.finish();
   return found;
+}
+
+/// Returns the name of the profile that `name` or an alias of this name stands for, in any case of
+/// letters; nullopt if there is none. The file that an alias names need not be there.
+std::optional<std::string> find_shipped(ProfileKind kind, const std::string& name) {
+  if (has_profile(kind, name)) {
+    return name;
+  }
+  const auto is_same = [&](std::string_view other) { return equal_without_case(name, other); };
+  const std::vector<std::string> profiles = list_profiles(kind);
+  if (const auto found = std::ranges::find_if(profiles, is_same); found != profiles.end()) {
+    return *found;
+  }
+  const std::vector<Alias> aliases = aliases_of(kind);
+  const auto alias = std::ranges::find_if(aliases, is_same, &Alias::name);
+  return alias != aliases.end() ? std::optional(alias->profile) : std::nullopt;
+}
+
+/// Returns whether a path looks like the name of a repository on the Hugging Face Hub:
+/// "meta-llama/Llama-3.1-8B".
+bool is_hub_name(const std::string& path) {
+  const std::size_t slash = path.find('/');
+  const auto is_usual = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-';
+  };
+  return std::ranges::all_of(path, is_usual) && slash != std::string::npos && slash > 0 &&
+         slash + 1 < path.size() && path.find('/', slash + 1) == std::string::npos &&
+         path.front() != '.' && !path.ends_with(".json");
+}
+
+/// Throws Error for a repository of the Hub, which is not read from there.
+[[noreturn]] void refuse_hub_name(const std::string& repository) {
+  const std::string folder = repository.substr(repository.find('/') + 1);
+  const std::optional<std::string> shipped = find_shipped(ProfileKind::kModel, folder);
+  throw Error("no file or folder " + in_quotes(repository) +
+              "; a model of the Hugging Face Hub is read from its file: `hf download " +
+              repository + " config.json --local-dir " + folder + "`, then --model ./" + folder +
+              (shipped ? "; or the shipped --model " + *shipped : ""));
 }
 
 /// Returns the directory of profiles that the user chose; null: none.
@@ -150,30 +192,41 @@ bool has_profile(ProfileKind kind, const std::string& name) {
   return !is_path(name) && fs::exists(fs::symlink_status(shipped_file(kind, name), ignored));
 }
 
+bool is_model_folder(const std::string& name) {
+  std::error_code ignored;
+  return !is_path(name) && !name.empty() &&
+         fs::is_regular_file(fs::path(name) / "config.json", ignored);
+}
+
 fs::path profile_file(ProfileKind kind, const std::string& name_or_path) {
   const KindTraits& traits = traits_of(kind);
-  fs::path path = name_or_path;
-  if (!is_path(name_or_path)) {
-    const std::string name = has_profile(kind, name_or_path)
-                                 ? name_or_path
-                                 : find_alias(kind, name_or_path).value_or(name_or_path);
-    if (!has_profile(kind, name)) {
-      std::string message = "unknown " + std::string(traits.noun) + ' ' + in_quotes(name) +
-                            did_you_mean(name, list_profiles(kind));
-      if (kind == ProfileKind::kCurve) {
-        message += " (profiles/" + std::string(traits.directory) + " holds all)";
-      } else {
-        message += " (`ptdp-plan list " + std::string(traits.directory) +
-                   "` shows all; a path to a "
-                   ".json file works too)";
-      }
-      throw Error(message);
-    }
-    path = shipped_file(kind, name);
-  }
   std::error_code ignored;
-  return kind == ProfileKind::kModel && fs::is_directory(path, ignored) ? path / "config.json"
-                                                                        : path;
+  if (is_path(name_or_path)) {
+    fs::path path = name_or_path;
+    if (kind != ProfileKind::kModel) {
+      return path;
+    }
+    if (is_hub_name(name_or_path) && !fs::exists(fs::symlink_status(path, ignored))) {
+      refuse_hub_name(name_or_path);
+    }
+    return fs::is_directory(path, ignored) ? path / "config.json" : path;
+  }
+  const std::optional<std::string> shipped = find_shipped(kind, name_or_path);
+  if (!shipped && kind == ProfileKind::kModel && is_model_folder(name_or_path)) {
+    return fs::path(name_or_path) / "config.json";
+  }
+  const std::string name = shipped.value_or(name_or_path);
+  if (!has_profile(kind, name)) {
+    throw Error("unknown " + std::string(traits.noun) + ' ' + in_quotes(name) +
+                did_you_mean(name, list_profiles(kind)) +
+                (kind == ProfileKind::kCurve
+                     ? " (profiles/" + std::string(traits.directory) + " holds all)"
+                     : " (`ptdp-plan list " + std::string(traits.directory) +
+                           "` shows all; a path to a .json file works too)"));
+  }
+  const fs::path file = shipped_file(kind, name);
+  return kind == ProfileKind::kModel && fs::is_directory(file, ignored) ? file / "config.json"
+                                                                        : file;
 }
 
 }  // namespace ptdp

@@ -27,9 +27,17 @@ enum class ProfileKind { kModel, kCluster, kStack, kGpu, kCurve };
 /// those of $PTDP_PROFILES may.
 [[nodiscard]] bool is_unchanging(ProfileKind kind, const std::string& name_or_path);
 
-/// Finds the file of a profile by name or alias ("1T"), or by path when `name_or_path` has a slash
-/// or ends in .json. The path of a model may be a folder, which stands for its config.json. Throws
-/// Error with near misses for an unknown name: there is no fallback.
+/// Returns whether the working directory has a folder of this name, without a slash, that holds a
+/// config.json. profile_file() takes it for a model where no shipped one has the name.
+[[nodiscard]] bool is_model_folder(const std::string& name);
+
+/// Finds the file of a profile by name or alias ("1T") in any case of letters, or by path when
+/// `name_or_path` has a slash or ends in .json.
+///
+/// The path of a model may be a folder, which stands for its config.json, as does the name of a
+/// folder that is_model_folder() accepts. Throws Error with near misses for an unknown name, and
+/// with the command that downloads it for a repository of the Hugging Face Hub: there is no
+/// fallback.
 [[nodiscard]] std::filesystem::path profile_file(ProfileKind kind, const std::string& name_or_path);
 
 /// Opens the file that profile_file() finds and checks its schema. Throws Error for another schema,

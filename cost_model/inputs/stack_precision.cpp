@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 #include "cost_model/error.h"
+#include "cost_model/text/did_you_mean.h"
+#include "cost_model/text/in_quotes.h"
 
 namespace ptdp {
 namespace {
@@ -23,7 +26,19 @@ struct Spelling {
   std::string_view text;
   std::string_view name;
 };
-constexpr std::array kPrecisionSpellings = {Spelling{"fp8-ds", "fp8-delayed"},
+constexpr std::array kPrecisionSpellings = {Spelling{"f16", "fp16"},
+                                            Spelling{"float16", "fp16"},
+                                            Spelling{"half", "fp16"},
+                                            Spelling{"bfloat16", "bf16"},
+                                            Spelling{"f32", "fp32"},
+                                            Spelling{"float32", "fp32"},
+                                            Spelling{"float", "fp32"},
+                                            Spelling{"f64", "fp64"},
+                                            Spelling{"float64", "fp64"},
+                                            Spelling{"double", "fp64"},
+                                            Spelling{"f8", "fp8"},
+                                            Spelling{"float8", "fp8"},
+                                            Spelling{"fp8-ds", "fp8-delayed"},
                                             Spelling{"fp8-cs", "fp8-current"},
                                             Spelling{"fp8-tensorwise", "fp8-current"},
                                             Spelling{"fp8-sc", "fp8-block"},
@@ -153,10 +168,37 @@ std::string precision_name(const StackSpec& stack) {
 }
 
 std::optional<std::string> find_precision_name(std::string_view text) {
-  const auto* spelling = std::ranges::find(kPrecisionSpellings, text, &Spelling::text);
-  const std::string name(spelling != kPrecisionSpellings.end() ? spelling->name : text);
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto* spelling =
+      std::ranges::find(kPrecisionSpellings, std::string_view(lower), &Spelling::text);
+  const std::string name =
+      spelling != kPrecisionSpellings.end() ? std::string(spelling->name) : lower;
   static const std::vector<std::string> names = precision_names();
   return std::ranges::find(names, name) != names.end() ? std::optional(name) : std::nullopt;
+}
+
+std::string choose_precision(std::string_view text, const std::string& place) {
+  if (auto name = find_precision_name(text)) {
+    return *name;
+  }
+  const std::vector<std::string> names = precision_names();
+  return names[find_choice(text, names, place)];
+}
+
+Precision choose_precision(std::string_view text, std::span<const Precision> computed,
+                           const std::string& place) {
+  const std::string name = choose_precision(text, place);
+  std::string expected;
+  for (const Precision precision : computed) {
+    if (name_of(precision) == name) {
+      return precision;
+    }
+    expected += (expected.empty() ? "" : ", ") + std::string(name_of(precision));
+  }
+  throw Error(place + ": expected one of " + expected + ", got " + in_quotes(text) +
+              (text == name ? "" : ", which is " + name));
 }
 
 StackSpec with_precision(StackSpec stack, std::string_view name) {

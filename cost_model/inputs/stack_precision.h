@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,10 +40,18 @@ namespace ptdp {
 /// "bf16(pure)", "fp8" and the recipes.
 [[nodiscard]] std::vector<std::string> precision_names();
 
-/// Returns the name of precision_names() that `text` stands for, in any spelling that sources use;
-/// nullopt if it is none. If it names two recipes, it stands for the first, whose figure
-/// Megatron-Bridge's tables put first.
+/// Returns the name of precision_names() that `text` stands for, in any spelling that sources use
+/// ("bfloat16", "f32") and any case of letters; nullopt if it is none. If it names two recipes, it
+/// stands for the first, whose figure Megatron-Bridge's tables put first.
 [[nodiscard]] std::optional<std::string> find_precision_name(std::string_view text);
+
+/// Returns the name that find_precision_name() finds for a flag's value. Throws Error at `place`,
+/// listing all names, for any other text.
+[[nodiscard]] std::string choose_precision(std::string_view text, const std::string& place);
+/// Returns the precision that a flag's value names. Throws Error at `place` for one that is not
+/// among `computed`, those that a program computes in.
+[[nodiscard]] Precision choose_precision(std::string_view text, std::span<const Precision> computed,
+                                         const std::string& place);
 
 /// Returns the name of precision_names() under which the stack trains now; "bf16(pure)" counts as
 /// "bf16".

@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::size_t kLongestName = 80;  // bounds the work on hostile input
 constexpr std::size_t kMostSuggestions = 3;
-constexpr int kLongestDistance = 1'000'000;  // more than any name has letters
 
 char lower(char c) {
   return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -27,48 +26,96 @@ std::string_view without_count(std::string_view name) {
   return has_count ? name.substr(letter + 1) : name;
 }
 
-/// Returns whether a part of `name` between hyphens or underscores is `part`, case aside.
-bool has_part(std::string_view name, std::string_view part) {
-  constexpr std::string_view separators = "-_";
-  while (true) {
-    const std::size_t end = name.find_first_of(separators);
-    const std::string_view first = name.substr(0, end);
-    if (first.size() == part.size() && edit_distance(first, part) == 0) {
-      return true;
+/// Returns the words of a name: what stands between hyphens, underscores and blanks.
+std::vector<std::string_view> words_of(std::string_view name) {
+  constexpr std::string_view separators = "-_ ";
+  std::vector<std::string_view> words;
+  while (!name.empty()) {
+    const std::size_t end = std::min(name.find_first_of(separators), name.size());
+    if (end > 0) {
+      words.push_back(name.substr(0, end));
     }
-    if (end == std::string_view::npos) {
-      return false;
-    }
-    name.remove_prefix(end + 1);
+    name.remove_prefix(std::min(end + 1, name.size()));
   }
+  return words;
 }
 
-/// Returns the known names that are near to `found`, nearest first, at most three. Names that have
-/// it as a part come first. A name is near if it begins with `found`; either of three letters or
-/// more. It is also near if it is at most max(1, n/3) edits away, with n the length of the longer
-/// name.
+/// Returns whether a word is that of a machine or a size, with letters and digits: "h100", "70b".
+bool is_designation(std::string_view word) {
+  const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+  const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0; };
+  return std::ranges::any_of(word, is_digit) && std::ranges::any_of(word, is_letter);
+}
+
+bool equal_words(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && edit_distance(a, b) == 0;
+}
+
+/// How a known name resembles the one that was found.
+struct Likeness {
+  int shared_words = 0;     ///< Words that both have and that tell names apart.
+  bool is_part = false;     ///< Whether the known name has the other in it.
+  bool is_spelled = false;  ///< Whether it begins alike, or few edits are between them.
+  int distance = 0;         ///< Edits between them.
+};
+
+/// Returns how `name` resembles `found`. A name of one word shares it from three letters on; of
+/// several words only designations count, since many names have the others.
+Likeness likeness(std::string_view found, std::string_view name) {
+  Likeness like{.distance = edit_distance(found, name)};
+  const std::vector<std::string_view> searched = words_of(without_count(found));
+  const std::vector<std::string_view> known = words_of(name);
+  for (const std::string_view word : searched) {
+    const bool tells = is_designation(word) || (searched.size() == 1 && word.size() >= 3);
+    const auto is_same = [&](std::string_view other) { return equal_words(word, other); };
+    like.shared_words += tells && std::ranges::any_of(known, is_same) ? 1 : 0;
+  }
+  const auto same_letters = [](char a, char b) { return lower(a) == lower(b); };
+  like.is_part =
+      found.size() >= 3 && is_designation(found) &&
+      std::search(name.begin(), name.end(), found.begin(), found.end(), same_letters) != name.end();
+  const auto longer = static_cast<int>(std::max(found.size(), name.size()));
+  like.is_spelled =
+      (found.size() >= 3 && name.starts_with(found)) || like.distance <= std::max(1, longer / 3);
+  return like;
+}
+
+/// Returns the known names that are near to `found`, nearest first, at most three.
+///
+/// Names that share most words come first, then by the edits between them. A name is near, too, if
+/// it begins with `found`, from three letters on, or is at most max(1, n/3) edits away, with n the
+/// length of the longer name. Where `found` is a designation that names share or have in them, no
+/// others are near: "h800" is one letter from "h100", and another machine.
 std::vector<std::string> near_names(std::string_view found, std::span<const std::string> known) {
   if (found.size() > kLongestName) {
     return {};
   }
-  std::vector<std::pair<int, std::string>> near;
+  struct Near {
+    Likeness like;
+    std::string name;
+  };
+  std::vector<Near> near;
   for (const std::string& name : known) {
-    const int distance = edit_distance(found, name);
-    const auto longer = static_cast<int>(std::max(found.size(), name.size()));
-    const std::string_view bare = without_count(found);
-    if (bare.size() >= 3 && has_part(name, bare)) {
-      near.emplace_back(distance - kLongestDistance, name);
-    } else if ((found.size() >= 3 && name.starts_with(found)) ||
-               distance <= std::max(1, longer / 3)) {
-      near.emplace_back(distance, name);
+    if (const Likeness like = likeness(found, name);
+        like.shared_words > 0 || like.is_part || like.is_spelled) {
+      near.push_back({like, name});
     }
   }
-  std::stable_sort(near.begin(), near.end(),
-                   [](const auto& x, const auto& y) { return x.first < y.first; });
+  std::ranges::stable_sort(near, [](const Near& x, const Near& y) {
+    return std::pair(-x.like.shared_words, x.like.distance) <
+           std::pair(-y.like.shared_words, y.like.distance);
+  });
+  const auto keep = [&](const auto& is_kept) {
+    if (is_designation(found) && std::ranges::any_of(near, is_kept)) {
+      std::erase_if(near, [&](const Near& name) { return !is_kept(name); });
+    }
+  };
+  keep([](const Near& name) { return name.like.shared_words > 0; });
+  keep([](const Near& name) { return name.like.is_part || name.like.shared_words > 0; });
   std::vector<std::string> names;
-  for (const auto& [distance, name] : near) {
+  for (Near& name : near) {
     if (names.size() < kMostSuggestions) {
-      names.push_back(name);
+      names.push_back(std::move(name.name));
     }
   }
   return names;

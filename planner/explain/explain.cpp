@@ -76,10 +76,8 @@ void apply(const Item& item, SearchSpace& space, const std::string& place) {
     }
   });
   if (!is_known) {
-    const std::string near = did_you_mean(item.key, known_keys);
-    throw Error(
-        place + ": unknown key" +
-        (near.empty() ? fmt::format("; expected one of {}", fmt::join(known_keys, ", ")) : near));
+    throw Error(place + ": unknown key" + did_you_mean(item.key, known_keys) +
+                fmt::format(" (keys are {})", fmt::join(known_keys, ", ")));
   }
   if (const auto method = find_value(item.written, kSpellings<RecomputeMethod>)) {
     space.recompute_method = method;

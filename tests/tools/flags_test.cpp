@@ -18,13 +18,114 @@ TEST(Flag, ThatIsUnknownIsRefusedWithANearMiss) {
   };
   for (const Row& row :
        {Row{"--gpu", "--gpus"}, Row{"--modle", "--model"}, Row{"--clutser", "--cluster"},
-        Row{"--stck", "--stack"}, Row{"--global_batch_size", "--global-batch-size"},
+        Row{"--stck", "--stack"}, Row{"--global-batch-sise", "--global-batch-size"},
+        Row{"--tensor-model-paralel-size", "--tensor-model-parallel-size"},
         Row{"--formta", "--format"}, Row{"--outptu", "--output"}, Row{"--GPUS", "--gpus"}}) {
     const std::string meant = '"' + std::string(row.meant) + '"';
     EXPECT_TRUE(is_refused(run_plan({row.flag, "8"}), {row.flag, meant})) << row.flag;
   }
   EXPECT_TRUE(is_refused(run_validate({"--run", "x.csv"}), {"--run", "\"--runs\""}));
   EXPECT_TRUE(is_refused(run_validate({"--max-errors", "5"}), {"--max-errors", "\"--max-error\""}));
+}
+
+// What Megatron-LM, Megatron-Bridge, DeepSpeed, torchtitan and vLLM call it.
+TEST(Flag, GoesByTheNamesOfOtherPrograms) {
+  const auto plan = [](const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {"--model", "gpt-tiny", "--format", "json"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const ProgramRun run = run_plan(arguments);
+    EXPECT_TRUE(succeeds(run));
+    return run.output;
+  };
+  const std::string ours = plan({"--gpus",
+                                 "4",
+                                 "--global-batch-size",
+                                 "32",
+                                 "--micro-batch-size",
+                                 "2",
+                                 "--tp",
+                                 "2",
+                                 "--pp",
+                                 "1:2",
+                                 "--vpp",
+                                 "1",
+                                 "--cp",
+                                 "1",
+                                 "--seq-length",
+                                 "64",
+                                 "--zero-stage",
+                                 "0",
+                                 "--precision",
+                                 "bf16",
+                                 "--recompute",
+                                 "none"});
+  EXPECT_EQ(ours, plan({"--world-size=4",
+                        "--gbs",
+                        "32",
+                        "--mbs",
+                        "2",
+                        "--tensor-model-parallel-size",
+                        "2",
+                        "--pipeline-model-parallel-size",
+                        "1:2",
+                        "--virtual-pipeline-model-parallel-size",
+                        "1",
+                        "--context-parallel-size",
+                        "1",
+                        "--seq-len",
+                        "64",
+                        "--zero",
+                        "0",
+                        "--dtype",
+                        "bf16",
+                        "--recompute-granularity",
+                        "none"}));
+  EXPECT_EQ(ours, plan({"--world_size",
+                        "4",
+                        "--train_batch_size",
+                        "32",
+                        "--train_micro_batch_size_per_gpu",
+                        "2",
+                        "--parallelism.tensor_parallel_degree",
+                        "2",
+                        "--parallelism.pipeline_parallel_degree=1:2",
+                        "--vpp",
+                        "1",
+                        "--parallelism.context_parallel_degree",
+                        "1",
+                        "--training.seq_len",
+                        "64",
+                        "--zero_stage",
+                        "0",
+                        "--precision",
+                        "bf16",
+                        "--recompute",
+                        "none"}));
+}
+
+TEST(Flag, GivenByTwoNamesIsRefusedNamingBoth) {
+  EXPECT_TRUE(is_refused(run_tiny({"--mbs", "1", "--micro-batch-size", "1"}),
+                         {"--mbs and --micro-batch-size", "got both"}));
+  EXPECT_TRUE(is_refused(run_tiny({"--tp", "1", "--tensor-model-parallel-size=1"}),
+                         {"--tp and --tensor-model-parallel-size", "one flag, --tp"}));
+  EXPECT_TRUE(is_refused(run_tiny({"--mbs", "1", "--mbs", "1"}), {"--micro-batch-size"}));
+}
+
+// DeepSpeed's --num_gpus are those of a node, torchtitan's local batch is that of a replica.
+TEST(Flag, OfAnotherProgramThatMeansSomethingElseIsRefusedWithOurs) {
+  struct Row {
+    const char* flag;
+    const char* meant;
+  };
+  for (const Row& row :
+       {Row{"--num-gpus", "--gpus"}, Row{"--num_gpus", "--gpus"}, Row{"--nproc_per_node", "--gpus"},
+        Row{"--batch-size", "--global-batch-size"},
+        Row{"--training.local_batch_size", "--micro-batch-size"}, Row{"--fsdp", "--zero-stage"},
+        Row{"--bf16", "--precision"}}) {
+    EXPECT_TRUE(is_refused(run_plan({row.flag, "8"}),
+                           {row.flag, "did you mean \"" + std::string(row.meant) + "\""}))
+        << row.flag;
+  }
 }
 
 TEST(Flag, ThatIsLikeNoneIsRefusedWithoutASuggestion) {
@@ -90,6 +191,14 @@ TEST(Flag, ThatExcludesAnotherIsRefusedNamingBoth) {
                          {"--global-batch-size", "--batch-per-gpu"}));
 }
 
+TEST(BatchFlag, BesideAnotherIsRefusedNamingBoth) {
+  EXPECT_TRUE(is_refused(run_tiny({"--global-batch-tokens", "4k", "--batch-per-gpu", "2"}),
+                         {"--batch-per-gpu and --global-batch-tokens"}));
+  EXPECT_TRUE(is_refused(run_tiny({"--gbs", "16", "--global-batch-tokens", "4k"}),
+                         {"--global-batch-size and --global-batch-tokens"}));
+  EXPECT_TRUE(is_refused(run_tiny({"--nodes", "2"}), {"--gpus and --nodes"}));
+}
+
 TEST(Flag, ThatACommandDoesNotUseIsRefused) {
   for (const char* flag : {"--gpus", "--tp", "--objective", "--output", "--explain"}) {
     EXPECT_TRUE(is_refused(run_plan({"list", "models", flag, "8"}), {flag, "list"})) << flag;
@@ -113,6 +222,13 @@ TEST(Flag, ThatNamesAChoiceTwiceCountsItOnce) {
 
 TEST(Output, ToStandardOutputIsRefusedNamingTheFormat) {
   EXPECT_TRUE(is_refused(run_tiny({"-o", "-"}), {"--output", "--format json"}));
+}
+
+// It is a pipe here: the answer would be mixed with a plan.
+TEST(Output, ToTheFileOfStandardOutputIsRefusedWithTheCause) {
+  const ProgramRun run = run_tiny({"-o", "/dev/stdout"});
+  EXPECT_TRUE(ends_with(run, kOutputFailed));
+  EXPECT_NE(run.errors.find("\"/dev/stdout\" is standard output"), std::string::npos) << run.errors;
 }
 
 TEST(Flag, ThatNeedsAnotherIsRefusedNamingBoth) {
@@ -214,7 +330,7 @@ TEST(FractionFlag, OutsideOfZeroToOneIsRefusedShowingIt) {
 
 TEST(TokensFlag, ThatIsNoAmountIsRefusedShowingIt) {
   for (const char* value : {"0", "-1", "nan", "inf", "1e400", "B", "", "300GB", "300g", "1e30",
-                            "3 00B", "0B", "-0.0"}) {
+                            "3 00B", "0B", "-0.0", "0.5", "15tt", "t"}) {
     EXPECT_TRUE(is_refused(run_tiny({"--tokens", value}), {"--tokens", value})) << value;
   }
 }
@@ -241,7 +357,7 @@ TEST(Name, ThatIsUnknownIsRefusedWithANearMiss) {
     const char* meant;
   };
   for (const Row& row :
-       {Row{"--model", "gpt3-175", "gpt3-175b"}, Row{"--model", "GPT-TINY", "gpt-tiny"},
+       {Row{"--model", "gpt3-175", "gpt3-175b"}, Row{"--model", "GPT-TINNY", "gpt-tiny"},
         Row{"--model", "2T", "1T"}, Row{"--cluster", "selene", "selene-a100"},
         Row{"--cluster", "dgx-h10", "dgx-h100"}, Row{"--stack", "megatron", "megatron-lm-2022"}}) {
     std::vector<std::string> arguments = {"--gpus", "8", row.flag, row.name};
@@ -251,6 +367,61 @@ TEST(Name, ThatIsUnknownIsRefusedWithANearMiss) {
     const std::string meant = '"' + std::string(row.meant) + '"';
     EXPECT_TRUE(is_refused(run_plan(arguments), {row.name, meant})) << row.name;
   }
+}
+
+// h800 is one letter from h100, and another machine.
+TEST(Name, OfAMachineIsRefusedWithTheClustersThatHaveIt) {
+  struct Row {
+    const char* name;
+    const char* meant;
+    const char* other;
+  };
+  for (const Row& row : {Row{"h100", "dgx-h100", "h800"}, Row{"8xH100", "dgx-h100", "h800"},
+                         Row{"H100-SXM", "dgx-h100", "h200"}, Row{"a100", "a100", "h100"},
+                         Row{"A100-80GB-SXM", "mosaicml-a100-80gb", "h100"},
+                         Row{"b200", "dgx-b200", "gb200"}, Row{"gb200", "dgx-gb200", "\"dgx-b200"},
+                         Row{"mi300x", "8x-mi300x", "mi325x"}, Row{"h20", "8x-h20", "h200"}}) {
+    const ProgramRun run = run_plan({"--gpus", "8", "--model", "gpt-tiny", "--cluster", row.name});
+    EXPECT_TRUE(is_refused(run, {row.name, "did you mean", row.meant}));
+    const std::size_t suggested = run.errors.find("did you mean");
+    EXPECT_EQ(run.errors.find(row.other, suggested), std::string::npos) << run.errors;
+  }
+}
+
+TEST(Name, IsTakenInAnyCaseOfLetters) {
+  const auto plan = [](const char* model, const char* cluster, const char* stack) {
+    return run_plan({"--gpus", "8", "--model", model, "--cluster", cluster, "--stack", stack,
+                     "--format", "json"});
+  };
+  const ProgramRun run = plan("GPT-Tiny", "DGX-H100", "Megatron-Core-2024");
+  EXPECT_TRUE(succeeds(run));
+  EXPECT_EQ(run.output, plan("gpt-tiny", "dgx-h100", "megatron-core-2024").output);
+}
+
+TEST(Precision, GoesByTheNamesOfOtherPrograms) {
+  const auto plan = [](const char* precision) {
+    const ProgramRun run = run_tiny({"--precision", precision, "--format", "json"});
+    EXPECT_TRUE(succeeds(run));
+    return run.output;
+  };
+  EXPECT_EQ(plan("float32"), plan("fp32"));
+  EXPECT_EQ(plan("F32"), plan("fp32"));
+  EXPECT_EQ(plan("bfloat16"), plan("bf16"));
+  EXPECT_EQ(plan("f16"), plan("fp16"));
+  const ProgramRun four = run_tiny({"--precision", "fp4"});
+  EXPECT_TRUE(is_refused(four, {"did you mean \"nvfp4\"?"}));
+}
+
+TEST(Name, OfTheHuggingFaceHubIsRefusedWithWhatDownloadsIt) {
+  const auto plan = [](const char* model) { return run_plan({"--gpus", "8", "--model", model}); };
+  EXPECT_TRUE(is_refused(plan("meta-llama/Llama-3.1-8B"),
+                         {"`hf download meta-llama/Llama-3.1-8B config.json --local-dir "
+                          "Llama-3.1-8B`, then --model ./Llama-3.1-8B",
+                          "--model llama-3-8b"}));
+  const ProgramRun unknown = plan("somebody/Novel-12B");
+  EXPECT_TRUE(is_refused(unknown, {"hf download somebody/Novel-12B"}));
+  EXPECT_EQ(unknown.errors.find("shipped"), std::string::npos) << unknown.errors;
+  EXPECT_TRUE(is_refused(plan("./meta-llama/Llama-3.1-8B"), {"cannot be read"}));
 }
 
 TEST(Name, ThatLeadsOutOfTheProfilesIsRefused) {
@@ -291,13 +462,26 @@ TEST(Explain, OfWhatIsNoConfigurationIsRefusedNamingTheKey) {
     const char* text;
     const char* named;
   };
-  for (const Row& row :
-       {Row{"", "key=value"}, Row{"tp", "\"tp\""}, Row{"tp=", "tp"}, Row{"tp=0", "tp"},
-        Row{"tp=-1", "tp"}, Row{"tp=1.5", "tp"}, Row{"tp=4294967297", "tp"}, Row{"=8", "key"},
-        Row{"tp=2,", "key=value"}, Row{"tp=2,tp=4", "twice"}, Row{"tpp=2", "did you mean \"tp\""},
-        Row{"b=1,micro_batch_size=1", "twice"}, Row{"schedule=pipe", "1f1b"},
-        Row{"recompute=ful", "full"}, Row{"sequence_parallel=2", "on"}, Row{"zero_stage=4", "3"},
-        Row{"tp==2", "tp"}, Row{"tp=2;pp=2", "tp"}, Row{"interleaving", "key=value"}}) {
+  for (const Row& row : {Row{"", "key=value"},
+                         Row{"tp", "\"tp\""},
+                         Row{"tp=", "tp"},
+                         Row{"tp=0", "tp"},
+                         Row{"tp=-1", "tp"},
+                         Row{"tp=1.5", "tp"},
+                         Row{"tp=4294967297", "tp"},
+                         Row{"=8", "key"},
+                         Row{"tp=2,", "key=value"},
+                         Row{"tp=2,tp=4", "twice"},
+                         Row{"tpp=2", "did you mean \"tp\""},
+                         Row{"tp=8,foo=2", "keys are tp, pp, dp"},
+                         Row{"b=1,micro_batch_size=1", "twice"},
+                         Row{"schedule=pipe", "1f1b"},
+                         Row{"recompute=ful", "full"},
+                         Row{"sequence_parallel=2", "on"},
+                         Row{"zero_stage=4", "3"},
+                         Row{"tp==2", "tp"},
+                         Row{"tp=2;pp=2", "tp"},
+                         Row{"interleaving", "key=value"}}) {
     EXPECT_TRUE(is_refused(run_tiny({"--explain", row.text}), {"--explain", row.named}))
         << row.text;
   }
@@ -332,7 +516,8 @@ TEST(JsonFormat, IsJsonOrRefusedByEveryCommand) {
 TEST(Help, NamesEveryFlagAndEndsWell) {
   const ProgramRun run = run_plan({"--help"});
   EXPECT_TRUE(succeeds(run));
-  for (const char* flag : {"--gpus", "--model", "--explain", "--output", "--threads"}) {
+  for (const char* flag : {"--gpus", "--model", "--explain", "--output", "--threads",
+                           "--micro-batch-size: --mbs", "128k is 131072"}) {
     EXPECT_NE(run.output.find(flag), std::string::npos) << flag;
   }
   const ProgramRun validate = run_validate({"-h"});

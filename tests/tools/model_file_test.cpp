@@ -60,6 +60,27 @@ TEST(HuggingFaceModel, IsTrainedAtTheLengthAndBatchThatAreGiven) {
   EXPECT_THAT(given.output, Not(HasSubstr("4194304 tokens")));
 }
 
+TEST(HuggingFaceModel, IsFoundByTheNameOfAFolderHere) {
+  const TemporaryDirectory directory;
+  (void)directory.file("Llama-3-8Bee/config.json", kLlama);
+  (void)directory.file("GPT-Tiny/config.json", kLlama);
+  (void)directory.file("Llama-3-8Bees/weights", "");
+  const auto plan = [&](const char* model) {
+    return run_plan({"--gpus", "64", "--cluster", "dgx-h100", "--model", model},
+                    {.directory = directory.path()});
+  };
+  const ProgramRun here = plan("Llama-3-8Bee");
+  ASSERT_TRUE(succeeds(here));
+  EXPECT_THAT(here.output, HasSubstr("Train Llama-3-8Bee on 64 GPUs"));
+  EXPECT_THAT(here.output, Not(HasSubstr("the shipped one")));
+  const ProgramRun both = plan("GPT-Tiny");
+  ASSERT_TRUE(succeeds(both));
+  EXPECT_THAT(both.output, HasSubstr("Train gpt-tiny on 64 GPUs"));
+  EXPECT_THAT(both.output, HasSubstr("model GPT-Tiny: the shipped one; --model ./GPT-Tiny takes "
+                                     "the folder of this name"));
+  EXPECT_TRUE(is_refused(plan("Llama-3-8Bees"), {"unknown model", "Llama-3-8Bees"}));
+}
+
 TEST(HuggingFaceModel, IsRefusedByTheNameOfWhatIsUnknown) {
   EXPECT_TRUE(is_refused(plan_for(replaced(kLlama, "\"llama\"", "\"mamba\"")),
                          {"config.json: model_type", "mamba"}));

@@ -6,8 +6,8 @@
 
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parameter_counts.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/text/object_writer.h"
-#include "cost_model/text/plural.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/text_table.h"
 
@@ -76,14 +76,30 @@ std::string joined(const std::vector<Value>& values) {
   return text;
 }
 
+/// Returns a count of parameters in three digits: "70.6 B", "1.01 T".
+std::string rounded_count(std::int64_t parameters) {
+  const auto count = static_cast<double>(parameters);
+  for (const auto& [unit, name] :
+       {std::pair(1e12, "T"), std::pair(1e9, "B"), std::pair(1e6, "M")}) {
+    if (count >= unit) {
+      return fmt::format("{:.3g} {}", count / unit, name);
+    }
+  }
+  return std::to_string(parameters);
+}
+
+/// Returns a run's throughput and where it was reached: "163 fp16 on 3072 a100-80gb-sxm".
+std::string throughput_text(const MeasuredRun& run) {
+  return fmt::format("{:.4g} {} on {} {}", tflops_per_gpu(run, run.iteration_time),
+                     run.precision.empty() ? precision_name(find_stack(run.stack)) : run.precision,
+                     run.config.world_size(), find_cluster(run.cluster).gpu.name);
+}
+
 std::string models_table() {
   const MeasuredRuns& published = read_published_runs();
   const auto best = [&](const ModelProfile& model) -> std::string {
     const std::vector<MeasuredRun> runs = runs_of(model, published);
-    return runs.empty() ? "-"
-                        : fmt::format("{:.4g} on {}",
-                                      tflops_per_gpu(runs.front(), runs.front().iteration_time),
-                                      plural(runs.front().config.world_size(), "GPU"));
+    return runs.empty() ? "-" : throughput_text(runs.front());
   };
   const auto count = [](std::string heading, int width, int TransformerConfig::*field) {
     return TextColumn<ModelProfile>{std::move(heading), width, [=](const ModelProfile& model) {
@@ -91,16 +107,16 @@ std::string models_table() {
                                     }};
   };
   return text_table<ModelProfile>(
-      {{"name", -16, [](const auto& model) { return model.name; }},
-       {"parameters", 18,
-        [](const auto& model) { return std::to_string(parameter_count(model.config)); }},
+      {{"name", -18, [](const auto& model) { return model.name; }},
+       {"parameters", 10,
+        [](const auto& model) { return rounded_count(parameter_count(model.config)); }},
        count("layers", 7, &TransformerConfig::num_layers),
        count("hidden", 7, &TransformerConfig::hidden_size),
        count("heads", 6, &TransformerConfig::num_attention_heads),
        count("vocab", 7, &TransformerConfig::vocab_size),
        count("seq", 6, &TransformerConfig::seq_length),
        {"batch", 6, [](const auto& model) { return std::to_string(model.global_batch_size); }},
-       {"published TFLOP/s", 24, best},
+       {"best published TFLOP/s per GPU", 36, best},
        {"source", 0, [](const auto& model) { return model.source; }, 2}},
       models_by_size());
 }

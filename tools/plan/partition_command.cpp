@@ -50,8 +50,9 @@ PartitionRequest read_partition_request(const CommandLine& line) {
 
 Scenario read_scenario(const CommandLine& line) {
   ModelProfile model = find_model(*line.text("model"));
-  model.config.seq_length =
-      count_or(line, "seq-length", 1, kLongestSequence, model.config.seq_length);
+  if (const auto length = line.size("seq-length", 1, kLongestSequence)) {
+    model.config.seq_length = static_cast<int>(length->value);
+  }
   (void)parameter_count(model.config);
   Scenario scenario{.job = {.model_name = model.name, .model = model.config},
                     .cluster = find_cluster(line.text("cluster").value_or(model.home))};

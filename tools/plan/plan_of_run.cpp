@@ -29,7 +29,7 @@ void add_run_flags(po::options_description& flags) {
          "its cluster: a shipped one or a file (default: the model's home)");
   option("stack", text_value(), "its software: a shipped stack or a file (default: the cluster's)");
   option("global-batch-size", text_value(), "sequences per iteration (default: the model's)");
-  option("seq-length", text_value(), "tokens per sequence (default: the model's)");
+  option("seq-length", text_value(), "tokens per sequence: 8k is 8192 (default: the model's)");
   option("precision", text_value(), "as of ptdp-plan (default: the stack's)");
   option("vocab-size", text_value(), "tokens of the vocabulary, where a tokenizer alone is named");
 }

@@ -10,7 +10,7 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/inputs/stack_precision.h"
-#include "cost_model/text/did_you_mean.h"
+#include "cost_model/text/csv_table.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
@@ -29,11 +29,19 @@ namespace {
 /// Tokens per iteration when nothing else gives a batch size. Source: Touvron et al.
 /// (arXiv:2307.09288), table 1.
 constexpr std::int64_t kUsualTokens = std::int64_t{4} << 20;
+constexpr std::int64_t kMostBatchTokens = 1'000'000'000'000'000;
 constexpr std::int64_t kLargestVocabulary = 100'000'000;
 constexpr std::int64_t kMostPlans = 10'000;
 constexpr std::int64_t kMostThreads = 1024;
 constexpr double kLeastFit = 0.01;
 constexpr double kMostFit = 0.99;
+
+/// Adds a line to what is assumed, unless it is empty.
+void assume(PlanRequest& request, std::string text) {
+  if (!text.empty()) {
+    request.assumptions.push_back(std::move(text));
+  }
+}
 
 std::string required(const CommandLine& line, const std::string& flag) {
   const auto value = line.text(flag);
@@ -43,36 +51,142 @@ std::string required(const CommandLine& line, const std::string& flag) {
   return *value;
 }
 
-std::int64_t read_batch_size(const CommandLine& line, const ModelProfile& model,
-                             const ImportedRun* from, PlanRequest& request) {
-  const auto global = line.count("global-batch-size", 1, kLargestBatch);
-  const auto per_gpu = line.count("batch-per-gpu", 1, kLargestBatch);
-  if (global.has_value() && per_gpu.has_value()) {
-    throw Error("--global-batch-size and --batch-per-gpu: expected one of them, got both");
+/// Returns how a value came about that was typed with a suffix, such as "1024 GPUs: 1k"; empty if
+/// it had none.
+std::string resolved_text(const std::string& resolved, const Size& size) {
+  return size.written.empty() ? "" : resolved + ": " + size.written;
+}
+
+/// The number of GPUs that flags ask for, and how it came about; empty where --gpus says it.
+struct AskedGpus {
+  std::optional<std::int64_t> count;
+  std::string assumption;
+};
+
+/// Reads --gpus, or else --nodes, whose GPUs are those of the cluster's nodes.
+AskedGpus asked_gpus(const CommandLine& line) {
+  const auto gpus = line.size("gpus", 1, kMostGpus);
+  const auto nodes = line.size("nodes", 1, kMostGpus);
+  if (gpus && nodes) {
+    throw Error("--gpus and --nodes: expected one of them, got both");
   }
-  if (per_gpu.has_value()) {
-    if (*per_gpu > kLargestBatch / request.gpus) {
-      throw Error(fmt::format("--batch-per-gpu: {} on {} exceeds a batch of {}", *per_gpu,
-                              plural(request.gpus, "GPU"), kLargestBatch));
+  if (gpus) {
+    return {gpus->value, resolved_text(plural(gpus->value, "GPU"), *gpus)};
+  }
+  if (!nodes) {
+    return {};
+  }
+  const auto model = line.text("model");
+  const std::string home = model ? find_model(*model).home : kUsualCluster;
+  const ClusterSpec cluster = find_cluster(line.text("cluster").value_or(home));
+  if (nodes->value > kMostGpus / cluster.gpus_per_node) {
+    throw Error(fmt::format("--nodes: {} of {} GPUs each exceed {} GPUs", nodes->value,
+                            cluster.gpus_per_node, kMostGpus));
+  }
+  const std::int64_t count = nodes->value * cluster.gpus_per_node;
+  return {count,
+          fmt::format("{}: {} of {}, {} each", plural(count, "GPU"), plural(nodes->value, "node"),
+                      cluster.name, plural(cluster.gpus_per_node, "GPU"))};
+}
+
+/// Returns the batch of --batch-per-gpu, which may be a fraction: "2", "1/4". Throws Error, naming
+/// the nearest batches, if it is no whole number of sequences.
+std::int64_t batch_of_gpus(const std::string& text, std::int64_t gpus) {
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  const std::string place = "--batch-per-gpu";
+  const std::int64_t per_gpu = slash == text.size()
+                                   ? parse_size(text, 1, kLargestBatch, place).value
+                                   : parse_count(text.substr(0, slash), 1, kLargestBatch, place);
+  const std::int64_t divisor =
+      slash == text.size() ? 1 : parse_count(text.substr(slash + 1), 1, kLargestBatch, place);
+  const std::int64_t batch = per_gpu * gpus / divisor;
+  if (per_gpu * gpus % divisor != 0) {
+    const double sequences = static_cast<double>(per_gpu * gpus) / static_cast<double>(divisor);
+    throw Error(fmt::format(
+        "--batch-per-gpu: {} on {} is {:.10g} sequences; expected a whole number, such as that of "
+        "--global-batch-size {}",
+        text, plural(gpus, "GPU"), sequences,
+        batch == 0 ? "1" : fmt::format("{} or {}", batch, batch + 1)));
+  }
+  if (batch > kLargestBatch) {
+    throw Error(fmt::format("--batch-per-gpu: {} on {} exceeds a batch of {}", text,
+                            plural(gpus, "GPU"), kLargestBatch));
+  }
+  return batch;
+}
+
+/// Returns the batch of --global-batch-tokens, in whole sequences, and tells of it.
+std::int64_t batch_of_tokens(const Size& tokens, std::int64_t length, PlanRequest& request) {
+  const std::int64_t batch = tokens.value / length;
+  if (batch < 1 || batch > kLargestBatch) {
+    throw Error(fmt::format("--global-batch-tokens: expected from 1 to {} sequences of {}, got {}",
+                            kLargestBatch, plural(length, "token"), plural(tokens.value, "token")));
+  }
+  const std::int64_t rest = tokens.value - batch * length;
+  request.assumptions.push_back(fmt::format(
+      "global batch size {}: {} in sequences of {}{}", batch, plural(tokens.value - rest, "token"),
+      length,
+      rest == 0 ? "" : fmt::format(", {} fewer than asked for, since sequences are whole", rest)));
+  return batch;
+}
+
+/// Returns the batch that one of the flags gives; nullopt without them. Throws Error for two.
+std::optional<std::int64_t> given_batch_size(const CommandLine& line, std::int64_t length,
+                                             PlanRequest& request) {
+  std::string given;
+  for (const char* flag : {"global-batch-size", "batch-per-gpu", "global-batch-tokens"}) {
+    if (line.has(flag) && !given.empty()) {
+      throw Error("--" + given + " and --" + flag + ": expected one of them, got both");
     }
-    return *per_gpu * request.gpus;
+    given = line.has(flag) ? flag : given;
   }
-  if (global.has_value()) {
-    return *global;
+  if (const auto per_gpu = line.text("batch-per-gpu")) {
+    const std::int64_t batch = batch_of_gpus(*per_gpu, request.gpus);
+    assume(request, fmt::format("global batch size {}: {} on each of {}", batch, *per_gpu,
+                                plural(request.gpus, "GPU")));
+    return batch;
+  }
+  if (const auto tokens = line.size("global-batch-tokens", 1, kMostBatchTokens)) {
+    return batch_of_tokens(*tokens, length, request);
+  }
+  const auto global = line.size("global-batch-size", 1, kLargestBatch);
+  if (!global) {
+    return std::nullopt;
+  }
+  assume(request, resolved_text(fmt::format("global batch size {}", global->value), *global));
+  return global->value;
+}
+
+/// Returns the batch of the flags, else that of `from`, else the model's. At another sequence
+/// length than the model's own, `own_length`, its batch has as many tokens.
+std::int64_t read_batch_size(const CommandLine& line, const ModelProfile& model,
+                             std::int64_t own_length, const ImportedRun* from,
+                             PlanRequest& request) {
+  const std::int64_t length = model.config.seq_length;
+  if (const auto given = given_batch_size(line, length, request)) {
+    return *given;
   }
   if (from != nullptr) {
     return from->global_batch_size;
   }
-  if (model.global_batch_size > 0) {
-    request.assumptions.push_back(
-        fmt::format("global batch size {}: the model's", model.global_batch_size));
+  if (model.global_batch_size > 0 && length == own_length) {
+    assume(request, fmt::format("global batch size {}: the model's", model.global_batch_size));
     return model.global_batch_size;
   }
-  const std::int64_t batch = std::max<std::int64_t>(kUsualTokens / model.config.seq_length, 1);
-  request.assumptions.push_back(
-      fmt::format("global batch size {}: {} tokens, as Llama 2 was trained with; its config.json "
-                  "does not say",
-                  batch, batch * model.config.seq_length));
+  if (model.global_batch_size > 0) {
+    const std::int64_t tokens = model.global_batch_size * own_length;
+    const std::int64_t batch = std::max<std::int64_t>(tokens / length, 1);
+    assume(request,
+           fmt::format("global batch size {}: the model's batch of {} ({} of {}) at this sequence "
+                       "length",
+                       batch, plural(tokens, "token"), plural(model.global_batch_size, "sequence"),
+                       own_length));
+    return batch;
+  }
+  const std::int64_t batch = std::max<std::int64_t>(kUsualTokens / length, 1);
+  assume(request, fmt::format("global batch size {}: {} tokens, as Llama 2 was trained with; its "
+                              "config.json does not say",
+                              batch, batch * length));
   return batch;
 }
 
@@ -117,14 +231,17 @@ ModelProfile find_model_of(const CommandLine& line, const ImportedRun* from) {
 StackSpec at_chosen_precision(const StackSpec& stack, const CommandLine& line,
                               const std::string& usual) {
   const std::optional<std::string> asked = line.text("precision");
-  if (!asked) {
-    return with_precision(stack, usual);
+  return with_precision(stack, asked ? choose_precision(*asked, "--precision") : usual);
+}
+
+/// Tells of a folder that has the name of a shipped model, which is taken in its place.
+void tell_passed_over(const CommandLine& line, PlanRequest& request) {
+  const auto name = line.text("model");
+  if (name && is_model_folder(*name) &&
+      profile_file(ProfileKind::kModel, *name) != std::filesystem::path(*name) / "config.json") {
+    assume(request, "model " + *name + ": the shipped one; --model ./" + *name +
+                        " takes the folder of this name");
   }
-  if (const auto name = find_precision_name(*asked)) {
-    return with_precision(stack, *name);
-  }
-  const std::vector<std::string> names = precision_names();
-  return with_precision(stack, names[find_choice(*asked, names, "--precision")]);
 }
 
 }  // namespace
@@ -164,7 +281,7 @@ std::optional<ImportedRun> read_from(const CommandLine& line) {
 
 ImportedRun read_from(const CommandLine& line, std::string_view text, const std::string& place) {
   const auto model = line.text("model");
-  return read_run(text, place, line.count("gpus", 1, kMostGpus),
+  return read_run(text, place, asked_gpus(line).count,
                   model ? std::optional(find_model(*model).config) : std::nullopt,
                   line.count("vocab-size", 1, kLargestVocabulary));
 }
@@ -179,21 +296,26 @@ ParallelConfig given_config(const CommandLine& line, const PlanRequest& request,
 
 PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   PlanRequest request;
-  if (from == nullptr) {
+  const AskedGpus asked = asked_gpus(line);
+  if (from == nullptr && !asked.count) {
     (void)required(line, "gpus");
   }
-  request.gpus = from == nullptr ? *line.count("gpus", 1, kMostGpus) : from->gpus;
+  request.gpus = from == nullptr ? *asked.count : from->gpus;
+  assume(request, asked.assumption);
   ModelProfile model = find_model_of(line, from);
+  tell_passed_over(line, request);
+  const int own_length = model.config.seq_length;
   const int said_length =
       from == nullptr ? 0 : from->seq_length.value_or(from->model ? from->model->seq_length : 0);
-  if (const auto length = line.count("seq-length", 1, kLongestSequence)) {
-    model.config.seq_length = static_cast<int>(*length);
+  if (const auto length = line.size("seq-length", 1, kLongestSequence)) {
+    model.config.seq_length = static_cast<int>(length->value);
     (void)parameter_count(model.config);
+    assume(request, resolved_text(fmt::format("sequence length {}", length->value), *length));
   } else if (said_length > 0) {
     model.config.seq_length = said_length;
     (void)parameter_count(model.config);
   } else {
-    request.assumptions.push_back(length_assumption(model));
+    assume(request, length_assumption(model));
   }
 
   const auto cluster = line.text("cluster");
@@ -216,11 +338,12 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
                                : as_asked(with_changes(stack, from->stack), line, from->precision);
   request.scenario.job = {.model_name = model.name,
                           .model = model.config,
-                          .global_batch_size = read_batch_size(line, model, from, request)};
+                          .global_batch_size = read_batch_size(line, model, own_length, from, request)};
   if (const std::int64_t most = request.scenario.cluster.max_gpus();
       most > 0 && request.gpus > most) {
-    throw Error(fmt::format("--gpus: expected at most the {} of cluster {}, got {}",
-                            plural(most, "GPU"), request.scenario.cluster.name, request.gpus));
+    throw Error(fmt::format("--{}: expected at most the {} of cluster {}, got {}",
+                            line.has("nodes") ? "nodes" : "gpus", plural(most, "GPU"),
+                            request.scenario.cluster.name, request.gpus));
   }
   return request;
 }

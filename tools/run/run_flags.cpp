@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cost_model/error.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
 #include "tools/run/rehearse_plan.h"
@@ -29,10 +30,8 @@ constexpr std::array kTransports = {NamedValue<bool>{false, "threads"},
                                     NamedValue<bool>{false, "mpi"}, NamedValue<bool>{false, "tcp"},
                                     NamedValue<bool>{true, "nccl"},
                                     NamedValue<bool>{true, kNcclThreads}};
-constexpr std::array kTypes = {NamedValue<Precision>{Precision::kFp64, "f64"},
-                               NamedValue<Precision>{Precision::kFp32, "f32"},
-                               NamedValue<Precision>{Precision::kBf16, "bf16"},
-                               NamedValue<Precision>{Precision::kFp16, "fp16"}};
+constexpr std::array kPrecisionsOfRuns = {Precision::kFp64, Precision::kFp32, Precision::kBf16,
+                                          Precision::kFp16};
 constexpr std::array kRawTypes = {NamedValue<TokenType>{TokenType::kUint16, "uint16"},
                                   NamedValue<TokenType>{TokenType::kUint32, "uint32"}};
 
@@ -62,7 +61,7 @@ po::options_description run_flags() {
          "uint16 or uint32: the tokens of a raw file of --data (default: uint16 for a vocabulary "
          "up to 65,536 and a file that can be nothing else)");
   option("seed", text_value(), "seed of weights, dropout and samples (default: 1)");
-  option("dtype", text_value(), "f64, f32, bf16 or fp16 instead of the plan's precision");
+  option("dtype", text_value(), "fp64, fp32, bf16 or fp16 instead of the plan's precision");
   option("dropout", text_value(),
          "one dropout probability everywhere in place of the model's (default: that of its file; "
          "where it says nothing 0.1 with learned positions, as in Megatron-LM, else 0)");
@@ -153,7 +152,9 @@ RunRequest parse_request(const CommandLine& line) {
   request.warm_up = line.count("warm-up", 0, request.steps - 1)
                         .value_or(std::min<std::int64_t>(2, request.steps - 1));
   request.seed = static_cast<std::uint64_t>(line.count("seed", 0, INT64_MAX).value_or(1));
-  request.precision = line.choice<Precision>("dtype", kTypes);
+  if (const auto precision = line.text("dtype")) {
+    request.precision = choose_precision(*precision, kPrecisionsOfRuns, "--dtype");
+  }
   request.data = line.text("data");
   if (request.data && std::any_of(request.data->begin(), request.data->end(),
                                   [](unsigned char c) { return c < 0x20 || c == 0x7F; })) {

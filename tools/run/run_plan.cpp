@@ -267,14 +267,14 @@ void check_recipe(const Plan& plan, const RunRequest& request) {
   if (stack.precision == Precision::kTf32 && !request.precision && !request.shrinks) {
     throw Error(
         "plan: its products are in tf32, and here they multiply fp32 numbers as they are; expected "
-        "--dtype f32 to run it so");
+        "--dtype fp32 to run it so");
   }
 }
 
 void check_device(const RunDevice& device, Precision precision) {
   if (device.is_gpu() && precision == Precision::kFp64) {
     throw Error(
-        "--dtype f64: GPUs compute in f32, bf16 and fp16 here; expected one of them, or "
+        "--dtype fp64: GPUs compute in fp32, bf16 and fp16 here; expected one of them, or "
         "--device cpu");
   }
 }

@@ -22,6 +22,7 @@
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/shown_text.h"
 #include "cost_model/text/temporary_file.h"
+#include "tools/shared/flag_synonyms.h"
 
 namespace ptdp {
 namespace {
@@ -29,6 +30,7 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr double kMostTokens = 1e18;
+constexpr std::int64_t kKibi = 1024;
 constexpr double kLargestFraction = 0.9999;
 
 /// The names of --overlap. "none" and "all" must stand alone and name no single part.
@@ -40,18 +42,24 @@ constexpr std::array<NamedValue<bool Overlap::*>, 6> kOverlapNames = {
      {nullptr, "none"},
      {nullptr, "all"}}};
 
-std::vector<std::string> flag_names(const po::options_description& flags) {
+/// Returns the end of the message about an unknown flag: the flag that was meant, if any.
+std::string meant_flag(const std::string& typed, const po::options_description& flags) {
+  if (const auto related =
+          related_flag(typed.substr(std::min(typed.find_first_not_of('-'), typed.size())), flags)) {
+    return "; did you mean \"--" + *related + "\"?";
+  }
   std::vector<std::string> names;
   for (const auto& flag : flags.options()) {
     names.push_back("--" + flag->long_name());
   }
-  return names;
+  const std::string near = did_you_mean(typed, names);
+  return near.empty() ? did_you_mean(typed, synonyms_of(flags)) : near;
 }
 
 }  // namespace
 
 CommandLine::CommandLine(int argc, const char* const* argv, const po::options_description& flags)
-    : arguments_(argv + 1, argv + std::max(argc, 1)) {
+    : arguments_(with_known_flags({argv + 1, argv + std::max(argc, 1)}, flags)) {
   po::options_description all;
   all.add(flags);
   all.add_options()("word", po::value<std::vector<std::string>>(&words_));
@@ -61,12 +69,12 @@ CommandLine::CommandLine(int argc, const char* const* argv, const po::options_de
                     ~static_cast<int>(po::command_line_style::allow_guessing);
   try {
     po::store(
-        po::command_line_parser(argc, argv).options(all).positional(positions).style(style).run(),
+        po::command_line_parser(arguments_).options(all).positional(positions).style(style).run(),
         values_);
     po::notify(values_);
   } catch (const po::unknown_option& error) {
     throw Error("unknown flag " + error.get_option_name() +
-                did_you_mean(error.get_option_name(), flag_names(flags)) + " (--help shows all)");
+                meant_flag(error.get_option_name(), flags) + " (--help shows all)");
   } catch (const po::error& error) {
     throw Error(error.what());
   }
@@ -143,6 +151,13 @@ std::optional<std::int64_t> CommandLine::count(const std::string& flag, std::int
                            : std::nullopt;
 }
 
+std::optional<Size> CommandLine::size(const std::string& flag, std::int64_t low,
+                                      std::int64_t high) const {
+  const auto value = text(flag);
+  return value.has_value() ? std::optional(parse_size(*value, low, high, "--" + flag))
+                           : std::nullopt;
+}
+
 std::optional<double> CommandLine::number(const std::string& flag, double low, double high) const {
   const auto value = text(flag);
   return value.has_value() ? std::optional(parse_number(*value, low, high, "--" + flag))
@@ -200,10 +215,28 @@ std::optional<Overlap> overlap_choice(const CommandLine& line) {
   return overlap;
 }
 
+Size parse_size(std::string_view text, std::int64_t low, std::int64_t high,
+                const std::string& place) {
+  std::int64_t factor = 1;
+  if (!text.empty()) {
+    const int suffix = std::tolower(static_cast<unsigned char>(text.back()));
+    factor = suffix == 'k' ? kKibi : suffix == 'm' ? kKibi * kKibi : 1;
+  }
+  const std::string_view digits = factor == 1 ? text : text.substr(0, text.size() - 1);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_number = error == std::errc() && end == digits.data() + digits.size();
+  if (!is_number || number > high / factor || number * factor < low) {
+    throw Error(place + ": expected a whole number from " + std::to_string(low) + " to " +
+                std::to_string(high) + " (1k is 1024, 1M is 1024k), got " + in_quotes(text));
+  }
+  return {.value = number * factor, .written = factor == 1 ? "" : std::string(text)};
+}
+
 double parse_with_suffix(std::string_view text, const std::string& place) {
   double factor = 1.0;
   if (!text.empty()) {
-    switch (text.back()) {
+    switch (std::toupper(static_cast<unsigned char>(text.back()))) {
       case 'K':
         factor = 1e3;
         break;
@@ -251,7 +284,7 @@ std::optional<std::string> standard_answer(
     const boost::program_options::options_description& flags) {
   if (line.has("help")) {
     std::ostringstream text;
-    text << usage << flags;
+    text << usage << flags << synonyms_help(flags);
     return text.str();
   }
   if (line.has("version")) {

@@ -16,11 +16,18 @@
 
 namespace ptdp {
 
+/// A count that may be written with a suffix.
+struct Size {
+  std::int64_t value = 0;
+  std::string written = {};  ///< As it was typed, if it had a suffix; else empty.
+};
+
 /// The words and flags of a command line, all values as text.
 class CommandLine {
  public:
-  /// Parses the command line. Throws Error, with near misses, for unknown flags, missing values and
-  /// repetitions. Flags cannot be abbreviated.
+  /// Parses the command line. A flag may have a name of another program (flag_synonyms.h). Throws
+  /// Error, with near misses, for unknown flags, missing values and repetitions. Flags cannot be
+  /// abbreviated.
   CommandLine(int argc, const char* const* argv,
               const boost::program_options::options_description& flags);
 
@@ -43,6 +50,10 @@ class CommandLine {
   /// but an integer from `low` to `high`.
   [[nodiscard]] std::optional<std::int64_t> count(const std::string& flag, std::int64_t low,
                                                   std::int64_t high) const;
+  /// Returns the flag's value as an integer that may have a suffix (parse_size()); nullopt without
+  /// the flag.
+  [[nodiscard]] std::optional<Size> size(const std::string& flag, std::int64_t low,
+                                         std::int64_t high) const;
   /// Returns the flag's value as a number; nullopt without the flag. Throws Error for anything but
   /// a number from `low` to `high`.
   [[nodiscard]] std::optional<double> number(const std::string& flag, double low,
@@ -60,6 +71,8 @@ class CommandLine {
   [[nodiscard]] Value choice_or_first(const std::string& flag, NamedValues<Value> names) const {
     return choice(flag, names).value_or(names.front().value);
   }
+  /// Returns the flag's texts between commas; none without the flag.
+  [[nodiscard]] std::vector<std::string> comma_separated(const std::string& flag) const;
   /// Returns the values that the flag names, separated by commas; empty without the flag.
   template <class Value>
   [[nodiscard]] std::vector<Value> choices(const std::string& flag,
@@ -72,8 +85,6 @@ class CommandLine {
   }
 
  private:
-  [[nodiscard]] std::vector<std::string> comma_separated(const std::string& flag) const;
-
   std::vector<std::string> arguments_;
   std::vector<std::string> words_;
   boost::program_options::variables_map values_;
@@ -106,7 +117,13 @@ inline constexpr const char* kOverlapHelp =
     "reductions, gathers, tensor (tensor-parallel collectives of backward passes; not on a host, "
     "where all leaves them out)";
 
-/// Parses a number from 1 to 1e18 with an optional factor K, M, B or T: "450B", "1.5T", "300e9".
+/// Parses an integer from `low` to `high` with an optional factor: "128k" is 131072 and "4M" is
+/// 4194304, for sizes of jobs are powers of two. Throws Error, naming `place`, for anything else.
+[[nodiscard]] Size parse_size(std::string_view text, std::int64_t low, std::int64_t high,
+                              const std::string& place);
+
+/// Parses a number from 1 to 1e18 with an optional decimal factor K, M, B or T in any case: "450B",
+/// "1.5t", "300e9".
 /// Throws Error, naming `place`, for anything else.
 [[nodiscard]] double parse_with_suffix(std::string_view text, const std::string& place);
 

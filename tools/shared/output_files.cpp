@@ -1,5 +1,8 @@
 #include "tools/shared/output_files.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <system_error>
 
 #include "cost_model/error.h"
@@ -23,7 +26,26 @@ bool are_one_file(const fs::path& a, const fs::path& b) {
   return fs::equivalent(a, b, error) || (!file.empty() && file == whole_path(b));
 }
 
+/// Whether a path names a standard stream of this process, which /dev/stdout and /dev/fd/1 do, or
+/// the file that it is sent to.
+bool is_standard_stream(const fs::path& path, int stream) {
+  struct stat file {};
+  struct stat standard {};
+  return ::stat(path.c_str(), &file) == 0 && ::fstat(stream, &standard) == 0 &&
+         file.st_dev == standard.st_dev && file.st_ino == standard.st_ino &&
+         (S_ISREG(file.st_mode) || path.string().starts_with("/dev/std") ||
+          path.string().find("/fd/") != std::string::npos);
+}
+
 void check_place(const NamedFile& output) {
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (is_standard_stream(output.path, stream)) {
+      throw Error(output.name + ": " + in_quotes(output.path.string()) + " is standard " +
+                      (stream == STDOUT_FILENO ? "output, where the answer goes" : "error") +
+                      "; expected a file of its own",
+                  ExitStatus::kOutputFailed);
+    }
+  }
   std::error_code error;
   const fs::path file = whole_path(output.path);
   const std::string quoted = in_quotes(output.path.string());

@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <utility>
+
 #include "cost_model/inputs/catalog/catalog.h"
 #include "tests/support/thrown.h"
 
@@ -21,6 +24,34 @@ TEST(PrecisionNames, AreThoseOfFlagsAndRows) {
   }
   EXPECT_EQ(find_precision_name("mxfp8"), "fp8-mx");
   EXPECT_EQ(find_precision_name("fp5"), std::nullopt);
+  for (const auto& [spelling, name] : {std::pair("f16", "fp16"),
+                                       {"float16", "fp16"},
+                                       {"half", "fp16"},
+                                       {"bfloat16", "bf16"},
+                                       {"BF16", "bf16"},
+                                       {"f32", "fp32"},
+                                       {"Float32", "fp32"},
+                                       {"TF32", "tf32"},
+                                       {"f64", "fp64"},
+                                       {"double", "fp64"},
+                                       {"FP8", "fp8"},
+                                       {"MXFP8", "fp8-mx"},
+                                       {"NVFP4", "nvfp4"}}) {
+    EXPECT_EQ(find_precision_name(spelling), name);
+  }
+}
+
+TEST(ChoosePrecision, RefusesByNameWhatAProgramDoesNotComputeIn) {
+  const std::array computed = {Precision::kFp64, Precision::kBf16};
+  EXPECT_EQ(choose_precision("float64", computed, "--dtype"), Precision::kFp64);
+  EXPECT_EQ(choose_precision("bf16", computed, "--dtype"), Precision::kBf16);
+  EXPECT_EQ(message_of([&] { return choose_precision("f32", computed, "--dtype"); }),
+            "--dtype: expected one of fp64, bf16, got \"f32\", which is fp32");
+  EXPECT_EQ(message_of([&] { return choose_precision("fp8", computed, "--dtype"); }),
+            "--dtype: expected one of fp64, bf16, got \"fp8\"");
+  EXPECT_THAT(message_of([&] { return choose_precision("fp4", computed, "--dtype"); }),
+              testing::EndsWith("got \"fp4\"; did you mean \"nvfp4\"?"));
+  EXPECT_EQ(choose_precision("MXFP8", "--precision"), "fp8-mx");
 }
 
 TEST(WithPrecision, OfNoNameLeavesTheStack) {

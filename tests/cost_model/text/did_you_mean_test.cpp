@@ -77,6 +77,30 @@ TEST(DidYouMean, NamesWhatHasItAsAPartFirst) {
   EXPECT_EQ(did_you_mean("gx", known), "");
 }
 
+// A name of several words is near by those that tell machines and sizes apart.
+TEST(DidYouMean, NamesWhatSharesADesignation) {
+  const std::vector<std::string> known = {"h800", "dgx-h100", "mosaic-a100-80gb", "dgx-a100-40gb"};
+  EXPECT_EQ(did_you_mean("H100-SXM", known), "; did you mean \"dgx-h100\"?");
+  EXPECT_EQ(did_you_mean("NVIDIA H100", known), "; did you mean \"dgx-h100\"?");
+  EXPECT_EQ(did_you_mean("A100-80GB-SXM", known),
+            "; did you mean \"mosaic-a100-80gb\" or \"dgx-a100-40gb\"?");
+  EXPECT_EQ(did_you_mean("h80", known), "; did you mean \"h800\"?");
+}
+
+// fp64 is one letter from fp4, and another number.
+TEST(DidYouMean, NamesWhatHasADesignationInIt) {
+  const std::vector<std::string> known = {"fp64", "fp32", "nvfp4"};
+  EXPECT_EQ(did_you_mean("fp4", known), "; did you mean \"nvfp4\"?");
+  EXPECT_EQ(did_you_mean("fp65", known), "; did you mean \"fp64\"?");
+}
+
+TEST(DidYouMean, NamesFlagsWithTheWord) {
+  const std::vector<std::string> known = {"--batch-per-gpu", "--pp", "--micro-batch-size"};
+  EXPECT_EQ(did_you_mean("--batch", known),
+            "; did you mean \"--batch-per-gpu\" or \"--micro-batch-size\"?");
+  EXPECT_EQ(did_you_mean("--batch-scale", known), "");
+}
+
 TEST(DidYouMean, NamesAtMostThreeInTheOrderOfEqualDistances) {
   const std::vector<std::string> known = {"size-d", "size-b", "size-a", "size-c"};
   EXPECT_EQ(did_you_mean("size-x", known), "; did you mean \"size-d\", \"size-b\" or \"size-a\"?");

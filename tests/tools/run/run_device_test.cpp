@@ -277,7 +277,7 @@ TEST_F(PreparedOnGpus, RefusesPrecisionsThatTheDeviceDoesNotHave) {
   RunRequest request = over_links;
   request.precision = Precision::kFp64;
   EXPECT_EQ(refusal(request),
-            "--dtype f64: GPUs compute in f32, bf16 and fp16 here; expected one of them, or "
+            "--dtype fp64: GPUs compute in fp32, bf16 and fp16 here; expected one of them, or "
             "--device cpu");
   request.precision = Precision::kFp32;
   EXPECT_EQ(refusal(request), "");

@@ -132,7 +132,10 @@ TEST(RunRequest, HasEveryFlagInAFieldOfItsOwn) {
   EXPECT_FALSE(request.overlap->messages);
   for (const auto& [type, precision] : {std::pair("f64", Precision::kFp64),
                                         {"f32", Precision::kFp32},
+                                        {"fp32", Precision::kFp32},
+                                        {"float64", Precision::kFp64},
                                         {"bf16", Precision::kBf16},
+                                        {"bfloat16", Precision::kBf16},
                                         {"fp16", Precision::kFp16}}) {
     EXPECT_EQ(run_request({"--dtype", type}).precision, precision);
   }

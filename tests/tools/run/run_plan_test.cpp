@@ -493,7 +493,7 @@ TEST(RunPlan, RefusesProductsInTf32) {
                                  "--stack", "megatron-core-2025", "--precision", "tf32", "--tp",
                                  "1", "--pp", "1", "-o", plan})));
   EXPECT_EQ(json::parse(content_of(plan))["inputs"]["stack"]["precision"], "tf32");
-  EXPECT_TRUE(is_refused(run_run({plan, "--quiet"}), {"tf32", "--dtype f32"}));
+  EXPECT_TRUE(is_refused(run_run({plan, "--quiet"}), {"tf32", "--dtype fp32"}));
 }
 
 TEST(RunPlan, RefusesWhatItCannotRun) {
@@ -501,7 +501,7 @@ TEST(RunPlan, RefusesWhatItCannotRun) {
   EXPECT_TRUE(is_refused(run_run({"/nowhere.json"}), {"/nowhere.json"}));
   EXPECT_TRUE(is_refused(run_text_of(plan_of_four_ranks(), {"--steps", "0"}), {"--steps"}));
   EXPECT_TRUE(
-      is_refused(run_text_of(plan_of_four_ranks(), {"--dtype", "f16"}), {"--dtype", "f16"}));
+      is_refused(run_text_of(plan_of_four_ranks(), {"--dtype", "TF32"}), {"--dtype", "tf32"}));
   EXPECT_TRUE(is_refused(run_text_of(plan_of_four_ranks(), {"--save-every", "2"}), {"--save"}));
   EXPECT_TRUE(is_refused(run_text_of(plan_of_four_ranks(), {"--microbatches", "2"}), {"--shrink"}));
   EXPECT_TRUE(

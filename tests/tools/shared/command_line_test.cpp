@@ -122,6 +122,25 @@ TEST(CommandLine, IsQuotedForAShellWithoutOneFlagAndItsValue) {
   EXPECT_EQ(some_line({"--steps=2", "--quiet"}).quoted_arguments_without({"steps"}), "--quiet");
 }
 
+TEST(ParseSize, TakesBinaryFactorsInAnyCase) {
+  struct Row {
+    const char* text;
+    std::int64_t value;
+  };
+  for (const Row& row : {Row{"7", 7}, Row{"1k", 1024}, Row{"128K", 131072}, Row{"4M", 4194304},
+                         Row{"4m", 4194304}, Row{"10000k", 10240000}}) {
+    const Size size = parse_size(row.text, 1, 10'240'000, "x");
+    EXPECT_EQ(size.value, row.value);
+    EXPECT_EQ(size.written, row.value == 7 ? "" : row.text);
+  }
+  for (const char* text : {"", "k", "0k", "-1k", "1kk", "1.5k", "1 k", "k1", "10001k", "10M", "1e3",
+                           "9223372036854775807k", "9223372036854775808"}) {
+    EXPECT_EQ(message_of([&] { return parse_size(text, 1, 10'240'000, "x"); }),
+              "x: expected a whole number from 1 to 10240000 (1k is 1024, 1M is 1024k), got \"" +
+                  std::string(text) + '"');
+  }
+}
+
 TEST(OverlapChoice, IsWhatIsNamedOrNothingWithoutTheFlag) {
   struct Row {
     const char* text;
@@ -154,6 +173,8 @@ TEST(NumberWithSuffix, IsThousandsMillionsBillionsOrTrillions) {
   for (const auto& [text, value] : {std::pair("1", 1.0),
                                     {"0.001K", 1.0},
                                     {"2.5K", 2500.0},
+                                    {"2.5k", 2500.0},
+                                    {"15t", 15e12},
                                     {"3M", 3e6},
                                     {"450B", 450e9},
                                     {"1.5T", 1.5e12},
@@ -162,7 +183,7 @@ TEST(NumberWithSuffix, IsThousandsMillionsBillionsOrTrillions) {
                                     {"1000000T", 1e18}}) {
     EXPECT_DOUBLE_EQ(parse_with_suffix(text, "--tokens"), value) << text;
   }
-  for (const std::string text : {"0.999", "0.0009K", "1.001e18", "1000001T", "1k", "TT", ""}) {
+  for (const std::string text : {"0.999", "0.0009K", "1.001e18", "1000001T", "1g", "TT", ""}) {
     EXPECT_EQ(message_of([&] { return parse_with_suffix(text, "--tokens"); }),
               "--tokens: expected a number from 1 to 1e18, with K, M, B or T behind it if you "
               "like, got \"" +

@@ -4,11 +4,15 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <type_traits>
 
 #include "cost_model/inputs/parameter_counts.h"
+#include "cost_model/text/files.h"
 #include "tests/support/round_trip.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/thrown.h"
@@ -123,6 +127,33 @@ TEST_F(ShippedProfiles, GoByTheNamesThatTheFieldUses) {
   EXPECT_EQ(find_gpu("A100-80GB-SXM").name, "a100-80gb-sxm");
   EXPECT_EQ(find_gpu("GB200-NVL72").name, "gb200-nvl72");
   EXPECT_EQ(find_model("GPT3-175B").name, "gpt3-175b");
+  for (const char* name : {"175B", "gpt3", "GPT-3"}) {
+    EXPECT_EQ(find_model(name).name, "gpt3-175b") << name;
+  }
+  EXPECT_EQ(find_model("Llama-3.1-70B").name, "llama-3-70b");
+  EXPECT_EQ(find_model("llama-3.3-70b").name, "llama-3-70b");
+  EXPECT_EQ(find_model("llama-3.1-8b").name, "llama-3-8b");
+}
+
+TEST_F(ShippedProfiles, AreNamedOnceByAllNames) {
+  const nlohmann::json file =
+      nlohmann::json::parse(read_file(PTDP_SOURCE_DIR "/profiles/aliases.json"));
+  for (const Kind& kind : kinds()) {
+    std::vector<std::string> names = list_profiles(kind.kind);
+    const std::set<std::string> shipped(names.begin(), names.end());
+    for (const auto& alias : file.value(kind.directory, nlohmann::json::array())) {
+      EXPECT_TRUE(shipped.contains(alias["profile"])) << alias;
+      names.push_back(alias["name"]);
+    }
+    std::set<std::string> seen;
+    for (const std::string& name : names) {
+      std::string lower = name;
+      std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+      if (!shipped.contains(lower) || lower == name) {  // GPT3-175B is gpt3-175b in any case
+        EXPECT_TRUE(seen.insert(lower).second) << name;
+      }
+    }
+  }
 }
 
 TEST_F(ShippedProfiles, OfModelsAreResolvedAndHaveABatch) {
@@ -145,6 +176,31 @@ TEST_F(ShippedProfiles, OfModelsWithExpertsHaveTheParametersThatWereReleased) {
     EXPECT_EQ(parameter_count(find_model(name).config), parameters) << name;
   }
   EXPECT_EQ(find_model("deepseek-v3").config.mtp_num_layers, 1);
+}
+
+// Counted by hand from the papers' shapes: a layer has 12 h² + 13 h, the last norm 2 h. BLOOM's
+// model card has 176,247,271,424; the 28,672 fewer are the norm of its embedding. OPT's table has 2
+// positions more than its sequences are long. Megatron-LM's README says 462 B.
+TEST_F(ShippedProfiles, OfDenseModelsHaveTheParametersOfTheirPapers) {
+  struct Row {
+    const char* name;
+    std::int64_t layers;
+    std::int64_t width;
+    std::int64_t rows;  // of tables of tokens and positions
+    double published;   // [10⁹]
+    double tolerance;   // of its digits
+  };
+  for (const Row& row : {Row{"bloom-176b", 70, 14336, 250880, 176.247271424, 3e-5},
+                         Row{"opt-175b", 96, 12288, 50272 + 2048, 175.0, 0.5},
+                         Row{"jurassic-1-178b", 76, 13824, 256000 + 2048, 178.0, 0.5},
+                         Row{"megatron-core-462b", 112, 18432, 2 * 131072 + 4096, 462.0, 0.5},
+                         Row{"gpt3-175b", 96, 12288, 51200 + 2048, 175.0, 0.5}}) {
+    const std::int64_t by_hand = row.layers * (12 * row.width * row.width + 13 * row.width) +
+                                 row.rows * row.width + 2 * row.width;
+    const std::int64_t counted = parameter_count(find_model(row.name).config);
+    EXPECT_EQ(counted, by_hand) << row.name;
+    EXPECT_NEAR(static_cast<double>(counted) / 1e9, row.published, row.tolerance) << row.name;
+  }
 }
 
 // arXiv:2508.10925, table 1 [10⁹ parameters]: total 116.83 and 20.91, of which 114.71 and 19.12 are
@@ -298,6 +354,20 @@ TEST(Catalog, FollowsAnAliasToAProfileAndNoFurther) {
   EXPECT_THAT(message_of([] { return find_model("ours"); }), testing::HasSubstr("unknown key"));
 }
 
+TEST(Catalog, TakesNamesInAnyCaseOfLetters) {
+  const TemporaryDirectory directory;
+  (void)directory.file("models/Mine.json", kModelText);
+  (void)directory.file("models/mine.json",
+                       replaced(kModelText, "\"num_layers\": 2", "\"num_layers\": 3"));
+  (void)directory.file("aliases.json", R"({"schema": "ptdp.aliases/1",
+                                           "models": [{"name": "Ours", "profile": "Mine"}]})");
+  const ProfilesVariable variable(directory.path().string());
+  EXPECT_EQ(find_model("Mine").config.num_layers, 2);
+  EXPECT_EQ(find_model("mine").config.num_layers, 3);
+  EXPECT_EQ(find_model("OURS").config.num_layers, 2);
+  EXPECT_EQ(find_model("MINE").config.num_layers, 2) << "the first of the list";
+}
+
 TEST(Catalog, RefusesAnEnvironmentThatNamesNoDirectory) {
   for (const std::string value : {"/missing", "/dev/null", ""}) {
     const ProfilesVariable variable(value);
@@ -316,8 +386,8 @@ TEST(Catalog, SuggestsTheNameThatWasMeant) {
   EXPECT_EQ(message_of([] { return find_model("2T"); }),
             "unknown model \"2T\"; did you mean \"1T\"? (`ptdp-plan list models` shows all; a path "
             "to a .json file works too)");
-  EXPECT_EQ(message_of([] { return find_cluster("Selene"); }),
-            "unknown cluster \"Selene\"; did you mean \"selene\"? (`ptdp-plan list clusters` shows "
+  EXPECT_EQ(message_of([] { return find_cluster("Selena"); }),
+            "unknown cluster \"Selena\"; did you mean \"selene\"? (`ptdp-plan list clusters` shows "
             "all; a path to a .json file works too)");
   EXPECT_EQ(message_of([] { return find_stack("megatron"); }),
             "unknown stack \"megatron\" (`ptdp-plan list stacks` shows all; a path to a .json file "
