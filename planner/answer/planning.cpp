@@ -83,6 +83,7 @@ std::vector<ObjectWriter> baselines_json(const PlanningResult& result) {
     json.flag("fits", baseline.choice.has_value());
     if (baseline.choice.has_value()) {
       json.child("choice", candidate_json(*baseline.choice, result.calibration.factor));
+      json.count("gpus_used", baseline.choice->config.world_size());
       if (!result.search.best.empty()) {
         json.number("loss",
                     loss(*baseline.choice, result.search.best.front(), result.options.objective));

@@ -335,11 +335,14 @@ std::string baselines(const PlanningResult& result) {
       text += fmt::format("  {}: nothing that follows it fits\n", baseline.name);
       continue;
     }
+    const ParallelConfig& config = baseline.choice->config;
+    const std::int64_t idle = result.options.gpus - config.world_size();
     text += fmt::format(
-        "  {}: {}{}: {:+.1f} %{}\n", baseline.name, to_string(baseline.choice->config),
-        stack_remark(result.scenario.stack, baseline.choice->config),
+        "  {}: {}{}: {:+.1f} %{}{}\n", baseline.name, to_string(config),
+        stack_remark(result.scenario.stack, config),
         100.0 * loss(*baseline.choice, result.search.best.front(), result.options.objective),
-        result.options.objective == Objective::kCost ? " cost" : "");
+        result.options.objective == Objective::kCost ? " cost" : "",
+        idle > 0 ? fmt::format(", {} idle", plural(idle, "GPU")) : "");
   }
   return text;
 }

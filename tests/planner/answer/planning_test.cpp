@@ -289,6 +289,8 @@ TEST(PlanningJson, HoldsCandidatesCalibratedAndRulesBesideThem) {
   EXPECT_EQ(json["baselines"][0]["choice"]["iteration_time_s"], 25.0);
   EXPECT_EQ(json["baselines"][0]["source"], "a book");
   EXPECT_EQ(json["baselines"][0]["loss"], 0.25);
+  EXPECT_EQ(json["baselines"][0]["gpus_used"],
+            result.baselines[0].choice.value().config.world_size());
   EXPECT_EQ(json["baselines"][1], (Json{{"name", "another"}, {"source", ""}, {"fits", false}}));
   EXPECT_EQ(json["candidates"]["enumerated"], 5);
   EXPECT_EQ(json["candidates"]["feasible"], 2);
