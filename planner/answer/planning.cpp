@@ -10,6 +10,7 @@
 #include "planner/accuracy/costed_runs.h"
 #include "planner/answer/planning_output.h"
 #include "planner/answer/plans_document.h"
+#include "planner/answer/published_formulas.h"
 #include "planner/formatting.h"
 #include "planner/search/derived_search.h"
 
@@ -43,6 +44,7 @@ ObjectWriter plan_json(const Plan& plan, const RunBudget& budget) {
   json.flag("changes_semantics", !traits_of(plan.config.schedule).is_synchronous);
   json.object("predicted", plan.predicted);
   json.object("memory", plan.memory);
+  json.children("formulas", formulas_json(plan, budget));
   if (budget.tokens.has_value()) {
     json.child("training", training_json(plan, budget));
   }

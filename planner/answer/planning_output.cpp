@@ -13,6 +13,7 @@
 #include "cost_model/text/plural.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/answer/memory_text.h"
+#include "planner/answer/published_formulas.h"
 #include "planner/explain/nothing_fits.h"
 #include "planner/formatting.h"
 #include "planner/plan/run_terms.h"
@@ -400,7 +401,8 @@ std::vector<std::string> extrapolations_of(const Prediction& predicted) {
 std::string to_text(const Plan& plan, const RunBudget& budget) {
   return headline(plan) + configuration(plan) + predictions(plan, budget) + time_breakdown(plan) +
          term_intervals(plan) + memory_breakdown(plan) + traffic(plan) +
-         titled("Extrapolated, beyond what was measured", extrapolations_of(plan.predicted));
+         titled("Extrapolated, beyond what was measured", extrapolations_of(plan.predicted)) +
+         fractions_text(plan, budget);
 }
 
 std::string to_text(const PlanningResult& result, const RunBudget& budget,

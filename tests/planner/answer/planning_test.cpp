@@ -119,6 +119,7 @@ TEST(PlanningJson, HasTheKeysThatToolsRead) {
   for (const char* key : {"peak_GiB", "heaviest_stage", "stages"}) {
     EXPECT_TRUE(plan["memory"].contains(key)) << key;
   }
+  EXPECT_EQ(plan["formulas"][0]["key"], "bubble_fraction");
   double sum = 0.0;
   for (const auto& term : plan["predicted"]["breakdown_s"].items()) {
     sum += term.value().get<double>();
