@@ -29,6 +29,18 @@ std::vector<int> sizes_within_node(const Scenario& scenario) {
   return sizes;
 }
 
+/// Returns the numbers of stages that the layers and the stack allow, ascending.
+std::vector<int> numbers_of_stages(const Scenario& scenario) {
+  const int num_layers = scenario.job.model.num_layers;
+  std::vector<int> numbers;
+  for (int pp = 1; pp <= num_layers; ++pp) {
+    if (num_layers % pp == 0 || scenario.stack.can_run.uneven_layers) {
+      numbers.push_back(pp);
+    }
+  }
+  return numbers;
+}
+
 /// Returns the splits of a rule: tensor parallelism up to the node, then pipeline stages with the
 /// largest tensor parallelism.
 std::vector<ModelParallelism> tensor_then_pipeline(const Scenario& scenario) {
@@ -38,9 +50,9 @@ std::vector<ModelParallelism> tensor_then_pipeline(const Scenario& scenario) {
   for (const int tp : sizes) {
     order.push_back({.tp = tp, .pp = 1});
   }
-  for (const std::int64_t pp : divisors(scenario.job.model.num_layers)) {
+  for (const int pp : numbers_of_stages(scenario)) {
     if (pp > 1) {
-      order.push_back({.tp = sizes.back(), .pp = static_cast<int>(pp)});
+      order.push_back({.tp = sizes.back(), .pp = pp});
     }
   }
   return order;
@@ -115,6 +127,12 @@ Baseline follow(const Rule& rule, const Scenario& scenario, SearchOptions option
   if (options.space.dp_replicate.is_any()) {
     options.space.dp_replicate = IntegerRanges(1);
   }
+  const std::vector<int>& stages = scenario.stack.can_run.zero_stages;
+  const auto is_sharding = [](int stage) { return stage > 1; };
+  if (options.space.zero_stage.is_any() && std::any_of(stages.begin(), stages.end(), is_sharding) &&
+      !std::all_of(stages.begin(), stages.end(), is_sharding)) {
+    options.space.zero_stage = IntegerRanges::parse("0:1", 0, 1, "");  // nor this
+  }
   options.num_best = 1;
   options.num_threads = 1;
   options.wants_front = false;
@@ -174,11 +192,9 @@ Baseline do_not_over_parallelize(const Scenario& scenario, SearchOptions options
 Baseline full_tensor_parallelism(const Scenario& scenario, const SearchOptions& options,
                                  IterationTimes& times) {
   const int tp = sizes_within_node(scenario).back();
-  const std::vector<std::int64_t> counts = divisors(scenario.job.model.num_layers);
   std::vector<ModelParallelism> splits;
-  splits.reserve(counts.size());
-  for (const std::int64_t pp : counts) {
-    splits.push_back({.tp = tp, .pp = static_cast<int>(pp)});
+  for (const int pp : numbers_of_stages(scenario)) {
+    splits.push_back({.tp = tp, .pp = pp});
   }
   return follow({.name = "TP in the node, PP until it fits, then DP",
                  .source = "SC21 (arXiv:2104.04473) takeaways 1 and 2",

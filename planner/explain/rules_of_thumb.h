@@ -31,9 +31,11 @@ struct Baseline {
 ///     stages that fit, full recomputation. Source: SC21 takeaways 1 and 2, section 3.5.
 ///
 /// Data parallelism takes what GPUs are left. A rule tries the splits that use all GPUs first, and
-/// others only if none of these fits: there the batch leaves GPUs idle. A kind of recomputation
-/// that the stack does not run is skipped; a rule without any left takes what the stack runs. The
-/// user's pins, `options.space`, hold for all of them.
+/// others only if none of these fits: there the batch leaves GPUs idle. Stages may differ in their
+/// layers where the stack runs that. No rule shares sequences or shards gradients and weights,
+/// unless the stack does nothing else. A kind of recomputation that the stack does not run is
+/// skipped; a rule without any left takes what the stack runs. The user's pins, `options.space`,
+/// hold for all of them.
 [[nodiscard]] std::vector<Baseline> rules_of_thumb(const Scenario& scenario,
                                                    const SearchOptions& options);
 

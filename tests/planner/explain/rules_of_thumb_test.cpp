@@ -63,6 +63,44 @@ TEST(RulesOfThumb, UseAllGpusWhereASplitThatFitsDoes) {
   }
 }
 
+// Of 126 layers neither 4, 8 nor 16 stages have equal numbers, but no other numbers of stages
+// divide 16384 GPUs. Llama 3 was trained on 16 stages of them (arXiv:2407.21783, section 3.3).
+TEST(RulesOfThumb, UseAllGpusOnUnequalStagesWhereTheStackRunsThem) {
+  Scenario scenario = shipped_scenario("llama-3.1-405b", "dgx-h100", "megatron-core-2025", 2048);
+  ASSERT_TRUE(scenario.stack.can_run.uneven_layers);
+  for (const Baseline& baseline : rules_of_thumb(scenario, {.gpus = 16384})) {
+    ASSERT_TRUE(baseline.choice.has_value()) << baseline.name;
+    EXPECT_EQ(baseline.choice->config.world_size(), 16384) << baseline.name;
+    EXPECT_EQ(baseline.choice->config.tp, 8) << baseline.name;
+    EXPECT_NE(126 % baseline.choice->config.pp, 0) << baseline.name;
+    EXPECT_LE(baseline.choice->config.zero_stage, 1) << baseline.name;
+  }
+  scenario.stack.can_run.uneven_layers = false;
+  for (const Baseline& baseline : rules_of_thumb(scenario, {.gpus = 16384})) {
+    ASSERT_TRUE(baseline.choice.has_value()) << baseline.name;
+    EXPECT_EQ(126 % baseline.choice->config.pp, 0) << baseline.name;
+  }
+}
+
+// SC21 and NVIDIA's guide divide the model where it does not fit; only a stack that does nothing
+// else shards weights in place of that.
+TEST(RulesOfThumb, ShardWeightsOnlyWhereTheStackDoesNothingElse) {
+  const Scenario shards = shipped_scenario("llama-2-7b", "dgx-h100", "megatron-core-2025", 64);
+  ASSERT_THAT(shards.stack.can_run.zero_stages, testing::Contains(3));
+  for (const Baseline& baseline : rules_of_thumb(shards, {.gpus = 64})) {
+    EXPECT_LE(baseline.choice.value().config.zero_stage, 1) << baseline.name;
+  }
+  const SearchSpace pinned{.zero_stage = IntegerRanges(3)};
+  for (const Baseline& baseline : rules_of_thumb(shards, {.gpus = 64, .space = pinned})) {
+    EXPECT_EQ(baseline.choice.value().config.zero_stage, 3) << baseline.name;
+  }
+  const Scenario only = shipped_scenario("llama-2-7b", "dgx-h100", "torchtitan-2024", 64);
+  ASSERT_THAT(only.stack.can_run.zero_stages, ElementsAre(3));
+  for (const Baseline& baseline : rules_of_thumb(only, {.gpus = 64})) {
+    EXPECT_EQ(baseline.choice.value().config.zero_stage, 3) << baseline.name;
+  }
+}
+
 // 13 GPUs and a batch of 512: a 1.7B model has 24 layers, 24 heads; no product of divisors is 13.
 TEST(RulesOfThumb, LeaveGpusIdleWhereTheBatchAllowsNothingElse) {
   const std::vector<Baseline> baselines = rules_of_thumb(selene_2021("1.7B"), {.gpus = 13});
