@@ -45,7 +45,7 @@ constexpr const char* kUsage =
     "\n"
     "With durations it prints, in the unit in which they are given:\n"
     "  makespan      from the start to the end of the last action\n"
-    "  bubble        the time in which an average rank does nothing; bubble_ratio: its share\n"
+    "  bubble        how long the rank that works most waits; bubble_ratio: its share\n"
     "  idle_in_span  by rank, how long it waits between its first action and its last\n"
     "  peaks         by rank, the most activations held at once, in stages of a microbatch\n"
     "pipedream and pipedream-2bw change what the optimizer does: they apply gradients of older\n"

@@ -27,7 +27,7 @@ struct CostBreakdown {
   Seconds expert_parallel;   ///< Tokens on their way to experts and back, not hidden.
   Seconds recompute;  ///< Forward work that is done again: compute, communication and launches.
   Seconds embedding_and_logits;  ///< Embedding, logits and loss on the pacing pipeline rank.
-  Seconds bubble;                ///< Filling and draining the pipeline.
+  Seconds bubble;                ///< Waits for others' passes: the pipeline fills and drains.
   Seconds pipeline_messages;     ///< Exposed messages between stages.
   Seconds data_parallel;         ///< Exposed gradient reduction and parameter gathering.
   /// All-reduce of the tied embedding's gradient between first and last rank.

@@ -46,16 +46,25 @@ void leave_out_messages(StepTimes& times) {
   times.hops.clear();
 }
 
-/// Makes reductions, gathers, the tied embedding, the norm and the optimizer take no time.
+/// Makes reductions, gathers, the tied embedding, the norm and the optimizer take no time, and not
+/// slow compute down.
 void leave_out_ends(StepTimes& times) {
   std::ranges::fill(times.reductions, TransferTime{});
   std::ranges::fill(times.gathers, TransferTime{});
   times.tied = {};
   times.norm = Seconds(0.0);
   std::ranges::fill(times.optimizer, Seconds(0.0));
+  times.overlap_slowdown = 0.0;
 }
 
 }  // namespace
+
+StepTimes passes_alone(StepTimes times) {
+  leave_out_ends(times);
+  leave_out_messages(times);
+  times.shares_links = false;
+  return times;
+}
 
 bool is_simulated(const ParallelConfig& config) {
   return traits_of(config.schedule).is_synchronous;
@@ -194,11 +203,8 @@ StepParts StepSimulations::parts(const PlannedJob& job) {
   const Seconds whole = step.simulate(step.times());
   StepTimes times = step.times();
   leave_out_ends(times);
-  times.overlap_slowdown = 0.0;
   const Seconds with_messages = std::min(step.simulate(times), whole);
-  leave_out_messages(times);
-  times.shares_links = false;
-  return {.passes = std::min(step.simulate(times), with_messages),
+  return {.passes = std::min(step.simulate(passes_alone(times)), with_messages),
           .with_messages = with_messages,
           .whole = whole};
 }

@@ -36,6 +36,10 @@ namespace ptdp {
 /// action on.
 [[nodiscard]] Seconds step_of(const StackSpec& stack, const SimulatedTimes& times);
 
+/// Returns the times of a step whose passes alone take any: messages, reductions, gathers, the norm
+/// and the optimizer take none, and slow nothing down.
+[[nodiscard]] StepTimes passes_alone(StepTimes times);
+
 /// Times of a step with more and more of its parts.
 struct StepParts {
   Seconds passes;         ///< Time of forward and backward passes alone.

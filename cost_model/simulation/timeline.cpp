@@ -27,6 +27,10 @@ Seconds SimulatedTimes::most_work() const {
 }
 
 Seconds SimulatedTimes::bubble() const {
+  return makespan() - most_work();
+}
+
+Seconds SimulatedTimes::not_computing() const {
   Seconds work;
   for (const RankTimes& rank : ranks) {
     work += rank.work;

@@ -45,12 +45,16 @@ struct SimulatedTimes {
   [[nodiscard]] Seconds longest_span() const;
   /// Returns the compute time of the busiest rank.
   [[nodiscard]] Seconds most_work() const;
-  /// Returns the first of the literature's two bubbles: the makespan without the mean work of the
-  /// ranks. What a complete schedule does besides computing and does not hide is part of it.
+  /// Returns the first of the literature's two bubbles: how long the busiest rank, which paces the
+  /// pipeline, waits for the others. It is the makespan without that rank's work, so it holds for
+  /// schedules that do nothing besides computing.
   [[nodiscard]] Seconds bubble() const;
-  /// Returns the bubble as a share of the makespan. (`bubble_fraction` of memory/pipeline.h divides
-  /// by the work instead.)
+  /// Returns the bubble as a share of the makespan. (`bubble_fraction` of
+  /// memory/pipeline_formulas.h divides by the work instead.)
   [[nodiscard]] double bubble_ratio() const;
+  /// Returns how long an average rank does other than compute: the makespan without the mean work.
+  /// It holds waits, and what a complete schedule does besides computing and does not hide.
+  [[nodiscard]] Seconds not_computing() const;
 };
 
 /// A simulated or measured step, action by action.

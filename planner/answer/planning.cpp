@@ -11,6 +11,7 @@
 #include "planner/answer/planning_output.h"
 #include "planner/answer/planning_summary.h"
 #include "planner/answer/plans_document.h"
+#include "planner/answer/published_formulas.h"
 #include "planner/formatting.h"
 #include "planner/search/derived_search.h"
 #include "planner/search/ties.h"
@@ -45,6 +46,7 @@ ObjectWriter plan_json(const Plan& plan, const RunBudget& budget) {
   json.flag("changes_semantics", !traits_of(plan.config.schedule).is_synchronous);
   json.object("predicted", plan.predicted);
   json.object("memory", plan.memory);
+  json.children("formulas", formulas_json(plan, budget));
   if (budget.tokens.has_value()) {
     json.child("training", training_json(plan, budget));
   }
@@ -85,6 +87,7 @@ std::vector<ObjectWriter> baselines_json(const PlanningResult& result) {
     json.flag("fits", baseline.choice.has_value());
     if (baseline.choice.has_value()) {
       json.child("choice", candidate_json(*baseline.choice, result.calibration.factor));
+      json.count("gpus_used", baseline.choice->config.world_size());
       if (!result.search.best.empty()) {
         json.number("loss",
                     loss(*baseline.choice, result.search.best.front(), result.options.objective));

@@ -13,6 +13,7 @@
 #include "cost_model/text/plural.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/answer/memory_text.h"
+#include "planner/answer/published_formulas.h"
 #include "planner/explain/nothing_fits.h"
 #include "planner/formatting.h"
 #include "planner/plan/run_terms.h"
@@ -326,11 +327,14 @@ std::string baselines(const PlanningResult& result) {
       text += fmt::format("  {}: nothing that follows it fits\n", baseline.name);
       continue;
     }
+    const ParallelConfig& config = baseline.choice->config;
+    const std::int64_t idle = result.options.gpus - config.world_size();
     text += fmt::format(
-        "  {}: {}{}: {:+.1f} %{}\n", baseline.name, to_string(baseline.choice->config),
-        stack_remark(result.scenario.stack, baseline.choice->config),
+        "  {}: {}{}: {:+.1f} %{}{}\n", baseline.name, to_string(config),
+        stack_remark(result.scenario.stack, config),
         100.0 * loss(*baseline.choice, result.search.best.front(), result.options.objective),
-        result.options.objective == Objective::kCost ? " cost" : "");
+        result.options.objective == Objective::kCost ? " cost" : "",
+        idle > 0 ? fmt::format(", {} idle", plural(idle, "GPU")) : "");
   }
   return text;
 }
@@ -388,7 +392,8 @@ std::vector<std::string> extrapolations_of(const Prediction& predicted) {
 std::string to_text(const Plan& plan, const RunBudget& budget) {
   return headline(plan) + configuration(plan) + predictions(plan, budget) + time_breakdown(plan) +
          term_intervals(plan) + memory_breakdown(plan) + traffic(plan) +
-         titled("Extrapolated, beyond what was measured", extrapolations_of(plan.predicted));
+         titled("Extrapolated, beyond what was measured", extrapolations_of(plan.predicted)) +
+         fractions_text(plan, budget);
 }
 
 std::string headline(const Plan& plan) {

@@ -75,7 +75,7 @@ Plan read_plan(ObjectReader& reader, const PlansDocument& list, const std::strin
   reader.object("config", config);
   reader.object("predicted", predicted);
   for (const char* derived : {"gpus_used", "run_by_stack", "changes_semantics", "better_than_best",
-                              "memory", "training"}) {
+                              "memory", "formulas", "training"}) {
     (void)reader.has(derived);
   }
   reader.finish();

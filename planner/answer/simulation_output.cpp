@@ -106,8 +106,14 @@ std::string range_over_ranks(const SimulatedTimes& times, const Figure& figure) 
 std::string times_text(const PlanSimulation& simulation) {
   const SimulatedTimes& times = simulation.timeline.times;
   return "\nTime\n" + row("until the last action", duration(times.makespan())) +
-         row("bubble", fmt::format("{} ({}) in which a rank computes nothing, on average",
-                                   duration(times.bubble()), percent(times.bubble_ratio()))) +
+         row("bubble",
+             fmt::format("{} ({}) in which the rank that paces the pipeline waits for others",
+                         duration(simulation.bubble),
+                         percent(simulation.bubble / simulation.step))) +
+         row("not computing",
+             fmt::format("{} ({}) of an average rank: waits, messages, reductions, optimizer",
+                         duration(times.not_computing()),
+                         percent(times.not_computing() / times.makespan()))) +
          row("idle in between",
              range_over_ranks(times, [](const RankTimes& rank) { return rank.idle_in_span(); }) +
                  " by rank: waits between its first action and its last") +
@@ -233,8 +239,10 @@ std::string to_json(const Plan& plan, const SimulationContext& context,
   }
   json.number("calibration_factor", plan.predicted.calibration_factor);
   json.number("makespan", times.makespan().value());
-  json.number("bubble", times.bubble().value());
-  json.number("bubble_ratio", times.bubble_ratio());
+  json.number("bubble", simulation.bubble.value());
+  json.number("bubble_ratio", simulation.bubble / simulation.step);
+  json.number("not_computing", times.not_computing().value());
+  json.number("not_computing_ratio", times.not_computing() / times.makespan());
   json.numbers("idle_in_span", by_rank<double>(simulation, [](const RankTimes& rank) {
                  return rank.idle_in_span().value();
                }));
@@ -308,10 +316,10 @@ std::string to_text(const Plan& plan, std::span<const ScheduleComparison> schedu
       text += fmt::format("{:<14}{:>4}  {}\n", row.schedule, "-", row.conflict);
       continue;
     }
-    text +=
-        fmt::format("{:<14}{:>4}{:>12}{:>+7.1f} %{:>7.1f} %{:>6.1f} GiB  {}\n", row.schedule,
-                    row.vpp, duration(row.step), 100.0 * (row.step / of_the_plan - 1.0),
-                    100.0 * row.bubble_ratio, row.peak_memory.value() / kGibi, remarks(plan, row));
+    text += fmt::format("{:<14}{:>4}{:>12}{:>+7.1f} %{:>7.1f} %{:>6.1f} GiB  {}\n", row.schedule,
+                        row.vpp, duration(row.step), 100.0 * (row.step / of_the_plan - 1.0),
+                        100.0 * (row.bubble / row.step), row.peak_memory.value() / kGibi,
+                        remarks(plan, row));
   }
   return text;
 }
@@ -328,7 +336,9 @@ std::string to_json(const Plan& plan, std::span<const ScheduleComparison> schedu
       json.number("step_s", row.step.value());
       json.number("makespan", row.makespan.value());
       json.number("bubble", row.bubble.value());
-      json.number("bubble_ratio", row.bubble_ratio);
+      json.number("bubble_ratio", row.bubble / row.step);
+      json.number("not_computing", row.not_computing.value());
+      json.number("not_computing_ratio", row.not_computing / row.makespan);
       json.number("memory_peak_GiB", row.peak_memory.value() / kGibi);
       json.number("memory_planned_GiB", row.planned_memory.value() / kGibi);
       json.flag("fits", row.fits);

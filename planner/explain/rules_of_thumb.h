@@ -9,8 +9,8 @@
 
 namespace ptdp {
 
-/// The choice of a heuristic. Data parallelism takes what GPUs are left; whatever the rule leaves
-/// open (microbatch size, interleaving, recomputation) is chosen optimally.
+/// The choice of a heuristic. Whatever the rule leaves open (microbatch size, interleaving) is
+/// chosen optimally.
 struct Baseline {
   std::string name;
   std::string source;               ///< Where the heuristic is published.
@@ -20,13 +20,22 @@ struct Baseline {
 /// Returns three baselines, in this order:
 ///   "SC21 table 1": the smallest model-parallel size that fits; tensor parallelism up to the node
 ///     (MP <= node: TP = MP), pipeline parallelism beyond (TP = node, PP = MP/node), data
-///     parallelism for the rest. Source: SC21 (arXiv:2104.04473) sections 5.1 and 3, takeaways.
+///     parallelism for the rest, full recomputation. Source: SC21 (arXiv:2104.04473) sections 5.1
+///     and 3, takeaways.
 ///   "don't over-parallelize": data parallelism with a sharded optimizer as far as it fits; then
-///     tensor (and sequence) parallelism within the node, then pipeline parallelism. Source: NVIDIA
-///     Megatron-Core user guide, parallelism strategies.
+///     tensor (and sequence) parallelism within the node, then pipeline parallelism. Each split is
+///     tried with selective recomputation (none on a stack without it), then with full. Source:
+///     NVIDIA Megatron-Core user guide, parallelism strategies; NVIDIA Megatron Bridge
+///     documentation, activation recomputation.
 ///   "TP in the node, PP until it fits, then DP": full tensor parallelism in the node, the fewest
-///     stages that fit. Source: SC21 takeaways 1 and 2.
-/// The user's pins, `options.space`, hold for all of them.
+///     stages that fit, full recomputation. Source: SC21 takeaways 1 and 2, section 3.5.
+///
+/// Data parallelism takes what GPUs are left. A rule tries the splits that use all GPUs first, and
+/// others only if none of these fits: there the batch leaves GPUs idle. Stages may differ in their
+/// layers where the stack runs that. No rule shares sequences or shards gradients and weights,
+/// unless the stack does nothing else. A kind of recomputation that the stack does not run is
+/// skipped; a rule without any left takes what the stack runs. The user's pins, `options.space`,
+/// hold for all of them.
 [[nodiscard]] std::vector<Baseline> rules_of_thumb(const Scenario& scenario,
                                                    const SearchOptions& options);
 

@@ -27,7 +27,7 @@ StepTimes calibrated(StepTimes times, double factor) {
   for (StageDurations& stage : times.stages) {
     for (Seconds StageDurations::*time :
          {&StageDurations::forward, &StageDurations::backward, &StageDurations::input_gradient,
-          &StageDurations::weight_gradient, &StageDurations::recompute}) {
+          &StageDurations::weight_gradient, &StageDurations::recompute, &StageDurations::alone}) {
       stage.*time = stage.*time * factor;
     }
   }
@@ -101,6 +101,16 @@ std::optional<std::vector<int>> uneven_layers(const PlannedJob& job) {
   return job.stack().can_run.uneven_layers ? balanced_layers(job) : std::nullopt;
 }
 
+/// Returns how long the busiest rank waits for the others' passes when nothing else takes time.
+Seconds bubble_of(const Plan& plan, const Schedule& schedule, const StepTimes& times) {
+  if (!is_simulated(plan.config)) {
+    return Seconds(0.0);
+  }
+  const SimulatedTimes passes = simulate_step_times(schedule, passes_alone(times));
+  const Seconds step = step_of(plan.scenario.stack, passes);
+  return beyond_rounding(step - passes.most_work(), step);
+}
+
 ScheduleComparison compare(const Plan& plan, const ScheduleTraits& traits,
                            const SimulationOptions& options) {
   ScheduleComparison row{.schedule = std::string(traits.name)};
@@ -112,11 +122,12 @@ ScheduleComparison compare(const Plan& plan, const ScheduleTraits& traits,
   row.vpp = other.config.vpp;
   row.changes_semantics = !traits.is_synchronous;
   const Schedule schedule = complete_schedule(other);
-  const Timeline timeline = simulate_step(schedule, plan_times(other, options));
+  const StepTimes times = plan_times(other, options);
+  const Timeline timeline = simulate_step(schedule, times);
   row.step = step_of(other, timeline.times);
   row.makespan = timeline.times.makespan();
-  row.bubble = timeline.times.bubble();
-  row.bubble_ratio = timeline.times.bubble_ratio();
+  row.bubble = bubble_of(other, schedule, times);
+  row.not_computing = timeline.times.not_computing();
   for (const MemoryProfile& profile : profiles(other, schedule, timeline)) {
     row.peak_memory = std::max(row.peak_memory, profile.peak);
   }
@@ -224,6 +235,7 @@ PlanSimulation simulate_plan(const Plan& plan, const SimulationOptions& options)
   result.critical_path = critical_path(result.schedule, result.times, result.timeline);
   result.elasticities = slowdown_elasticities(result.critical_path);
   result.memory = profiles(plan, result.schedule, result.timeline);
+  result.bubble = bubble_of(plan, result.schedule, result.times);
   result.step = step_of(plan, result.timeline.times);
   return result;
 }

@@ -34,6 +34,10 @@ struct PlanSimulation {
   std::vector<double> elasticities;
   std::vector<MemoryProfile> memory;  ///< Memory over time, by rank.
 
+  /// How long the rank that paces the pipeline waits for the others' passes. This is the bubble of
+  /// the plan's breakdown, simulated: of the passes alone, without what messages and the end of the
+  /// step add. A pipeline that never drains has none.
+  Seconds bubble;
   /// The time of the step, until the last rank is done. When the stack's ranks go on by themselves
   /// (optimizer_post_validation), the longest time of a rank between its first action and its last.
   /// Without a flush (pipedream) steps follow one another at the pace of the busiest rank, while
@@ -79,14 +83,14 @@ struct PlanSimulation {
 struct ScheduleComparison {
   std::string schedule;  ///< Name of the schedule.
   int vpp = 1;
-  std::string conflict;  ///< Why the plan cannot have the schedule; the rest is empty then.
-  Seconds step;          ///< Time of the step, see PlanSimulation::step.
-  Seconds makespan;      ///< Time until the last action ends.
-  Seconds bubble;
-  double bubble_ratio = 0.0;
-  Bytes peak_memory;     ///< Memory of the heaviest rank as simulated.
-  Bytes planned_memory;  ///< Memory as searches and plans count it, no less than peak_memory.
-  bool fits = false;     ///< Whether planned_memory fits into what the plan may use.
+  std::string conflict;   ///< Why the plan cannot have the schedule; the rest is empty then.
+  Seconds step;           ///< Time of the step, see PlanSimulation::step.
+  Seconds makespan;       ///< Time until the last action ends.
+  Seconds bubble;         ///< See PlanSimulation::bubble.
+  Seconds not_computing;  ///< See SimulatedTimes::not_computing().
+  Bytes peak_memory;      ///< Memory of the heaviest rank as simulated.
+  Bytes planned_memory;   ///< Memory as searches and plans count it, no less than peak_memory.
+  bool fits = false;      ///< Whether planned_memory fits into what the plan may use.
   bool is_run_by_stack = false;
   bool changes_semantics = false;  ///< Whether weights are stale, which changes the optimizer.
 };

@@ -281,7 +281,7 @@ TEST(Summary, ShowsEachFigureOfThePlanInItsRow) {
             "  working_set              0.00 GiB\n"
             "  buffers                  1.00 GiB\n"
             "  reserve                  0.00 GiB\n");
-  EXPECT_THAT(text, EndsWith("\nExtrapolated, beyond what was measured\n  a note\n"));
+  EXPECT_THAT(text, HasSubstr("\nExtrapolated, beyond what was measured\n  a note\n"));
 }
 
 TEST(Summary, NamesWhatAConfigurationHasBeyondItsDegrees) {
@@ -390,7 +390,7 @@ TEST(Summary, ShowsTheFrontTheRulesAndTheTally) {
             "    30.0 GiB       300 s  tp=8 pp=64 dp=2 b=1 1f1b recompute=full\n");
   EXPECT_EQ(section(text(), "Rules of thumb"),
             "Rules of thumb\n"
-            "  a rule: tp=8 pp=64 dp=3 b=1 1f1b recompute=full: +25.0 %\n"
+            "  a rule: tp=8 pp=64 dp=3 b=1 1f1b recompute=full: +25.0 %, 1543 GPUs idle\n"
             "  another: nothing that follows it fits\n");
   EXPECT_EQ(section(text(), "Candidates"),
             "Candidates: 1000 enumerated, 100 fit; why the others do not:\n"
@@ -399,8 +399,10 @@ TEST(Summary, ShowsTheFrontTheRulesAndTheTally) {
   EXPECT_EQ(section(text(), "Assumed"), "Assumed\n  an assumption\n");
   EXPECT_THAT(text(), EndsWith("\nNext\n  a command\n"));
   result.options.objective = Objective::kCost;  // half of the GPUs
-  EXPECT_THAT(text(),
-              HasSubstr("  a rule: tp=8 pp=64 dp=3 b=1 1f1b recompute=full: -37.5 % cost\n"));
+  EXPECT_THAT(
+      text(),
+      HasSubstr("  a rule: tp=8 pp=64 dp=3 b=1 1f1b recompute=full: -37.5 % cost, 1543 GPUs "
+                "idle\n"));
   result.baselines.clear();
   EXPECT_EQ(section(text(), "Rules of thumb"),
             "Rules of thumb\n  not looked at: the search ended early\n");

@@ -119,6 +119,7 @@ TEST(PlanningJson, HasTheKeysThatToolsRead) {
   for (const char* key : {"peak_GiB", "heaviest_stage", "stages"}) {
     EXPECT_TRUE(plan["memory"].contains(key)) << key;
   }
+  EXPECT_EQ(plan["formulas"][0]["key"], "bubble_fraction");
   double sum = 0.0;
   for (const auto& term : plan["predicted"]["breakdown_s"].items()) {
     sum += term.value().get<double>();
@@ -289,6 +290,8 @@ TEST(PlanningJson, HoldsCandidatesCalibratedAndRulesBesideThem) {
   EXPECT_EQ(json["baselines"][0]["choice"]["iteration_time_s"], 25.0);
   EXPECT_EQ(json["baselines"][0]["source"], "a book");
   EXPECT_EQ(json["baselines"][0]["loss"], 0.25);
+  EXPECT_EQ(json["baselines"][0]["gpus_used"],
+            result.baselines[0].choice.value().config.world_size());
   EXPECT_EQ(json["baselines"][1], (Json{{"name", "another"}, {"source", ""}, {"fits", false}}));
   EXPECT_EQ(json["candidates"]["enumerated"], 5);
   EXPECT_EQ(json["candidates"]["feasible"], 2);

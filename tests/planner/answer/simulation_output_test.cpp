@@ -70,6 +70,7 @@ std::string made_up_text(const SimulationContext& context) {
   PlanSimulation simulation = simulate_plan(plan, {});
   const Seconds makespan = simulation.timeline.times.makespan();
   simulation.step = Seconds(2.5);
+  simulation.bubble = Seconds(0.5);
   plan.predicted.iteration_time.value = Seconds(2.0);
   plan.memory.stages[0] = {.weights = gibibytes(3.0)};
   plan.memory.heaviest_rank = 0;
@@ -89,6 +90,8 @@ TEST(SimulationReport, TellsStepPathElasticitiesAndMemory) {
               StartsWith("small on 2 GPUs with tp=1 pp=2 dp=1 b=1 1f1b recompute=none: a step "
                          "takes 2.5 s simulated, 2 s planned (+25.0 %).\nThe simulated step is"));
   EXPECT_THAT(text, Not(HasSubstr("\nWith\n")));
+  EXPECT_THAT(text, HasSubstr("  bubble                 500 ms (20.0 %) in which the rank that "
+                              "paces the pipeline waits for others\n  not computing "));
   const std::size_t path = text.find("\nCritical path: ");
   const std::string terms = text.substr(path, text.find("\n\n", path) - path);
   EXPECT_EQ(std::count(terms.begin(), terms.end(), '\n'), 3) << terms;
@@ -151,8 +154,8 @@ std::vector<ScheduleComparison> four_schedules() {
            .vpp = 1,
            .step = Seconds(12.5),
            .makespan = Seconds(12.0),
-           .bubble = Seconds(4.8),
-           .bubble_ratio = 0.4,
+           .bubble = Seconds(5.0),
+           .not_computing = Seconds(6.0),
            .peak_memory = gibibytes(8.0),
            .planned_memory = gibibytes(9.0),
            .fits = false,
@@ -161,8 +164,8 @@ std::vector<ScheduleComparison> four_schedules() {
            .vpp = 1,
            .step = Seconds(10.0),
            .makespan = Seconds(9.5),
-           .bubble = Seconds(2.375),
-           .bubble_ratio = 0.25,
+           .bubble = Seconds(2.5),
+           .not_computing = Seconds(3.8),
            .peak_memory = gibibytes(3.0),
            .planned_memory = gibibytes(4.0),
            .fits = true,
@@ -208,8 +211,10 @@ TEST(ScheduleJson, HoldsEachFigureUnderItsName) {
                                                   {"vpp", 1},
                                                   {"step_s", 12.5},
                                                   {"makespan", 12.0},
-                                                  {"bubble", 4.8},
+                                                  {"bubble", 5.0},
                                                   {"bubble_ratio", 0.4},
+                                                  {"not_computing", 6.0},
+                                                  {"not_computing_ratio", 0.5},
                                                   {"memory_peak_GiB", 8.0},
                                                   {"memory_planned_GiB", 9.0},
                                                   {"fits", false},

@@ -38,7 +38,51 @@ TEST(PlanSimulation, IsThePredictionWithoutAPipeline) {
                                {.tp = 2, .micro_batch_size = 4, .recompute = Recompute::kFull});
   const PlanSimulation simulation = simulate_plan(plan, {});
   EXPECT_LT(relative(simulation.step, plan.predicted.iteration_time.value), 1e-9);
-  EXPECT_LT(simulation.timeline.times.bubble() / simulation.step, 0.05);
+  EXPECT_EQ(simulation.bubble, Seconds(0.0));
+  EXPECT_LT(simulation.timeline.times.not_computing() / simulation.step, 0.05);
+}
+
+// One word, one meaning: the bubble of the plan's breakdown is that of its simulation, under every
+// schedule. Both simulate the passes alone, so nothing but rounding may differ.
+TEST(PlanSimulation, HasTheBubbleOfThePlan) {
+  const Plan before = plan_39b();
+  for (const ScheduleTraits& traits : kSchedules) {
+    Plan plan = before;
+    ASSERT_EQ(change_schedule(plan, traits), std::nullopt) << traits.name;
+    plan = plan_under(plan.scenario, plan.config, 1.25);
+    const PlanSimulation simulation = simulate_plan(plan, {});
+    EXPECT_NEAR(simulation.bubble / simulation.step,
+                plan.predicted.breakdown.bubble / simulation.step, 1e-9)
+        << traits.name;
+    EXPECT_EQ(simulation.bubble > Seconds(0.0), traits.is_synchronous) << traits.name;
+    EXPECT_LT(simulation.bubble, simulation.timeline.times.not_computing()) << traits.name;
+  }
+}
+
+// Slower links make ranks wait longer for messages and gradients, which is no bubble.
+TEST(PlanSimulation, CountsNoMessagesAsBubble) {
+  Scenario slow = selene_2021("39B", 64);
+  slow.cluster.nic.bandwidth = slow.cluster.nic.bandwidth / 10.0;
+  const PlanSimulation usual = simulate_plan(plan_39b(), {});
+  const PlanSimulation slower = simulate_plan(plan_under(slow, plan_39b().config), {});
+  EXPECT_LT(relative(slower.bubble, usual.bubble), 1e-9);
+  EXPECT_GT(slower.timeline.times.not_computing(), usual.timeline.times.not_computing());
+}
+
+// Where dispatch to experts runs behind another microbatch's compute, only filling and draining
+// show it. The plan counts it for the first rank, the simulation for the rank that works most: up
+// to what the p microbatches in flight hide.
+TEST(PlanSimulation, HasTheBubbleOfThePlanButForDispatchThatOtherPassesHide) {
+  Scenario scenario =
+      shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-bridge-2026-cuda-graphs", 64);
+  const Plan plan = plan_under(
+      scenario, {.pp = 4, .dp = 8, .ep = 8, .vpp = 2, .schedule = ScheduleKind::kInterleaved},
+      1.25);
+  const Seconds hidden =
+      1.25 * pipeline_costs({plan.scenario, plan.config}).slowest.hidden_dispatch;
+  ASSERT_GT(hidden, Seconds(0.0));
+  const Seconds difference = simulate_plan(plan, {}).bubble - plan.predicted.breakdown.bubble;
+  EXPECT_LE(std::abs(difference.value()), 4.0 * hidden.value());
 }
 
 // Gradients are reduced within passes, and weights gathered once, or within passes too.

@@ -58,8 +58,9 @@ TEST(SimulatePlan, PrintsASummaryAndATimeline) {
   const ProgramRun run = simulate_tiny({});
   ASSERT_TRUE(succeeds(run));
   EXPECT_TRUE(has_only_numbers(run.output));
-  for (const char* part : {"gpt-tiny on 8 GPUs", "planned (", "bubble", "idle in between",
-                           "Critical path", "Memory:", "rank 0    ", "rank 1    "}) {
+  for (const char* part :
+       {"gpt-tiny on 8 GPUs", "planned (", "bubble", "not computing", "idle in between",
+        "Critical path", "Memory:", "rank 0    ", "rank 1    "}) {
     EXPECT_THAT(run.output, HasSubstr(part));
   }
 }
@@ -74,8 +75,34 @@ TEST(SimulatePlan, WritesJson) {
   }
   EXPECT_NEAR(path / makespan, 1.0, 1e-9);
   const double work = (document["work"][0].get<double>() + document["work"][1].get<double>()) / 2.0;
-  EXPECT_NEAR(document["bubble"].get<double>(), makespan - work, 1e-9 * makespan);
+  EXPECT_NEAR(document["not_computing"].get<double>(), makespan - work, 1e-9 * makespan);
   EXPECT_EQ(document["peaks"], json({2, 1}));  // 1F1B holds p − r
+}
+
+// ptdp-plan's bubble and ptdp-sim's are one: both wait for passes alone. Only rounding differs.
+TEST(SimulatePlan, HasTheBubbleThatThePlanHas) {
+  const TemporaryDirectory directory;
+  const std::string file = (directory.path() / "plan.json").string();
+  for (const std::vector<std::string>& job : std::vector<std::vector<std::string>>{
+           {"--model", "gpt-tiny", "--gpus", "8", "--pp", "4"},
+           {"--model", "76B", "--gpus", "1024", "--cluster", "selene-a100"},
+           {"--model", "llama-3-8b", "--gpus", "16", "--cluster", "dgx-h100", "--pp", "2"}}) {
+    std::vector<std::string> arguments = job;
+    arguments.insert(arguments.end(), {"-o", file});
+    ASSERT_TRUE(succeeds(run_plan(arguments)));
+    const json plan = json::parse(content_of(file));
+    const ProgramRun run = run_sim({file, "--format", "json"});
+    ASSERT_TRUE(succeeds(run));
+    const json simulation = json::parse(run.output);
+    const double step = simulation["step_s"];
+    const double bubble = simulation["bubble"];
+    EXPECT_GT(bubble, 0.0) << job[1];
+    EXPECT_NEAR(bubble / step, plan["predicted"]["breakdown_s"]["bubble"].get<double>() / step,
+                1e-9)
+        << job[1];
+    EXPECT_NEAR(simulation["bubble_ratio"].get<double>(), bubble / step, 1e-12) << job[1];
+    EXPECT_GT(simulation["not_computing"].get<double>(), bubble) << job[1];
+  }
 }
 
 /// Returns the plan of gpt-tiny as if another version had made it, which predicted a step `factor`

@@ -92,7 +92,8 @@ TEST(Simulator, TakesDurationsStageByStage) {
   EXPECT_EQ(times.ranks[1].end, Seconds(16.0));
   EXPECT_EQ(times.ranks[1].work, Seconds(6.0));
   EXPECT_EQ(times.ranks[1].idle_in_span(), Seconds(9.0));
-  EXPECT_EQ(times.bubble(), Seconds(12.0));
+  EXPECT_EQ(times.bubble(), Seconds(9.0));          // of the rank that works 3 s and 6 s
+  EXPECT_EQ(times.not_computing(), Seconds(12.0));  // the mean work is 6 s
 }
 
 // By hand: a microbatch crosses p − 1 links forward and as many backward; in a V the turn between
@@ -231,8 +232,9 @@ TEST(SimulatedTimes, SumUpWhatTheRanksDid) {
   EXPECT_EQ(times.makespan(), Seconds(10.0));
   EXPECT_EQ(times.longest_span(), Seconds(7.0));
   EXPECT_EQ(times.most_work(), Seconds(5.0));
-  EXPECT_EQ(times.bubble(), Seconds(6.0));
-  EXPECT_DOUBLE_EQ(times.bubble_ratio(), 0.6);
+  EXPECT_EQ(times.bubble(), Seconds(5.0));
+  EXPECT_DOUBLE_EQ(times.bubble_ratio(), 0.5);
+  EXPECT_EQ(times.not_computing(), Seconds(6.0));
   EXPECT_EQ(times.ranks[0].idle_in_span(), Seconds(2.0));
   EXPECT_EQ(times.ranks[1].idle_in_span(), Seconds(0.0)) << "rounding leaves no less";
 }
