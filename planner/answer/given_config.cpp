@@ -132,6 +132,7 @@ GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& opt
   check(scenario);
   GivenConfig given{.scenario = scenario, .options = options, .config = config};
   given.options.num_best = 1;
+  given.options.tie = 0.0;  // what the fastest gains
   given.options.wants_front = false;
   const MeasuredRuns& published = calibration.published();
   given.calibration = calibration.fit(scenario, options.gpus, published);

@@ -153,6 +153,7 @@ StrategyComparison compare_strategies(const Scenario& scenario, const SearchOpti
                                 .calibration = calibration.fit(scenario, options.gpus, published),
                                 .memory = calibration.memory(scenario, options.gpus, published)};
   comparison.options.num_best = 1;
+  comparison.options.tie = 0.0;
   comparison.options.wants_front = false;
   for (const StrategyName& name : kStrategies) {
     StrategySearch search{.scenario = scenario, .options = comparison.options};

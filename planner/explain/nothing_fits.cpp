@@ -291,6 +291,7 @@ std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario, Search
   const std::int64_t cluster_size = scenario.cluster.max_gpus();
   const std::int64_t most = cluster_size > 0 ? cluster_size : kMostGpusToTry;
   options.num_best = 1;
+  options.tie = 0.0;
   options.wants_front = false;
   std::int64_t enumerated = 0;
   while (options.gpus <= most / 2 && enumerated < kMostCandidatesToTry &&

@@ -134,6 +134,7 @@ Baseline follow(const Rule& rule, const Scenario& scenario, SearchOptions option
     options.space.zero_stage = IntegerRanges::parse("0:1", 0, 1, "");  // nor this
   }
   options.num_best = 1;
+  options.tie = 0.0;
   options.num_threads = 1;
   options.wants_front = false;
   Baseline baseline{.name = rule.name, .source = rule.source, .choice = std::nullopt};

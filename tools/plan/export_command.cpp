@@ -98,6 +98,7 @@ std::string why_not_exportable(const CommandLine& line, const PlanRequest& reque
   }
   options.is_left_out = nullptr;
   options.num_best = 1;
+  options.tie = 0.0;
   const PlanningResult all = plan_training(request.scenario, options, calibration);
   if (all.plans.empty()) {
     return "";
