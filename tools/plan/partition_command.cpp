@@ -49,6 +49,7 @@ PartitionRequest read_partition_request(const CommandLine& line) {
 
 Scenario read_scenario(const CommandLine& line) {
   ModelProfile model = find_model(*line.text("model"));
+  print_warnings(model.warnings);
   model.config.seq_length =
       count_or(line, "seq-length", 1, kLongestSequence, model.config.seq_length);
   (void)parameter_count(model.config);

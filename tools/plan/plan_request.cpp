@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <iostream>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
@@ -168,6 +169,8 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   }
   request.gpus = from == nullptr ? *line.count("gpus", 1, kMostGpus) : from->gpus;
   ModelProfile model = find_model_of(line, from);
+  request.assumptions = model.assumptions;
+  request.warnings = model.warnings;
   const int said_length =
       from == nullptr ? 0 : from->seq_length.value_or(from->model ? from->model->seq_length : 0);
   if (const auto length = line.count("seq-length", 1, kLongestSequence)) {
@@ -208,6 +211,12 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
                             plural(most, "GPU"), request.scenario.cluster.name, request.gpus));
   }
   return request;
+}
+
+void print_warnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) {
+    std::cerr << "ptdp-plan: warning: " + warning + "\n";
+  }
 }
 
 void reserve_memory(PlanRequest& request, const CalibrationSource& calibration) {
