@@ -350,6 +350,7 @@ int run_search(const CommandLine& line) {
           ? run_of_log(line, read_training_log(*log).arguments, *log)
           : read_from(line);
   PlanRequest request = read_request(line, from ? &*from : nullptr);
+  print_warnings(request.warnings);
   SearchOptions options = read_options(line, request.gpus);
   keep_exportable(line, request, options);
   const RunBudget budget = read_budget(line);

@@ -27,8 +27,7 @@ class Count {
   };
 
   [[nodiscard]] Layer layer(bool has_experts) const {
-    const bool has_four_norms = model_.norm_placement == NormPlacement::kBeforeAndBehind;
-    Layer count{.split = 0, .replicated = (has_four_norms ? 4 : 2) * norm(h_), .experts = 0};
+    Layer count{.split = 0, .replicated = norms_of_layer(model_) * norm(h_), .experts = 0};
     if (has_latent_attention(model_)) {
       add_latent_attention(count);
     } else {
@@ -54,9 +53,10 @@ class Count {
     const Number with_experts = num_expert_layers(model_);
     const Number layers = (model_.num_layers - with_experts) * layer(false).total() +
                           (with_experts > 0 ? with_experts * layer(true).total() : 0);
-    const Number positions =
-        model_.position_embedding == PositionEmbedding::kLearned ? model_.seq_length * h_ : 0;
-    return layers + norm(h_) + positions +
+    const Number positions = model_.position_embedding == PositionEmbedding::kLearned
+                                 ? learned_positions(model_) * h_
+                                 : 0;
+    return layers + (model_.embedding_layernorm ? 2 : 1) * norm(h_) + positions +
            (model_.untied_embeddings ? 2 : 1) * model_.vocab_size * h_;
   }
 
@@ -71,9 +71,16 @@ class Count {
       return 0;
     }
     const Number d = model_.kv_channels;
-    return model_.qk_layernorm_width == QkNormWidth::kHead
-               ? 2 * norm(d)
-               : norm(model_.num_attention_heads * d) + norm(model_.num_query_groups * d);
+    switch (model_.qk_layernorm_width) {
+      case QkNormWidth::kHead:
+        return 2 * norm(d);
+      case QkNormWidth::kAllHeads:
+      case QkNormWidth::kEachHead:
+        return norm(model_.num_attention_heads * d) + norm(model_.num_query_groups * d);
+      case QkNormWidth::kWeightless:
+        return 0;
+    }
+    return 0;
   }
 
   /// Returns the parameters of an MLP of `width`: a dense one, one expert, or all shared experts
@@ -84,9 +91,7 @@ class Count {
   }
 
  private:
-  [[nodiscard]] Number norm(Number width) const {
-    return model_.normalization == Normalization::kLayerNorm ? 2 * width : width;
-  }
+  [[nodiscard]] Number norm(Number width) const { return parameters_of_norm(model_) * width; }
 
   void add_attention(Layer& count) const {
     const Number queries = Number{1} * model_.num_attention_heads * model_.kv_channels;
@@ -94,7 +99,7 @@ class Count {
     count.split += h_ * (queries + 2 * keys) + queries * h_ + qkv_biases_ * (queries + 2 * keys);
     count.split += model_.attention_sinks ? model_.num_attention_heads : 0;
     count.replicated += projection_biases_ * h_;
-    if (model_.qk_layernorm_width == QkNormWidth::kAllHeads) {
+    if (model_.qk_layernorm_width != QkNormWidth::kHead) {
       count.split += qk_norms();
     } else {
       count.replicated += qk_norms();

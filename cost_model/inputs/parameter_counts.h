@@ -32,12 +32,13 @@ struct LayerParameters {
 ///
 /// With add_bias_linear every matrix has biases. Latent attention then has them on its compressions
 /// and the projection; experts have them, the router has none. There are two norms of h weights,
-/// or four with norms before and behind branches; LayerNorm has as many biases. With qk_layernorm
-/// there are norms of a query and of a key head too, or of all of a rank's heads. No count
-/// overflows if the model is countable (is_countable()).
+/// four with norms before and behind branches, or one that both branches share; LayerNorm has as
+/// many biases, unless layernorm_bias says none. With qk_layernorm there are norms of a query and
+/// of a key head too, or of all of a rank's heads. No count overflows if the model is countable
+/// (is_countable()).
 ///
-/// Source: the modeling code of gpt2, gpt_neox, llama, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe,
-/// nemotron and deepseek_v3 in Hugging Face transformers.
+/// Source: the modeling code of the types of kModelTypes (huggingface_fields.h) in Hugging Face
+/// transformers.
 [[nodiscard]] LayerParameters layer_parameters(const TransformerConfig& model, bool has_experts);
 
 /// Returns whether the model has at most 10^18 parameters, modules that predict more tokens

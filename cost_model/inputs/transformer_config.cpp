@@ -32,6 +32,10 @@ void check_latent_attention(const TransformerConfig& model, const Refuse& refuse
 
 void check_positions(const TransformerConfig& model, const Refuse& refuse) {
   const RotaryEmbedding& rotary = model.rotary;
+  if (model.position_embedding != PositionEmbedding::kLearned &&
+      model.max_position_embeddings != 0) {
+    refuse("max_position_embeddings needs position_embedding learned");
+  }
   if (model.position_embedding != PositionEmbedding::kRope) {
     if (rotary != RotaryEmbedding{}) {
       refuse("keys of rotary positions need position_embedding rope");
@@ -65,7 +69,28 @@ void check_positions(const TransformerConfig& model, const Refuse& refuse) {
   }
 }
 
+void check_norms(const TransformerConfig& model, const Refuse& refuse) {
+  if (model.parallel_residual && model.norm_placement != NormPlacement::kBefore) {
+    refuse("parallel_residual needs norm_placement before");
+  }
+  if (model.shared_residual_norm && !model.parallel_residual) {
+    refuse("shared_residual_norm needs parallel_residual");
+  }
+  if (!model.layernorm_bias && model.normalization != Normalization::kLayerNorm) {
+    refuse("layernorm_bias false needs normalization layer-norm");
+  }
+  if (model.qk_layernorm_width != QkNormWidth::kHead && !model.qk_layernorm) {
+    refuse("qk_layernorm_width needs qk_layernorm");
+  }
+}
+
 void check_windows(const TransformerConfig& model, const Refuse& refuse) {
+  if (model.window_size == 0 && model.chunked_attention) {
+    refuse("chunked_attention needs window_size, the tokens of a chunk");
+  }
+  if (model.window_size == 0 && model.rotary.window_base != 0.0) {
+    refuse("rotary_window_base needs window_size, the tokens that each attends to");
+  }
   if (model.window_size == 0 && model.first_window_layer != 0) {
     refuse("first_window_layer needs window_size, the tokens that each attends to");
   }
@@ -170,13 +195,8 @@ TransformerConfig resolved(TransformerConfig model, const std::string& place) {
       (model.activation_func_clamp_value != 0.0 || model.glu_linear_offset != 0.0)) {
     refuse("activation_func_clamp_value and glu_linear_offset need gated_linear_unit");
   }
-  if (model.parallel_residual && model.norm_placement != NormPlacement::kBefore) {
-    refuse("parallel_residual needs norm_placement before");
-  }
+  check_norms(model, refuse);
   check_positions(model, refuse);
-  if (model.qk_layernorm_width != QkNormWidth::kHead && !model.qk_layernorm) {
-    refuse("qk_layernorm_width needs qk_layernorm");
-  }
   if (model.add_bias_linear &&
       (model.add_qkv_bias || model.add_projection_bias || model.add_mlp_bias)) {
     refuse(
@@ -278,6 +298,8 @@ void describe_numerics(Fields& fields, Described<Fields, TransformerConfig>& mod
   optional_number("logits_multiplier", model.logits_multiplier, 1.0, kPositiveRange);
   optional_number("residual_multiplier", model.residual_multiplier, 1.0, kPositiveRange);
   optional_flag("parallel_residual", model.parallel_residual, false);
+  optional_flag("shared_residual_norm", model.shared_residual_norm, false);
+  optional_flag("embedding_layernorm", model.embedding_layernorm, false);
   optional_number("activation_func_clamp_value", model.activation_func_clamp_value, 0.0,
                   kPositiveRange);
   optional_number("glu_linear_offset", model.glu_linear_offset, 0.0, kPositiveRange);
@@ -316,6 +338,13 @@ void describe_rotary(Fields& fields, Described<Fields, RotaryEmbedding>& rotary)
   };
   optional_numbers("rope_short_factors", rotary.short_factors);
   optional_numbers("rope_long_factors", rotary.long_factors);
+  if (fields.optional("rotary_interleaved", rotary.interleaved)) {
+    fields.flag("rotary_interleaved", rotary.interleaved);
+  }
+  optional_number("rotary_window_base", rotary.window_base, 0.0, kRotaryBaseRange);
+  if (fields.optional("no_rope_freq", rotary.no_rope_freq != 0)) {
+    fields.count("no_rope_freq", rotary.no_rope_freq, 1, kMostModelLayers);
+  }
 }
 
 }  // namespace
@@ -340,6 +369,7 @@ void describe(Fields& fields, Described<Fields, TransformerConfig>& model) {
   optional_count("ffn_hidden_size", model.ffn_hidden_size, kWidestMatrix);
   fields.count("vocab_size", model.vocab_size, 1, kWidestMatrix);
   fields.count("seq_length", model.seq_length, 1, kLongestSequence);
+  optional_count("max_position_embeddings", model.max_position_embeddings, kLongestSequence);
   optional_flag("gated_linear_unit", model.gated_linear_unit, false);
   optional_flag("add_bias_linear", model.add_bias_linear, true);
   optional_flag("untied_embeddings", model.untied_embeddings, false);
@@ -352,6 +382,7 @@ void describe(Fields& fields, Described<Fields, TransformerConfig>& model) {
     fields.choice("normalization", model.normalization,
                   NamedValues<Normalization>(kNormalizationNames));
   }
+  optional_flag("layernorm_bias", model.layernorm_bias, true);
   if (fields.optional("dropout", model.dropout.has_value())) {
     fields.flag("dropout", held(model.dropout));
   }
@@ -373,6 +404,7 @@ void describe(Fields& fields, Described<Fields, TransformerConfig>& model) {
   optional_count("window_size", model.window_size, kLongestSequence);
   optional_count("first_window_layer", model.first_window_layer, kMostModelLayers);
   optional_count("window_attn_skip_freq", model.window_attn_skip_freq, kMostModelLayers);
+  optional_flag("chunked_attention", model.chunked_attention, false);
   optional_count("q_lora_rank", model.q_lora_rank, kWidestMatrix);
   optional_count("kv_lora_rank", model.kv_lora_rank, kWidestMatrix);
   optional_count("qk_head_dim", model.qk_head_dim, kWidestMatrix);

@@ -13,15 +13,17 @@
 
 namespace ptdp {
 
-/// How a model tells positions: learned embeddings, rotations of queries and keys, or none.
-enum class PositionEmbedding { kLearned, kRope, kNone };
+/// How a model tells positions: learned embeddings, rotations of queries and keys, none, or numbers
+/// that grow with distance and are taken off attention's scores (ALiBi, arXiv:2108.12409).
+enum class PositionEmbedding { kLearned, kRope, kNone, kAlibi };
 enum class Normalization { kLayerNorm, kRmsNorm };
 enum class Activation { kTanhGelu, kGelu, kRelu, kSilu, kTanh, kSquaredRelu, kQuickGelu };
 
 inline constexpr std::array kPositionEmbeddingNames = {
     NamedValue<PositionEmbedding>{PositionEmbedding::kLearned, "learned"},
     NamedValue<PositionEmbedding>{PositionEmbedding::kRope, "rope"},
-    NamedValue<PositionEmbedding>{PositionEmbedding::kNone, "none"}};
+    NamedValue<PositionEmbedding>{PositionEmbedding::kNone, "none"},
+    NamedValue<PositionEmbedding>{PositionEmbedding::kAlibi, "alibi"}};
 inline constexpr std::array kNormalizationNames = {
     NamedValue<Normalization>{Normalization::kLayerNorm, "layer-norm"},
     NamedValue<Normalization>{Normalization::kRmsNorm, "rms-norm"}};
@@ -57,8 +59,10 @@ enum class NormPlacement {
 };
 /// What a norm of queries and keys reaches over.
 enum class QkNormWidth {
-  kHead,     ///< Every head is normalized by itself, with one weight for all heads (Qwen3).
-  kAllHeads  ///< All heads of a token are normalized together (OLMo 2).
+  kHead,        ///< Every head is normalized by itself, with one weight for all heads (Qwen3).
+  kAllHeads,    ///< All heads of a token are normalized together (OLMo 2).
+  kEachHead,    ///< Every head is normalized by itself, with weights of its own (Command R+).
+  kWeightless,  ///< Every head is normalized by itself, without weights (Llama 4).
 };
 
 inline constexpr std::array kRopeScalingNames = {
@@ -73,7 +77,9 @@ inline constexpr std::array kNormPlacementNames = {
     NamedValue<NormPlacement>{NormPlacement::kBeforeAndBehind, "before-and-behind"}};
 inline constexpr std::array kQkNormWidthNames = {
     NamedValue<QkNormWidth>{QkNormWidth::kHead, "head"},
-    NamedValue<QkNormWidth>{QkNormWidth::kAllHeads, "all-heads"}};
+    NamedValue<QkNormWidth>{QkNormWidth::kAllHeads, "all-heads"},
+    NamedValue<QkNormWidth>{QkNormWidth::kEachHead, "each-head"},
+    NamedValue<QkNormWidth>{QkNormWidth::kWeightless, "weightless"}};
 
 /// Rotary position embeddings: element i and element i + r/2 of a head's first r elements are
 /// turned by the angle position·base^(−2i/r). Source: RoFormer (arXiv:2104.09864), in the order of
@@ -94,6 +100,13 @@ struct RotaryEmbedding {
   /// LongRoPE: factors of wavelengths, in sequences no longer than the original.
   std::vector<double> short_factors = {};
   std::vector<double> long_factors = {};  ///< LongRoPE: factors in sequences longer than that.
+  /// Whether neighbors 2i and 2i + 1 are turned together, in place of i and i + r/2 (Command R).
+  bool interleaved = false;
+  /// Base of the angles in layers with a window, which no scaling stretches (Gemma 3); 0: as in all
+  /// layers.
+  double window_base = 0.0;
+  /// Number n of which every n-th layer, counted from 1, turns nothing (SmolLM3); 0: all layers do.
+  int no_rope_freq = 0;
 
   friend bool operator==(const RotaryEmbedding&, const RotaryEmbedding&) = default;
 };
@@ -153,12 +166,14 @@ struct TransformerConfig {
   int kv_channels = 0;       ///< Width of a head; 0: hidden_size / num_attention_heads.
   int ffn_hidden_size = 0;   ///< Width of a dense MLP; 0: 4 hidden_size.
   int vocab_size = 0;
-  int seq_length = 0;  ///< Tokens per sequence in training, and the number of learned positions.
-  bool gated_linear_unit = false;  ///< Whether an MLP has three matrices instead of two.
-  bool add_bias_linear = true;     ///< Whether every linear layer has biases.
-  bool untied_embeddings = false;  ///< Whether logits have a matrix of their own.
+  int seq_length = 0;               ///< Tokens per sequence in training.
+  int max_position_embeddings = 0;  ///< Rows of learned positions; 0: seq_length (OPT has 2 more).
+  bool gated_linear_unit = false;   ///< Whether an MLP has three matrices instead of two.
+  bool add_bias_linear = true;      ///< Whether every linear layer has biases.
+  bool untied_embeddings = false;   ///< Whether logits have a matrix of their own.
   PositionEmbedding position_embedding = PositionEmbedding::kLearned;
   Normalization normalization = Normalization::kLayerNorm;
+  bool layernorm_bias = true;  ///< Whether layer norms have biases beside weights.
   /// Whether training uses dropout; nullopt: with learned positions only, as for GPT-2 and GPT-3.
   std::optional<bool> dropout = {};
 
@@ -187,6 +202,9 @@ struct TransformerConfig {
   RotaryEmbedding rotary;          ///< Angles of rotary positions, if the model has them.
   /// Whether a layer's MLP takes the layer's input rather than attention's sum (GPT-NeoX).
   bool parallel_residual = false;
+  /// Whether both branches take the output of one norm, with parallel_residual (Command R).
+  bool shared_residual_norm = false;
+  bool embedding_layernorm = false;  ///< Whether embeddings have a norm of their own (BLOOM).
 
   // Biases of some linear layers, for models without add_bias_linear.
   /// Whether QKV (Qwen2), or the compressions of latent attention, have biases.
@@ -204,6 +222,9 @@ struct TransformerConfig {
   int first_window_layer = 0;  ///< First layer with the window; layers before it attend to all.
   /// Number n of which every n-th layer, counted from 1, attends to all tokens; 0: none does.
   int window_attn_skip_freq = 0;
+  /// Whether windows are chunks: a token attends to those before it in its own window_size tokens,
+  /// counted from the sequence's beginning (Llama 4).
+  bool chunked_attention = false;
 
   // Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434 section 2.1), in models with
   // kv_lora_rank. Query heads are num_attention_heads; groups and kv_channels mean nothing then.
@@ -289,6 +310,21 @@ struct TransformerConfig {
 /// Returns how much sines and cosines grow with YaRN: 0.1·scale·ln(factor) + 1, and 1 for factors
 /// up to 1. Source: get_mscale of modeling_rope_utils.py, with the scale 1 if there is none.
 [[nodiscard]] double yarn_growth(double factor, double scale = 1.0);
+/// Returns the rows of learned positions.
+[[nodiscard]] constexpr int learned_positions(const TransformerConfig& model) {
+  return model.max_position_embeddings > model.seq_length ? model.max_position_embeddings
+                                                          : model.seq_length;
+}
+/// Returns the parameters of a norm for each element: a weight, and a bias in layer norms.
+[[nodiscard]] constexpr int parameters_of_norm(const TransformerConfig& model) {
+  return model.normalization == Normalization::kLayerNorm && model.layernorm_bias ? 2 : 1;
+}
+/// Returns the number of norms of width hidden_size in a layer.
+[[nodiscard]] constexpr int norms_of_layer(const TransformerConfig& model) {
+  return model.norm_placement == NormPlacement::kBeforeAndBehind ? 4
+         : model.shared_residual_norm                            ? 1
+                                                                 : 2;
+}
 /// Returns whether tokens of any layer attend to fewer tokens than the sequence has.
 [[nodiscard]] constexpr bool has_window(const TransformerConfig& model) {
   return model.window_size > 0 && model.window_size < model.seq_length &&
@@ -300,12 +336,31 @@ struct TransformerConfig {
   return has_window(model) && layer >= model.first_window_layer &&
          (model.window_attn_skip_freq == 0 || (layer + 1) % model.window_attn_skip_freq != 0);
 }
+/// Returns the pairs of one of the first `queries` tokens and a token that it attends to, with a
+/// causal mask. The layer has the window w if the model has one: a token sees w tokens before it,
+/// or those before it in its chunk of w.
+[[nodiscard]] constexpr double attended_pairs(const TransformerConfig& model, double queries) {
+  const double w = has_window(model) ? model.window_size : model.seq_length;
+  if (queries <= w) {
+    return queries * queries / 2.0;
+  }
+  if (!model.chunked_attention) {
+    return w * queries - w * w / 2.0;
+  }
+  const auto chunks = static_cast<double>(static_cast<std::int64_t>(queries / w));
+  const double rest = queries - chunks * w;
+  return (chunks * w * w + rest * rest) / 2.0;
+}
 /// Returns the tokens that a token attends to, in a layer that has the window w if the model has
 /// one. Without a causal mask they are w, or the sequence s. With one they are the mean of the
-/// tokens before it: w − w²/(2s), or s/2 (as it is usually counted) without a window.
+/// tokens before it: w − w²/(2s), or s/2 (as it is usually counted) without a window; w/2 in whole
+/// chunks of w.
 [[nodiscard]] constexpr double attended_tokens(const TransformerConfig& model, bool is_causal) {
   const double s = model.seq_length;
   const double w = has_window(model) ? model.window_size : s;
+  if (is_causal && has_window(model) && model.chunked_attention) {
+    return attended_pairs(model, s) / s;
+  }
   return is_causal ? w - w * w / (2.0 * s) : w;
 }
 /// Returns whether any layer has experts.

@@ -152,7 +152,7 @@ class RankOperations {
     }
     if (config_.sequence_parallel) {
       const std::int64_t h = model_.hidden_size;
-      const std::int64_t norm = model_.normalization == Normalization::kLayerNorm ? 2 * h : h;
+      const std::int64_t norm = parameters_of_norm(model_) * h;
       const std::int64_t of_layer = layer_parameters(model_, /*has_experts=*/false).replicated;
       tensor(Kind::kAllReduce, accumulator_ * (layers * of_layer + (is_last ? norm : 0)),
              shards_gradients(config_) ? 1 : config_.dp);

@@ -45,20 +45,13 @@ AttentionOperands operands(const TransformerConfig& model, const ContextSharing&
           .outputs = of(heads, value_head_width(model))};
 }
 
-/// Returns the pairs of one of the first `queries` tokens and a key that it sees, as
-/// attended_tokens() counts them.
-double pairs_of_first(double queries, const TransformerConfig& model) {
-  const double w = has_window(model) ? model.window_size : model.seq_length;
-  return queries <= w ? queries * queries / 2.0 : w * queries - w * w / 2.0;
-}
-
 /// Returns the pairs of the slowest rank. A token sees min(position, w) keys, which grows ever more
 /// slowly. Where balanced, the pair of chunks in the middle thus has most, else the last chunk.
 double slowest_pairs(const TransformerConfig& model, const ContextSharing& split) {
   const double s = model.seq_length;
   const double held = s / split.cp;
   const double end = split.is_balanced ? (s + held) / 2.0 : s;
-  return pairs_of_first(end, model) - pairs_of_first(end - held, model);
+  return attended_pairs(model, end) - attended_pairs(model, end - held);
 }
 
 AttentionTime times(const AttentionTime& time, double factor) {
@@ -112,7 +105,7 @@ ContextParallelTime all_gathered_time(const TransformerConfig& model, const Cont
                                       const GroupPlacement& group, const ClusterSpec& cluster,
                                       const StackSpec& stack) {
   const double share = saves_masked(stack)
-                           ? slowest_pairs(model, split) / pairs_of_first(model.seq_length, model)
+                           ? slowest_pairs(model, split) / attended_pairs(model, model.seq_length)
                            : 1.0 / split.cp;
   const AttentionOperands whole = operands(model, split, model.seq_length, stack.precision);
   const Seconds gathers =

@@ -102,6 +102,15 @@ class Operations {
     copy(OperationPass::kForward);
     copy(OperationPass::kWeightGradient);
   }
+  /// Adds what is in front of the second branch: nothing but a sum of gradients if the branches
+  /// share a norm.
+  void enter_second_branch(bool has_bias) {
+    if (model_.shared_residual_norm) {
+      on_own_rows(OperationPass::kInputGradient, DeviceOperation::kAdd);
+    } else {
+      enter_branch(/*is_normed=*/norms_middle(), has_bias);
+    }
+  }
   /// Whether the last product of a branch takes the gradient of the branch's result as it is.
   [[nodiscard]] bool passes_gradient() const {
     const bool is_scaled =
@@ -167,10 +176,10 @@ class Operations {
   /// Adds norms of queries or keys, of `heads` heads on this rank.
   void norm_of_heads(double heads) {
     const double width = model_.kv_channels;
-    if (model_.qk_layernorm_width == QkNormWidth::kHead) {
-      norm(rows_ * heads, width);
-    } else {
+    if (model_.qk_layernorm_width == QkNormWidth::kAllHeads) {
       norm(rows_, heads * width);
+    } else {
+      norm(rows_ * heads, width);
     }
   }
   /// Adds a norm of this rank's part of queries or keys, `width` wide. Sums over whole rows come
@@ -320,7 +329,7 @@ std::vector<ElementWiseOperation> layer_operations(const TransformerConfig& mode
   run.enter_branch(/*is_normed=*/false, has_projection_bias);
   run.prepare_attention();
   run.leave_branch(has_projection_bias, run.norms_middle());
-  run.enter_branch(/*is_normed=*/run.norms_middle(), has_mlp_bias);
+  run.enter_second_branch(has_mlp_bias);
   run.activate(has_mlp_bias);
   run.leave_branch(has_mlp_bias, /*norms_sum=*/false);
   run.keep_gradient();
@@ -341,6 +350,9 @@ std::vector<ElementWiseOperation> embedding_operations(const TransformerConfig& 
     run.on_own_rows(OperationPass::kForward, DeviceOperation::kPositions);
     run.on_all_rows(OperationPass::kWeightGradient, DeviceOperation::kPositionGradient,
                     run.hidden());
+  }
+  if (model.embedding_layernorm) {
+    run.norm_of_own_rows();
   }
   if (dropout_rates(model).embedding > 0.0) {
     run.on_own_rows(OperationPass::kForward, sum_with(false, false, true));

@@ -89,7 +89,7 @@ RuntimeBuffers runtime_buffers(const Scenario& scenario, const ParallelConfig& c
         Bytes(sums) +
         reduction_scratch(static_cast<std::int64_t>(sums), config.tp, accumulator_bytes(precision));
   } else if (model.qk_layernorm) {
-    const bool is_of_heads = model.qk_layernorm_width == QkNormWidth::kHead;
+    const bool is_of_heads = model.qk_layernorm_width != QkNormWidth::kAllHeads;
     const double vectors =
         is_of_heads ? model.num_attention_heads / t + key_heads_of_rank(model, config.tp) : 2.0;
     buffers.qk_normed = buffers.attention +

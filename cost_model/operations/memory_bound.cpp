@@ -27,13 +27,14 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
   const bool is_composed = stack.composed_norms && model.normalization == Normalization::kRmsNorm;
   const double norm_forward = is_composed ? 18.0 : 2.0;
   const double norm_backward = is_composed ? 46.0 : 5.0;
-  LayerTraffic traffic{.forward = ((drops ? 7.0 : 6.0) + 2.0 * norm_forward) * norms + rotary +
-                                  2.0 * context + (model.gated_linear_unit ? 3.0 : 2.0) * mlp,
-                       .backward = ((drops ? 13.0 : 6.0) + 2.0 * norm_backward) * norms +
-                                   2.0 * all_heads + rotary + 2.0 * context +
-                                   (model.gated_linear_unit ? 5.0 : 4.0) * mlp,
-                       .attention_forward = (drops ? 4.5 : 2.0) * scores,
-                       .attention_backward = (drops ? 5.5 : 3.0) * scores};
+  const double num_norms = norms_of_layer(model);
+  LayerTraffic traffic{
+      .forward = ((drops ? 7.0 : 6.0) + num_norms * norm_forward) * norms + rotary + 2.0 * context +
+                 (model.gated_linear_unit ? 3.0 : 2.0) * mlp,
+      .backward = ((drops ? 13.0 : 6.0) + num_norms * norm_backward) * norms + 2.0 * all_heads +
+                  rotary + 2.0 * context + (model.gated_linear_unit ? 5.0 : 4.0) * mlp,
+      .attention_forward = (drops ? 4.5 : 2.0) * scores,
+      .attention_backward = (drops ? 5.5 : 3.0) * scores};
   if (model.add_bias_linear || model.add_qkv_bias) {
     traffic.forward += 2.0 * all_heads;
     traffic.backward += all_heads;

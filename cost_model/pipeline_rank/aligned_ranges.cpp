@@ -37,9 +37,9 @@ std::int64_t end_elements(const TransformerConfig& model, const ParallelConfig& 
     return of_rank;
   }
   const bool has_positions = model.position_embedding == PositionEmbedding::kLearned;
-  const std::int64_t first = table_elements(model, config) + (has_positions ? std::int64_t{1} : 0) *
-                                                                 model.seq_length *
-                                                                 model.hidden_size;
+  const std::int64_t rows = has_positions ? learned_positions(model) : 0;
+  const std::int64_t norm = model.embedding_layernorm ? parameters_of_norm(model) : 0;
+  const std::int64_t first = table_elements(model, config) + (rows + norm) * model.hidden_size;
   return begins ? first : of_rank - first;
 }
 

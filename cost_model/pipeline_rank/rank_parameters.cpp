@@ -10,7 +10,7 @@ namespace ptdp {
 namespace {
 
 double norm_parameters(const TransformerConfig& model) {
-  return (model.normalization == Normalization::kLayerNorm ? 2.0 : 1.0) * model.hidden_size;
+  return 1.0 * parameters_of_norm(model) * model.hidden_size;
 }
 
 }  // namespace
@@ -25,7 +25,10 @@ double end_parameters(const TransformerConfig& model, const ParallelConfig& conf
     parameters += is_first && is_last && model.untied_embeddings ? 2.0 * table : table;
   }
   if (is_first && model.position_embedding == PositionEmbedding::kLearned) {
-    parameters += model.seq_length * h;
+    parameters += learned_positions(model) * h;
+  }
+  if (is_first && model.embedding_layernorm) {
+    parameters += norm_parameters(model);
   }
   if (is_last) {
     parameters += norm_parameters(model);

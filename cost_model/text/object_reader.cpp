@@ -300,12 +300,25 @@ std::vector<ObjectReader> ObjectReader::children(const std::string& key) {
 }
 
 void ObjectReader::finish() const {
+  static_cast<void>(finish_but_for([](const std::string& /*key*/) { return false; }));
+}
+
+std::vector<std::string> ObjectReader::finish_but_for(
+    const std::function<bool(const std::string& key)>& may_be_unknown) const {
+  std::vector<std::string> unknown;
   for (const auto& item : state_->object->items()) {
-    if (!state_->asked.contains(item.key())) {
-      const std::vector<std::string> known(state_->asked.begin(), state_->asked.end());
-      throw Error(place_of(shown(item.key())) + ": unknown key" + did_you_mean(item.key(), known));
+    if (state_->asked.contains(item.key())) {
+      continue;
     }
+    const std::vector<std::string> known(state_->asked.begin(), state_->asked.end());
+    const std::string near = did_you_mean(item.key(), known);
+    const std::string place = place_of(shown(item.key()));
+    if (!near.empty() || !may_be_unknown(item.key())) {
+      throw Error(place + ": unknown key" + near);
+    }
+    unknown.push_back(place);
   }
+  return unknown;
 }
 
 std::string ObjectReader::place() const {

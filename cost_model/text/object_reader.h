@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -146,6 +147,10 @@ class ObjectReader {
 
   /// Throws Error, with near misses, when the object has a key that nobody asked for.
   void finish() const;
+  /// Returns where keys stand that nobody asked for and that `may_be_unknown` takes. Throws Error,
+  /// as finish() does, for any other, and for one that is a near miss of a key asked for.
+  [[nodiscard]] std::vector<std::string> finish_but_for(
+      const std::function<bool(const std::string& key)>& may_be_unknown) const;
 
   /// Returns where the object stands, for messages: `file`, or `file: key.key` of a nested object.
   [[nodiscard]] std::string place() const;

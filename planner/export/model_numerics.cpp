@@ -31,6 +31,28 @@ void add_angles(const RotaryEmbedding& rotary, const NumericsSupport& support, R
   refusals.add_if(!is_told(rotary.scaling, support), "rope_scaling",
                   std::string(name_of(rotary.scaling, NamedValues<RopeScaling>(kRopeScalingNames))),
                   "none");
+  refusals.add_if(rotary.interleaved, "rotary_interleaved", "true", "false");
+  refusals.add_if(rotary.window_base != 0.0, "rotary_window_base", rotary.window_base,
+                  "one base in all layers");
+  refusals.add_if(rotary.no_rope_freq != 0, "no_rope_freq", rotary.no_rope_freq,
+                  "rotary positions in all layers");
+}
+
+/// Adds refusals of positions and norms that no framework is told of.
+void add_structure(const TransformerConfig& model, Refusals& refusals) {
+  refusals.add_if(model.position_embedding == PositionEmbedding::kAlibi, "position_embedding",
+                  "alibi", "learned, rope or none");
+  refusals.add_if(learned_positions(model) != model.seq_length, "max_position_embeddings",
+                  model.max_position_embeddings, "seq_length");
+  refusals.add_if(!model.layernorm_bias, "layernorm_bias", "false", "true");
+  refusals.add_if(model.shared_residual_norm, "shared_residual_norm", "true", "false");
+  refusals.add_if(model.embedding_layernorm, "embedding_layernorm", "true", "false");
+  refusals.add_if(has_window(model) && model.chunked_attention, "chunked_attention", "true",
+                  "false");
+  refusals.add_if(
+      model.qk_layernorm && model.qk_layernorm_width != QkNormWidth::kHead, "qk_layernorm_width",
+      std::string(name_of(model.qk_layernorm_width, NamedValues<QkNormWidth>(kQkNormWidthNames))),
+      "head");
 }
 
 }  // namespace
@@ -71,8 +93,7 @@ std::vector<ExportRefusal> numerics_refusals(const TransformerConfig& model,
       model.norm_placement != NormPlacement::kBefore, "norm_placement",
       std::string(name_of(model.norm_placement, NamedValues<NormPlacement>(kNormPlacementNames))),
       "before");
-  refusals.add_if(model.qk_layernorm && model.qk_layernorm_width != QkNormWidth::kHead,
-                  "qk_layernorm_width", "all-heads", "head");
+  add_structure(model, refusals);
   refusals.add_if(!support.skipped_windows && has_window(model) && model.window_attn_skip_freq > 0,
                   "window_attn_skip_freq", model.window_attn_skip_freq, "a window in all layers");
   return refusals.take();

@@ -43,7 +43,11 @@ TransformerConfig shrunk(const TransformerConfig& model, const ParallelConfig& c
                              .add_mlp_bias = model.add_mlp_bias,
                              .norm_placement = model.norm_placement,
                              .qk_layernorm = model.qk_layernorm};
-  if (config.tp == 1 || model.normalization == Normalization::kRmsNorm) {
+  if (model.position_embedding == PositionEmbedding::kAlibi) {
+    small.position_embedding = PositionEmbedding::kNone;
+  }
+  const bool is_of_all = model.qk_layernorm_width == QkNormWidth::kAllHeads;
+  if (is_of_all && (config.tp == 1 || model.normalization == Normalization::kRmsNorm)) {
     small.qk_layernorm_width = model.qk_layernorm_width;
   }
   if (model.window_size > 0) {
@@ -73,7 +77,8 @@ std::string left_out(const TransformerConfig& model, const ParallelConfig& confi
       parts.push_back(part);
     }
   }
-  if (model.qk_layernorm && shrunk(model, config).qk_layernorm_width != model.qk_layernorm_width) {
+  if (model.qk_layernorm_width == QkNormWidth::kAllHeads &&
+      shrunk(model, config).qk_layernorm_width != model.qk_layernorm_width) {
     parts.emplace_back("the model has layer norms of queries and keys over all heads");
   }
   const std::vector<ExecutedField> small = executed_fields(shrunk(config));

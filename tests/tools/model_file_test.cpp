@@ -84,8 +84,27 @@ TEST(HuggingFaceModel, IsFoundByTheNameOfAFolderHere) {
 TEST(HuggingFaceModel, IsRefusedByTheNameOfWhatIsUnknown) {
   EXPECT_TRUE(is_refused(plan_for(replaced(kLlama, "\"llama\"", "\"mamba\"")),
                          {"config.json: model_type", "mamba"}));
-  EXPECT_TRUE(is_refused(plan_for(replaced(kLlama, "vocab_size\"", "vocab_size\": 5, \"novel\"")),
-                         {"config.json: \"novel\": unknown key"}));
+  EXPECT_TRUE(is_refused(plan_for(replaced(kLlama, "vocab_size\"", "vocab_size\": 5, \"rms_eps\"")),
+                         {"config.json: \"rms_eps\": unknown key"}));
+  EXPECT_TRUE(is_refused(plan_for(replaced(kLlama, "\"llama\"", "\"qwen3_next\"")),
+                         {"has gated delta net layers", "describe it as ptdp.model/1"}));
+}
+
+TEST(HuggingFaceModel, IsWarnedOfKeysThatNobodyKnowsOnce) {
+  const std::string text = replaced(kLlama, "\"torch_dtype\"", "\"novel\": 5, \"torch_dtype\"");
+  const ProgramRun run = plan_for(text);
+  EXPECT_EQ(run.status, 0);
+  EXPECT_THAT(run.errors, testing::MatchesRegex("ptdp-plan: warning: [^\n]*config.json: "
+                                                "\"novel\": unknown key, ignored\n"));
+  EXPECT_THAT(run.output, HasSubstr("Llama-3-8B"));
+}
+
+TEST(HuggingFaceModel, SaysThatItsTextPartWasRead) {
+  const ProgramRun run = plan_for(R"({"model_type": "gemma3", "vision_config": {}, "text_config":
+      {"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
+       "sliding_window": 1024}})");
+  EXPECT_EQ(run.status, 0);
+  EXPECT_THAT(run.output, HasSubstr("model: the part of its config.json that reads text"));
 }
 
 constexpr const char* kMixtral = R"({"model_type": "mixtral", "num_hidden_layers": 4,

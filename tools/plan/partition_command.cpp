@@ -50,6 +50,7 @@ PartitionRequest read_partition_request(const CommandLine& line) {
 
 Scenario read_scenario(const CommandLine& line) {
   ModelProfile model = find_model(*line.text("model"));
+  print_warnings(model.warnings);
   if (const auto length = line.size("seq-length", 1, kLongestSequence)) {
     model.config.seq_length = static_cast<int>(length->value);
   }

@@ -98,6 +98,7 @@ PlanOfRun plan_of_run(const CommandLine& line, const TrainingLog& log, const std
   } catch (const Error& error) {
     throw Error((is_from_log ? place + ": its arguments: " : "") + error.what(), error.status());
   }
+  std::ranges::copy(request.warnings, std::back_inserter(found.assumptions));
   if (is_from_log) {
     found.assumptions.insert(found.assumptions.begin(),
                              "the run: the arguments that the log lists");

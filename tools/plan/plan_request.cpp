@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <iostream>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
@@ -303,6 +304,8 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   request.gpus = from == nullptr ? *asked.count : from->gpus;
   assume(request, asked.assumption);
   ModelProfile model = find_model_of(line, from);
+  std::ranges::copy(model.assumptions, std::back_inserter(request.assumptions));
+  request.warnings = model.warnings;
   tell_passed_over(line, request);
   const int own_length = model.config.seq_length;
   const int said_length =
@@ -346,6 +349,12 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
                             request.scenario.cluster.name, request.gpus));
   }
   return request;
+}
+
+void print_warnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) {
+    std::cerr << "ptdp-plan: warning: " + warning + "\n";
+  }
 }
 
 FitRequest read_fit(const CommandLine& line) {

@@ -22,6 +22,7 @@ struct PlanRequest {
   Scenario scenario;
   std::int64_t gpus = 0;
   std::vector<std::string> assumptions;
+  std::vector<std::string> warnings;  ///< What the model's file has and is ignored, one line each.
   std::string best_command;  ///< Command for the best plan, beside a configuration that is given.
 };
 
@@ -49,6 +50,8 @@ struct PlanRequest {
 /// that of `from`, if it is not null. Throws Error, naming the flag or file, when one is missing,
 /// not of its kind, or contradicts another.
 [[nodiscard]] PlanRequest read_request(const CommandLine& line, const ImportedRun* from = nullptr);
+/// Writes each of `warnings` to standard error, a line after the program's name.
+void print_warnings(const std::vector<std::string>& warnings);
 /// Returns the configuration of --config, else that of `from`; one of them must be given. Throws
 /// Error for a value of --config that cannot be read.
 [[nodiscard]] ParallelConfig given_config(const CommandLine& line, const PlanRequest& request,

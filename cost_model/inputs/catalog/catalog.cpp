@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "cost_model/inputs/huggingface/huggingface_config.h"
 
@@ -31,10 +32,13 @@ std::string name_of_config(const fs::path& path) {
   return name.empty() ? "config" : name;
 }
 
-ModelProfile read_huggingface_model(ObjectReader& reader, const fs::path& path) {
+ModelProfile huggingface_profile(ObjectReader& reader, const fs::path& path) {
+  HuggingfaceModel model = read_huggingface_model(reader);
   ModelProfile profile{.name = name_of_config(path),
                        .source = "config.json of Hugging Face transformers",
-                       .config = read_huggingface_config(reader)};
+                       .config = std::move(model.config),
+                       .assumptions = std::move(model.assumptions),
+                       .warnings = std::move(model.warnings)};
   profile.longest_sequence = profile.config.seq_length;
   if (profile.config.position_embedding != PositionEmbedding::kLearned) {
     profile.config.seq_length = std::min(profile.config.seq_length, kUsualSequence);
@@ -80,7 +84,7 @@ Profile find_profile(ProfileKind kind, const std::string& name_or_path) {
 ModelProfile find_model(const std::string& name_or_path) {
   const fs::path path = profile_file(ProfileKind::kModel, name_or_path);
   ObjectReader reader = ObjectReader::from_file(path);
-  return is_huggingface_config(reader) ? read_huggingface_model(reader, path) : read_model(reader);
+  return is_huggingface_config(reader) ? huggingface_profile(reader, path) : read_model(reader);
 }
 
 ClusterSpec find_cluster(const std::string& name_or_path) {

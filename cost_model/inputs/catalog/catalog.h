@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cost_model/inputs/cluster_spec.h"
 #include "cost_model/inputs/profile_files.h"
@@ -26,6 +27,9 @@ struct ModelProfile {
   /// trained; else 0. Unless positions are learned, config.seq_length is then at most
   /// kUsualSequence.
   int longest_sequence = 0;
+  std::vector<std::string> assumptions = {};  ///< What was left out of its file, one line each.
+  /// What its file has that nobody knows and that was ignored, one line each.
+  std::vector<std::string> warnings = {};
 };
 
 /// Reads a model by name ("1T"), or by path when `name_or_path` has a slash or ends in .json. A

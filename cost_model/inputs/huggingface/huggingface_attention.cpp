@@ -1,75 +1,27 @@
-// Reads what a Hugging Face configuration says of attention: biases, heads, and windows.
+// Reads what a Hugging Face configuration says of attention: biases, and heads with their norms.
 #include <array>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "cost_model/inputs/huggingface/huggingface_fields.h"
 #include "cost_model/inputs/huggingface/huggingface_traits.h"
-#include "cost_model/inputs/layer_kinds.h"
 
 namespace ptdp::huggingface {
 namespace {
 
-constexpr bool is_qwen(ModelType type) {
-  return type == ModelType::kQwen2 || type == ModelType::kQwen2Moe || type == ModelType::kQwen3 ||
-         type == ModelType::kQwen3Moe;
-}
-
-/// Returns the rule that layers with windows follow. Throws Error if TransformerConfig has none
-/// that they do.
-WindowLayers rule_of(const Keys& keys, const std::vector<bool>& has_window) {
-  const std::optional<WindowLayers> rule = find_window_layers(has_window);
-  if (!rule) {
-    keys.refuse("layer_types",
-                "expected full_attention in the first layers and sliding_attention in all behind, "
-                "if any, but for every n-th layer");
+/// Returns how norms of queries and keys of a type reach over heads.
+QkNormWidth norm_width(ModelType type) {
+  switch (type) {
+    case ModelType::kOlmo2:
+    case ModelType::kOlmoe:
+    case ModelType::kMiniMaxM2:
+      return QkNormWidth::kAllHeads;
+    case ModelType::kCohere:
+      return QkNormWidth::kEachHead;
+    case ModelType::kLlama4:
+      return QkNormWidth::kWeightless;
+    default:
+      return QkNormWidth::kHead;
   }
-  return *rule;
-}
-
-/// Returns which layers the list "layer_types" gives a window.
-std::vector<bool> read_layer_types(const Keys& keys, int num_layers) {
-  std::vector<std::string> types;
-  keys.reader().texts("layer_types", types);
-  if (std::ssize(types) != num_layers) {
-    keys.refuse("layer_types", "expected " + std::to_string(num_layers) + " layers, got " +
-                                   std::to_string(types.size()));
-  }
-  std::vector<bool> has_window;
-  has_window.reserve(types.size());
-  for (const std::string& type : types) {
-    if (type != "full_attention" && type != "sliding_attention") {
-      keys.refuse("layer_types",
-                  "expected full_attention in the first layers and sliding_attention in all "
-                  "behind, if any, but for every n-th layer");
-    }
-    has_window.push_back(type == "sliding_attention");
-  }
-  return has_window;
-}
-
-/// Returns which layers have a window if the file has no list of them.
-std::vector<bool> usual_layer_types(ModelType type, int num_layers, int first) {
-  std::vector<bool> has_window(num_layers, true);
-  for (int i = 0; i < num_layers; ++i) {
-    if (type == ModelType::kGemma2 || type == ModelType::kGptOss) {
-      has_window[i] = i % 2 == 0;
-    } else if (type == ModelType::kQwen2 || type == ModelType::kQwen3) {
-      has_window[i] = i >= first;
-    }
-  }
-  return has_window;
-}
-
-/// Returns the window of all layers that have one; 0: none has.
-int read_window_size(const Keys& keys, ModelType type) {
-  const int usual_window = type == ModelType::kGptOss ? 128 : 4096;
-  const bool is_usually_none =
-      type == ModelType::kMixtral || type == ModelType::kPhi3 || type == ModelType::kStarcoder2;
-  const bool is_none = keys.reader().has("sliding_window") || is_usually_none;
-  const int window = keys.size_or("sliding_window", is_none ? 0 : usual_window, kLongestSequence);
-  return !is_qwen(type) || keys.flag_or("use_sliding_window", false) ? window : 0;
 }
 
 }  // namespace
@@ -78,6 +30,7 @@ void read_biases(const Keys& keys, ModelType type, TransformerConfig& model) {
   model.add_bias_linear = false;
   switch (type) {
     case ModelType::kGpt2:
+    case ModelType::kGptBigCode:
       model.add_bias_linear = true;
       return;
     case ModelType::kGptNeox: {
@@ -87,7 +40,8 @@ void read_biases(const Keys& keys, ModelType type, TransformerConfig& model) {
       return;
     }
     case ModelType::kStarcoder2:
-      model.add_bias_linear = keys.flag_or("use_bias", true);
+    case ModelType::kErnie45:
+      model.add_bias_linear = keys.flag_or("use_bias", type == ModelType::kStarcoder2);
       return;
     case ModelType::kStableLm:
       model.add_qkv_bias = keys.flag_or("use_qkv_bias", false);
@@ -103,6 +57,7 @@ void read_biases(const Keys& keys, ModelType type, TransformerConfig& model) {
     case ModelType::kNemotron:
     case ModelType::kDeepseekV2:
     case ModelType::kGranite:
+    case ModelType::kSmolLm3:
       model.add_mlp_bias = keys.flag_or("mlp_bias", false);
       break;
     case ModelType::kQwen2:
@@ -111,6 +66,25 @@ void read_biases(const Keys& keys, ModelType type, TransformerConfig& model) {
     case ModelType::kQwen2Moe:
       model.add_qkv_bias = keys.flag_or("qkv_bias", true);
       return;
+    case ModelType::kGlm4:
+    case ModelType::kGlm4Moe:
+      model.add_qkv_bias = keys.flag_or("attention_bias", type == ModelType::kGlm4);
+      return;
+    case ModelType::kSeedOss:
+      model.add_qkv_bias = keys.flag_or("attention_bias", true);
+      model.add_projection_bias = keys.flag_or("attention_out_bias", false);
+      model.add_mlp_bias = keys.flag_or("mlp_bias", false);
+      return;
+    case ModelType::kExaone4:
+    case ModelType::kMiniMaxM2:
+      keys.expect("attention_bias", false, "transformers has none in this type");
+      return;
+    case ModelType::kOpt:
+    case ModelType::kBloom:
+    case ModelType::kMpt:
+    case ModelType::kFalcon:
+    case ModelType::kDbrx:
+      return;  // read_own_spelling() reads them
     case ModelType::kMistral:
     case ModelType::kMixtral:
     case ModelType::kPhi3:
@@ -121,7 +95,13 @@ void read_biases(const Keys& keys, ModelType type, TransformerConfig& model) {
     case ModelType::kDeepseekV3:
     case ModelType::kGemma:
     case ModelType::kGemma2:
+    case ModelType::kGemma3:
     case ModelType::kOlmo2:
+    case ModelType::kOlmoe:
+    case ModelType::kGraniteMoe:
+    case ModelType::kCohere:
+    case ModelType::kCohere2:
+    case ModelType::kLlama4:
       break;
   }
   model.add_qkv_bias = keys.flag_or("attention_bias", false);
@@ -134,7 +114,11 @@ void read_biases(const Keys& keys, ModelType type, TransformerConfig& model) {
 
 void read_heads(const Keys& keys, ModelType type, TransformerConfig& model) {
   const TypeTraits traits = traits_of(type);
-  keys.expect("use_qk_norm", traits.qk_layernorm, "what this type always has");
+  const bool has_norm_key =
+      is_one_of(type, {ModelType::kCohere, ModelType::kGlm4Moe, ModelType::kLlama4});
+  if (!has_norm_key) {
+    keys.expect("use_qk_norm", traits.qk_layernorm, "what this type always has");
+  }
   if (is_one_of(type, {ModelType::kDeepseekV2, ModelType::kDeepseekV3})) {
     // transformers writes these keys too; they follow from the widths below.
     keys.pass_over(std::array{"num_key_value_heads", "head_dim", "qk_head_dim"});
@@ -146,6 +130,10 @@ void read_heads(const Keys& keys, ModelType type, TransformerConfig& model) {
     return;
   }
   if (is_one_of(type, {ModelType::kGpt2, ModelType::kGptNeox})) {
+    return;
+  }
+  if (type == ModelType::kGptBigCode) {
+    model.num_query_groups = keys.flag_or("multi_query", true) ? 1 : 0;
     return;
   }
   model.num_query_groups = keys.size_or(
@@ -161,54 +149,19 @@ void read_heads(const Keys& keys, ModelType type, TransformerConfig& model) {
     }
     model.kv_channels = exported;
   }
-  model.qk_layernorm = traits.qk_layernorm;
-  if (type == ModelType::kOlmo2) {
-    model.qk_layernorm_width = QkNormWidth::kAllHeads;
+  model.qk_layernorm =
+      has_norm_key ? keys.flag_or("use_qk_norm", traits.qk_layernorm) : traits.qk_layernorm;
+  if (model.qk_layernorm) {
+    model.qk_layernorm_width = norm_width(type);
+  }
+  if (type == ModelType::kCohere2 && model.kv_channels != 0 &&
+      model.kv_channels != model.hidden_size / model.num_attention_heads) {
+    keys.refuse("head_dim",
+                "expected hidden_size / num_attention_heads, which this type has, got " +
+                    std::to_string(model.kv_channels));
   }
   if (type == ModelType::kStableLm) {
     keys.expect("qk_layernorm", false, "a norm has one weight for all heads");
-  }
-}
-
-void read_window(const Keys& keys, ModelType type, TransformerConfig& model) {
-  constexpr int usual_first_layer = 28;  // of Qwen
-  if (!is_qwen(type) &&
-      !is_one_of(type, {ModelType::kMistral, ModelType::kMixtral, ModelType::kPhi3,
-                        ModelType::kStarcoder2, ModelType::kGemma2, ModelType::kGptOss})) {
-    return;
-  }
-  const int window = read_window_size(keys, type);
-  const int first =
-      is_qwen(type) ? keys.count_or("max_window_layers", usual_first_layer, kMostModelLayers) : 0;
-  const bool has_types = keys.has("layer_types");
-  const WindowLayers rule =
-      rule_of(keys, has_types ? read_layer_types(keys, model.num_layers)
-                              : usual_layer_types(type, model.num_layers, first));
-  const bool has_window = rule.first < model.num_layers;
-  if (window == 0) {
-    if (has_window && (has_types || type == ModelType::kGemma2 || type == ModelType::kGptOss)) {
-      keys.refuse(has_types ? "layer_types" : "sliding_window",
-                  has_types ? "expected full_attention of a model that uses no sliding_window"
-                            : "expected a window, which half of this type's layers have");
-    }
-    return;
-  }
-  if (type == ModelType::kQwen2Moe) {
-    keys.refuse("use_sliding_window",
-                "expected false: versions of transformers differ in which layers of a qwen2_moe "
-                "have the window");
-  }
-  if (is_one_of(type, {ModelType::kMistral, ModelType::kMixtral, ModelType::kPhi3,
-                       ModelType::kStarcoder2, ModelType::kQwen3Moe}) &&
-      (rule.first != 0 || rule.skip_freq != 0)) {
-    keys.refuse("layer_types",
-                "expected sliding_attention: all layers of this type have the "
-                "window");
-  }
-  if (has_window) {
-    model.window_size = window;
-    model.first_window_layer = rule.first;
-    model.window_attn_skip_freq = rule.skip_freq;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 
 #include "cost_model/error.h"
@@ -18,7 +19,12 @@ namespace ptdp::huggingface {
 /// Types of models that config.json files are read of, by their configuration classes.
 enum class ModelType : std::uint8_t {
   kGpt2,
+  kGptBigCode,
   kGptNeox,
+  kOpt,
+  kBloom,
+  kMpt,
+  kFalcon,
   kLlama,
   kMistral,
   kMixtral,
@@ -32,15 +38,34 @@ enum class ModelType : std::uint8_t {
   kNemotron,
   kGemma,
   kGemma2,
+  kGemma3,
   kPhi3,
   kOlmo2,
+  kOlmoe,
   kGranite,
+  kGraniteMoe,
   kStarcoder2,
-  kStableLm
+  kStableLm,
+  kCohere,
+  kCohere2,
+  kSmolLm3,
+  kGlm4,
+  kGlm4Moe,
+  kExaone4,
+  kSeedOss,
+  kErnie45,
+  kMiniMaxM2,
+  kLlama4,
+  kDbrx
 };
 inline constexpr std::array kModelTypes = {
     NamedValue<ModelType>{ModelType::kGpt2, "gpt2"},
+    NamedValue<ModelType>{ModelType::kGptBigCode, "gpt_bigcode"},
     NamedValue<ModelType>{ModelType::kGptNeox, "gpt_neox"},
+    NamedValue<ModelType>{ModelType::kOpt, "opt"},
+    NamedValue<ModelType>{ModelType::kBloom, "bloom"},
+    NamedValue<ModelType>{ModelType::kMpt, "mpt"},
+    NamedValue<ModelType>{ModelType::kFalcon, "falcon"},
     NamedValue<ModelType>{ModelType::kLlama, "llama"},
     NamedValue<ModelType>{ModelType::kMistral, "mistral"},
     NamedValue<ModelType>{ModelType::kMixtral, "mixtral"},
@@ -55,11 +80,27 @@ inline constexpr std::array kModelTypes = {
     NamedValue<ModelType>{ModelType::kNemotron, "nemotron"},
     NamedValue<ModelType>{ModelType::kGemma, "gemma"},
     NamedValue<ModelType>{ModelType::kGemma2, "gemma2"},
+    NamedValue<ModelType>{ModelType::kGemma3, "gemma3_text"},
+    NamedValue<ModelType>{ModelType::kGemma3, "gemma3"},
     NamedValue<ModelType>{ModelType::kPhi3, "phi3"},
     NamedValue<ModelType>{ModelType::kOlmo2, "olmo2"},
+    NamedValue<ModelType>{ModelType::kOlmoe, "olmoe"},
     NamedValue<ModelType>{ModelType::kGranite, "granite"},
+    NamedValue<ModelType>{ModelType::kGraniteMoe, "granitemoe"},
     NamedValue<ModelType>{ModelType::kStarcoder2, "starcoder2"},
-    NamedValue<ModelType>{ModelType::kStableLm, "stablelm"}};
+    NamedValue<ModelType>{ModelType::kStableLm, "stablelm"},
+    NamedValue<ModelType>{ModelType::kCohere, "cohere"},
+    NamedValue<ModelType>{ModelType::kCohere2, "cohere2"},
+    NamedValue<ModelType>{ModelType::kSmolLm3, "smollm3"},
+    NamedValue<ModelType>{ModelType::kGlm4, "glm4"},
+    NamedValue<ModelType>{ModelType::kGlm4Moe, "glm4_moe"},
+    NamedValue<ModelType>{ModelType::kExaone4, "exaone4"},
+    NamedValue<ModelType>{ModelType::kSeedOss, "seed_oss"},
+    NamedValue<ModelType>{ModelType::kErnie45, "ernie4_5"},
+    NamedValue<ModelType>{ModelType::kMiniMaxM2, "minimax_m2"},
+    NamedValue<ModelType>{ModelType::kLlama4, "llama4_text"},
+    NamedValue<ModelType>{ModelType::kLlama4, "llama4"},
+    NamedValue<ModelType>{ModelType::kDbrx, "dbrx"}};
 
 [[nodiscard]] inline bool is_one_of(ModelType type, std::initializer_list<ModelType> types) {
   return std::find(types.begin(), types.end(), type) != types.end();
@@ -174,11 +215,14 @@ class Keys {
   return usual;
 }
 
+/// Returns the model of a type whose configuration spells most keys in a way of its own, dropout
+/// included; nullopt for other types.
+[[nodiscard]] std::optional<TransformerConfig> read_own_spelling(const Keys& keys, ModelType type);
 /// Sets which linear layers have biases.
 void read_biases(const Keys& keys, ModelType type, TransformerConfig& model);
 /// Sets the numbers and widths of heads, and their norms. Sizes must be set before.
 void read_heads(const Keys& keys, ModelType type, TransformerConfig& model);
-/// Sets the window and the layers that have it. Sizes must be set before.
+/// Sets the window, the layers that have it, and those that turn nothing. Sizes must be set before.
 void read_window(const Keys& keys, ModelType type, TransformerConfig& model);
 /// Sets the angles of rotary positions. Sizes and heads must be set before; seq_length must be the
 /// longest sequence that the model takes. Throws Error for a scaling that TransformerConfig lacks.

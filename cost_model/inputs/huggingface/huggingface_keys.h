@@ -2,7 +2,9 @@
 // dense model.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <string_view>
 
 namespace ptdp {
 
@@ -110,5 +112,36 @@ inline constexpr std::array kPassedOverKeys = {"_name_or_path",
                                                "n_special",
                                                "predict_special_tokens",
                                                "cache_implementation"};
+
+/// Words of keys that say a model's shape. A key that nobody knows and that has one of them might
+/// say a part of it.
+inline constexpr std::array kShapeWords = {
+    "act",      "activation", "alibi",        "attention", "attn",        "bias",      "cap",
+    "causal",   "channels",   "chunk",        "clip",      "conv",        "dense",     "depth",
+    "dim",      "dims",       "dropout",      "embd",      "embed",       "embedding", "embeddings",
+    "encoder",  "eps",        "epsilon",      "expert",    "experts",     "factor",    "ffn",
+    "freq",     "gate",       "gated",        "group",     "groups",      "head",      "heads",
+    "hidden",   "inner",      "intermediate", "interval",  "kernel",      "kv",        "latent",
+    "layer",    "layers",     "linear",       "lora",      "mamba",       "mask",      "mlp",
+    "moe",      "mtp",        "multiplier",   "norm",      "num",         "parallel",  "pattern",
+    "position", "positions",  "qk",           "qkv",       "query",       "rank",      "residual",
+    "rope",     "rotary",     "router",       "scale",     "scaling",     "shared",    "sink",
+    "size",     "skip",       "sliding",      "softcap",   "softcapping", "sparse",    "ssm",
+    "theta",    "tie",        "vocab",        "width",     "window"};
+
+/// Returns whether a key's name has one of kShapeWords between underscores, or is a letter before a
+/// word, as in "n_layer".
+[[nodiscard]] inline bool may_say_shape(std::string_view key) {
+  while (!key.empty()) {
+    const std::size_t end = std::min(key.find('_'), key.size());
+    const std::string_view word = key.substr(0, end);
+    if (word == "n" || word == "d" ||
+        std::find(kShapeWords.begin(), kShapeWords.end(), word) != kShapeWords.end()) {
+      return true;
+    }
+    key.remove_prefix(std::min(end + 1, key.size()));
+  }
+  return false;
+}
 
 }  // namespace ptdp

@@ -24,7 +24,7 @@ void read_activation(const Keys& keys, ModelType type, const TypeTraits& traits,
                                     ", since versions of transformers read either, got " +
                                     std::string(name_of(found, names)));
     }
-  } else if (type == ModelType::kGemma2) {
+  } else if (is_one_of(type, {ModelType::kGemma2, ModelType::kGemma3})) {
     keys.pass_over(std::array{"hidden_act"});  // which no version of the class reads
   }
   if (found != activation_of(model)) {
@@ -48,8 +48,9 @@ void read_gemma(const Keys& keys, ModelType type, TransformerConfig& model) {
     return;
   }
   constexpr double usual_scalar = 256.0;
-  constexpr double usual_cap_of_scores = 50.0;
-  constexpr double usual_cap_of_logits = 30.0;
+  const bool has_caps = type == ModelType::kGemma2;
+  const double usual_cap_of_scores = has_caps ? 50.0 : 0.0;
+  const double usual_cap_of_logits = has_caps ? 30.0 : 0.0;
   model.norm_placement = NormPlacement::kBeforeAndBehind;
   set_query_scalar(keys.number_or("query_pre_attn_scalar", usual_scalar, kPositiveRange), model);
   model.attn_logit_softcapping =
@@ -65,6 +66,18 @@ void read_granite(const Keys& keys, TransformerConfig& model) {
   model.residual_multiplier = keys.number_or("residual_multiplier", 1.0, kPositiveRange);
   const double scale = keys.number_or("attention_multiplier", 1.0, {1e-4, 1e4});
   set_query_scalar(as_written(1.0 / (scale * scale)), model);
+}
+
+/// Sets what both generations of Command R have: parallel branches behind one norm, without biases.
+void read_cohere(const Keys& keys, TransformerConfig& model) {
+  model.layernorm_bias = false;
+  model.parallel_residual = model.shared_residual_norm = true;
+  model.logits_multiplier = keys.number_or("logit_scale", 0.0625, kPositiveRange);
+  for (const char* key : {"use_gated_activation", "use_parallel_block", "use_embedding_sharing"}) {
+    keys.expect(key, true, "what this type always has");
+  }
+  keys.pass_over(std::array{"order_of_interleaved_layers", "position_embedding_type",
+                            "use_parallel_embedding"});
 }
 
 /// Passes over keys of GPT-BigCode, which released files of starcoder2 still have.
@@ -89,6 +102,12 @@ void read_numerics(const Keys& keys, ModelType type, TransformerConfig& model) {
       model.scale_attn_by_inverse_layer_idx =
           keys.flag_or("scale_attn_by_inverse_layer_idx", false);
       break;
+    case ModelType::kGptBigCode:
+      model.scale_attn_weights = keys.flag_or("scale_attn_weights", true);
+      keys.pass_over(std::array{"attention_softmax_in_fp32", "inference_runner", "max_batch_size",
+                                "pad_key_length", "pre_allocate_kv_cache",
+                                "scale_attention_softmax_in_fp32", "validate_runner_input"});
+      break;
     case ModelType::kGptNeox:
       model.parallel_residual = keys.flag_or("use_parallel_residual", true);
       break;
@@ -98,11 +117,26 @@ void read_numerics(const Keys& keys, ModelType type, TransformerConfig& model) {
       break;
     case ModelType::kGemma:
     case ModelType::kGemma2:
+    case ModelType::kGemma3:
       read_gemma(keys, type, model);
       break;
     case ModelType::kGranite:
+    case ModelType::kGraniteMoe:
       read_granite(keys, model);
       break;
+    case ModelType::kCohere:
+    case ModelType::kCohere2:
+      read_cohere(keys, model);
+      break;
+    case ModelType::kGlm4:
+      model.norm_placement = NormPlacement::kBeforeAndBehind;
+      break;
+    case ModelType::kLlama4:
+      // Of a model that is read for its costs.
+      keys.pass_over(
+          std::array{"attn_scale", "attn_temperature_tuning", "floor_scale", "for_llm_compressor"});
+      break;
+    case ModelType::kExaone4:
     case ModelType::kOlmo2:
       model.norm_placement = NormPlacement::kBehind;
       break;
@@ -128,6 +162,17 @@ void read_numerics(const Keys& keys, ModelType type, TransformerConfig& model) {
     case ModelType::kDeepseekV2:
     case ModelType::kDeepseekV3:
     case ModelType::kNemotron:
+    case ModelType::kOlmoe:
+    case ModelType::kSmolLm3:
+    case ModelType::kGlm4Moe:
+    case ModelType::kSeedOss:
+    case ModelType::kErnie45:
+    case ModelType::kMiniMaxM2:
+    case ModelType::kOpt:
+    case ModelType::kBloom:
+    case ModelType::kMpt:
+    case ModelType::kFalcon:
+    case ModelType::kDbrx:
       break;
   }
   if (keys.has("dual_chunk_attention_config")) {

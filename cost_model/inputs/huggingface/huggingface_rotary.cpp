@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "cost_model/inputs/huggingface/huggingface_fields.h"
 #include "cost_model/inputs/huggingface/huggingface_traits.h"
@@ -25,7 +26,10 @@ class Agreed {
     if (!keys.has(key)) {
       return;
     }
-    const double found = keys.number_or(key, value_, range_);
+    take(keys, key, keys.number_or(key, value_, range_));
+  }
+  /// Takes a number that `key` says in another way.
+  void take(const Keys& keys, const std::string& key, double found) {
     if (is_found_) {
       compare(keys, key, found);
     }
@@ -188,6 +192,45 @@ void read_scaling(const Keys& keys, const Keys& nested, ModelType type, Transfor
   }
 }
 
+/// Reads one object that describes angles.
+void read_angles(const Keys& keys, ObjectReader reader, ModelType type, Agreed& base,
+                 Agreed& percent, TransformerConfig& model) {
+  const Keys nested(reader);
+  base.take(nested, "rope_theta");
+  if (traits_of(type).rotary_percent_key.empty()) {
+    percent.check(nested, "partial_rotary_factor");
+  } else {
+    percent.take(nested, "partial_rotary_factor");
+  }
+  read_scaling(keys, nested, type, model);
+  reader.finish();
+}
+
+/// Reads the base of angles in layers with a window, which version 5 has in an object of theirs
+/// beside that of the other layers.
+void read_window_base(const Keys& keys, const TypeTraits& traits, const std::string& object,
+                      TransformerConfig& model) {
+  Agreed base(traits.rotary_window_base, kRotaryBaseRange);
+  base.take(keys, "rope_local_base_freq");
+  if (!object.empty()) {
+    ObjectReader both = keys.reader().child(object);
+    if (both.has_value("sliding_attention")) {
+      ObjectReader reader = both.child("sliding_attention");
+      const Keys nested(reader);
+      base.take(nested, "rope_theta");
+      if (scaling_of(nested) != "default") {
+        nested.refuse("rope_type", "expected default in layers with a window");
+      }
+      reader.finish();
+    }
+  }
+  const bool differs =
+      base.value() != model.rotary.base || model.rotary.scaling != RopeScaling::kNone;
+  if (model.window_size > 0 && differs) {
+    model.rotary.window_base = base.value();
+  }
+}
+
 /// Throws Error if the part of a head that is turned is an odd number of elements: transformers
 /// then turns one more, by angles of the odd number.
 void check_percent(const Keys& keys, const TypeTraits& traits, const TransformerConfig& model) {
@@ -217,15 +260,22 @@ void read_rotary(const Keys& keys, ModelType type, TransformerConfig& model) {
   const std::string object = name_of_object(keys);
   if (!object.empty()) {
     ObjectReader reader = keys.reader().child(object);
-    const Keys nested(reader);
-    base.take(nested, "rope_theta");
-    if (traits.rotary_percent_key.empty()) {
-      percent.check(nested, "partial_rotary_factor");
+    const bool has_both =
+        traits.rotary_window_base != 0.0 &&
+        (reader.has_value("full_attention") || reader.has_value("sliding_attention"));
+    if (!has_both) {
+      read_angles(keys, std::move(reader), type, base, percent, model);
     } else {
-      percent.take(nested, "partial_rotary_factor");
+      static_cast<void>(reader.has("sliding_attention"));  // which read_window_base() reads
+      if (reader.has_value("full_attention")) {
+        read_angles(keys, reader.child("full_attention"), type, base, percent, model);
+      }
+      reader.finish();
     }
-    read_scaling(keys, nested, type, model);
-    reader.finish();
+  }
+  if (type == ModelType::kMiniMaxM2 && keys.has("rotary_dim")) {
+    percent.take(keys, "rotary_dim",
+                 1.0 * keys.size("rotary_dim", model.kv_channels) / model.kv_channels);
   }
   base.take(keys, traits.rotary_base_key);
   if (!traits.rotary_percent_key.empty()) {
@@ -240,10 +290,14 @@ void read_rotary(const Keys& keys, ModelType type, TransformerConfig& model) {
   }
   model.rotary.base = base.value();
   model.rotary.percent = percent.value();
+  model.rotary.interleaved = traits.interleaved;
+  if (traits.rotary_window_base != 0.0) {
+    read_window_base(keys, traits, object, model);
+  }
   check_percent(keys, traits, model);
   keys.expect("use_mrope", false, "a token has one position");
-  keys.expect("rope_interleaved", false, "elements of halves are turned together");
-  if (has_latent_attention(model)) {
+  keys.expect("rope_interleaved", traits.interleaved, "what this type always has");
+  if (has_latent_attention(model) || traits.interleaved) {
     // Pairs of neighbors are an order of the weights' rows, which costs nothing.
     keys.pass_over(std::array{"rope_interleave"});
   } else {

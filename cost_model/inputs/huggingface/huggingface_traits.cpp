@@ -7,7 +7,7 @@ constexpr int kQwenSequence = 32768;
 constexpr int kMistralSequence = 131072;
 
 /// Returns the traits of types whose blocks are LayerNorm and an MLP of two matrices, and of
-/// stablelm, whose MLP is gated.
+/// stablelm and cohere's kind, whose MLP is gated.
 TypeTraits traits_with_layer_norm(ModelType type) {
   TypeTraits traits = {.language_model = "GPT2LMHeadModel",
                        .epsilon_key = "layer_norm_epsilon",
@@ -24,6 +24,10 @@ TypeTraits traits_with_layer_norm(ModelType type) {
                        .embedding_dropout_key = "embd_pdrop",
                        .dropout = kUsualDropout};
   if (type == ModelType::kGpt2) {
+    return traits;
+  }
+  if (type == ModelType::kGptBigCode) {
+    traits.language_model = "GPTBigCodeForCausalLM";
     return traits;
   }
   traits.activation_key = "hidden_act";
@@ -61,6 +65,18 @@ TypeTraits traits_with_layer_norm(ModelType type) {
     traits.rotary_percent_key.clear();
     traits.hidden_dropout_key = "residual_dropout";
     traits.embedding_dropout_key = "embedding_dropout";
+  } else if (is_one_of(type, {ModelType::kCohere, ModelType::kCohere2})) {
+    const bool is_first = type == ModelType::kCohere;
+    traits.language_model = is_first ? "CohereForCausalLM" : "Cohere2ForCausalLM";
+    traits.epsilon_key = "layer_norm_eps";
+    traits.activation = Activation::kSilu;
+    traits.gated_linear_unit = true;
+    traits.tied_embeddings = true;
+    traits.seq_length = 8192;
+    traits.has_head_key = true;
+    traits.rotary_base = is_first ? 500000.0 : 10000.0;
+    traits.rotary_percent_key.clear();
+    traits.interleaved = true;
   } else {
     traits.language_model = "StableLmForCausalLM";
     traits.epsilon_key = "layer_norm_eps";
@@ -77,11 +93,24 @@ TypeTraits traits_with_layer_norm(ModelType type) {
 TypeTraits traits_of(ModelType type) {
   switch (type) {
     case ModelType::kGpt2:
+    case ModelType::kGptBigCode:
     case ModelType::kGptNeox:
     case ModelType::kNemotron:
     case ModelType::kStarcoder2:
     case ModelType::kStableLm:
+    case ModelType::kCohere:
+    case ModelType::kCohere2:
       return traits_with_layer_norm(type);
+    case ModelType::kOpt:
+      return {.language_model = "OPTForCausalLM"};
+    case ModelType::kBloom:
+      return {.language_model = "BloomForCausalLM"};
+    case ModelType::kMpt:
+      return {.language_model = "MptForCausalLM"};
+    case ModelType::kFalcon:
+      return {.language_model = "FalconForCausalLM"};
+    case ModelType::kDbrx:
+      return {.language_model = "DbrxForCausalLM"};
     case ModelType::kLlama:
       return {.language_model = "LlamaForCausalLM"};
     case ModelType::kMistral:
@@ -135,6 +164,20 @@ TypeTraits traits_of(ModelType type) {
               .seq_length = 8192,
               .groups = 4,
               .head = 256};
+    case ModelType::kGemma3:
+      return {.language_model = "Gemma3ForCausalLM",
+              .activation_key = "hidden_activation",
+              .activation = Activation::kTanhGelu,
+              .zero_centered_gamma = true,
+              .qk_layernorm = true,
+              .tied_embeddings = true,
+              .heads = 8,
+              .vocab_size = 262208,
+              .seq_length = 131072,
+              .groups = 4,
+              .head = 256,
+              .rotary_base = 1e6,
+              .rotary_window_base = 10000.0};
     case ModelType::kPhi3:
       return {.language_model = "Phi3ForCausalLM",
               .epsilon = 1e-5,
@@ -143,8 +186,75 @@ TypeTraits traits_of(ModelType type) {
               .hidden_dropout_key = "resid_pdrop"};
     case ModelType::kOlmo2:
       return {.language_model = "Olmo2ForCausalLM", .epsilon = 1e-5, .qk_layernorm = true};
+    case ModelType::kOlmoe:
+      return {.language_model = "OlmoeForCausalLM",
+              .epsilon = 1e-5,
+              .qk_layernorm = true,
+              .seq_length = 4096};
     case ModelType::kGranite:
       return {.language_model = "GraniteForCausalLM"};
+    case ModelType::kGraniteMoe:
+      return {.language_model = "GraniteMoeForCausalLM"};
+    case ModelType::kSmolLm3:
+      return {.language_model = "SmolLM3ForCausalLM",
+              .tied_embeddings = true,
+              .seq_length = 32768,
+              .groups = 4,
+              .rotary_base = 2e6};
+    case ModelType::kGlm4:
+      return {.language_model = "Glm4ForCausalLM",
+              .epsilon = 1.5625e-7,
+              .seq_length = 131072,
+              .groups = 2,
+              .head = 128,
+              .rotary_percent_key = "partial_rotary_factor",
+              .rotary_percent = 0.5,
+              .interleaved = true};
+    case ModelType::kGlm4Moe:
+      return {.language_model = "Glm4MoeForCausalLM",
+              .epsilon = 1e-5,
+              .seq_length = 131072,
+              .groups = 8,
+              .rotary_percent_key = "partial_rotary_factor",
+              .rotary_percent = 0.5};
+    case ModelType::kExaone4:
+      return {.language_model = "Exaone4ForCausalLM",
+              .epsilon = 1e-5,
+              .qk_layernorm = true,
+              .groups = 32};
+    case ModelType::kSeedOss:
+      return {.language_model = "SeedOssForCausalLM",
+              .seq_length = 524288,
+              .groups = 8,
+              .head = 128,
+              .hidden_dropout_key = "residual_dropout",
+              .dropout = kUsualDropout};
+    case ModelType::kErnie45:
+      return {.language_model = "Ernie4_5ForCausalLM",
+              .epsilon = 1e-5,
+              .tied_embeddings = true,
+              .seq_length = 131072,
+              .groups = 2,
+              .head = 128,
+              .rotary_base = 500000.0,
+              .interleaved = true};
+    case ModelType::kMiniMaxM2:
+      return {.language_model = "MiniMaxM2ForCausalLM",
+              .qk_layernorm = true,
+              .seq_length = 196608,
+              .groups = 8,
+              .head = 128,
+              .rotary_base = 5e6,
+              .rotary_percent_key = "partial_rotary_factor"};
+    case ModelType::kLlama4:
+      return {.language_model = "Llama4ForCausalLM",
+              .epsilon = 1e-5,
+              .qk_layernorm = true,
+              .seq_length = 131072,
+              .groups = 8,
+              .head = 128,
+              .rotary_base = 500000.0,
+              .interleaved = true};
   }
   return {};
 }

@@ -10,7 +10,8 @@ namespace ptdp::huggingface {
 
 /// A type's names of keys and defaults, and the structure that its class always has.
 ///
-/// Source: configuration_<type>.py and modeling_<type>.py of huggingface/transformers 5.12.1.
+/// Source: configuration_<type>.py and modeling_<type>.py of huggingface/transformers, in the
+/// versions that read_huggingface_config() names.
 struct TypeTraits {
   std::string language_model;  ///< Class of the model with logits, for the key "architectures".
   std::string epsilon_key = "rms_norm_eps";
@@ -23,6 +24,8 @@ struct TypeTraits {
   bool zero_centered_gamma = false;
   bool qk_layernorm = false;
   bool tied_embeddings = false;
+  int heads = 0;             ///< Heads of a file that says none; 0: the file must say.
+  int vocab_size = 0;        ///< Vocabulary of a file that says none; 0: the file must say.
   int seq_length = 2048;     ///< Longest sequence [tokens].
   int groups = 0;            ///< Key-value heads; 0: as many as heads, which null means too.
   int head = 0;              ///< Width of a head; 0: the model's width over its heads.
@@ -31,6 +34,8 @@ struct TypeTraits {
   std::string rotary_base_key = "rope_theta";
   std::string rotary_percent_key;  ///< Key of the part of a head that is turned; empty: all is.
   double rotary_percent = 1.0;
+  bool interleaved = false;         ///< Whether neighbors are turned together.
+  double rotary_window_base = 0.0;  ///< Base in layers with a window; 0: as in all layers.
   std::string attention_dropout_key = "attention_dropout";
   std::string hidden_dropout_key;     ///< Key of the rate for both branches; empty: there is none.
   std::string embedding_dropout_key;  ///< Key of the rate for embeddings; empty: there is none.

@@ -237,8 +237,12 @@ TransformerConfig meaningful(TransformerConfig model) {
   if (model.query_pre_attn_scalar == model.kv_channels) {
     model.query_pre_attn_scalar = 0.0;
   }
-  RotaryEmbedding rotary = {
-      .base = model.rotary.base, .percent = model.rotary.percent, .scaling = model.rotary.scaling};
+  RotaryEmbedding rotary = {.base = model.rotary.base,
+                            .percent = model.rotary.percent,
+                            .scaling = model.rotary.scaling,
+                            .interleaved = model.rotary.interleaved,
+                            .window_base = model.rotary.window_base,
+                            .no_rope_freq = model.rotary.no_rope_freq};
   if (rotary.scaling != RopeScaling::kNone) {
     rotary.factor = model.rotary.factor;
   }

@@ -107,7 +107,9 @@ std::vector<ExportRefusal> torchtitan_shape_refusals(const Plan& plan) {
     }
   };
   const bool has_experts_now = has_experts(model);
-  refuse(model.position_embedding != PositionEmbedding::kRope, "position_embedding",
+  refuse(model.position_embedding != PositionEmbedding::kRope &&
+             model.position_embedding != PositionEmbedding::kAlibi,  // which is refused below
+         "position_embedding",
          std::string(name_of(model.position_embedding,
                              NamedValues<PositionEmbedding>(kPositionEmbeddingNames))),
          "rope");

@@ -22,12 +22,14 @@ std::vector<ExportRefusal> model_refusals(const Plan& plan, const ModelSupport& 
       "gelu or a gated MLP");
   refusals.add_if(!support.layer_norm && model.normalization == Normalization::kLayerNorm,
                   "normalization", "layer-norm", "rms-norm");
-  refusals.add_if(
-      !support.learned_positions && model.position_embedding != PositionEmbedding::kRope,
-      "position_embedding",
-      std::string(name_of(model.position_embedding,
-                          NamedValues<PositionEmbedding>(kPositionEmbeddingNames))),
-      "rope");
+  refusals.add_if(!support.learned_positions &&
+                      model.position_embedding != PositionEmbedding::kRope &&
+                      model.position_embedding !=
+                          PositionEmbedding::kAlibi,  // which numerics_refusals() refuses
+                  "position_embedding",
+                  std::string(name_of(model.position_embedding,
+                                      NamedValues<PositionEmbedding>(kPositionEmbeddingNames))),
+                  "rope");
   refusals.add_if(!support.all_biases && model.add_bias_linear, "add_bias_linear", "true", "false");
   refusals.add_if(!model.add_bias_linear && model.add_qkv_bias, "add_qkv_bias", "true", "false");
   refusals.add_if(!model.add_bias_linear && (model.add_projection_bias || model.add_mlp_bias),

@@ -17,11 +17,11 @@ void read_positions(const FlagList& flags, TransformerConfig& model, ReadingNote
   const bool has_none = flags.has("--no-position-embedding");
   if (flags.has("--use-rotary-position-embeddings") || type == "rope" || type == "yarn") {
     model.position_embedding = PositionEmbedding::kRope;
-  } else if (has_none || type == "none" || type == "alibi") {
+  } else if (has_none || type == "none") {
     model.position_embedding = PositionEmbedding::kNone;
-    if (type == "alibi") {
-      reading.notes.emplace_back("alibi: what it adds to attention's scores is not costed");
-    }
+  } else if (type == "alibi") {
+    model.position_embedding = PositionEmbedding::kAlibi;
+    reading.notes.emplace_back("alibi: what it adds to attention's scores is not costed");
   } else if (type != "learned_absolute") {
     flags.refuse("--position-embedding-type",
                  "expected learned_absolute, rope, yarn, alibi or none, got " + in_quotes(type));

@@ -419,6 +419,23 @@ TEST(Resolved, RefusesEachKeyThatNeedsAnother) {
                    [](Model& model) { model.dropout_rates.embedding = 0.2; }},
                   "hidden_dropout, attention_dropout and embedding_dropout are for models with "
                   "dropout, which this one lacks");
+  expect_refusals([](Model&) {}, {[](Model& model) { model.shared_residual_norm = true; }},
+                  "shared_residual_norm needs parallel_residual");
+  expect_refusals([](Model& model) { model.normalization = Normalization::kRmsNorm; },
+                  {[](Model& model) { model.layernorm_bias = false; }},
+                  "layernorm_bias false needs normalization layer-norm");
+  expect_refusals([](Model& model) { model.position_embedding = PositionEmbedding::kAlibi; },
+                  {[](Model& model) { model.max_position_embeddings = 9; }},
+                  "max_position_embeddings needs position_embedding learned");
+  expect_refusals([](Model&) {}, {[](Model& model) { model.chunked_attention = true; }},
+                  "chunked_attention needs window_size, the tokens of a chunk");
+  expect_refusals([](Model& model) { model.position_embedding = PositionEmbedding::kRope; },
+                  {[](Model& model) { model.rotary.window_base = 9.0; }},
+                  "rotary_window_base needs window_size, the tokens that each attends to");
+  expect_refusals([](Model&) {},
+                  {[](Model& model) { model.rotary.interleaved = true; },
+                   [](Model& model) { model.rotary.no_rope_freq = 4; }},
+                  "keys of rotary positions need position_embedding rope");
   expect_refusals([](Model&) {}, {[](Model& model) { model.first_window_layer = 1; }},
                   "first_window_layer needs window_size, the tokens that each attends to");
   expect_refusals(
@@ -485,6 +502,58 @@ TEST(AttendedTokens, AreThoseOfTheWindow) {
   model.window_size = 1024;
   EXPECT_FALSE(has_window(model));
   EXPECT_EQ(attended_tokens(model, true), 512.0);
+}
+
+// A token attends to those before it in its own chunk and to itself, which counts half, so that a
+// whole sequence counts as s/2.
+TEST(AttendedTokens, AreThoseOfTheChunk) {
+  TransformerConfig model = gpt2();
+  model.chunked_attention = true;
+  for (const int chunk : {1, 100, 256, 1000}) {
+    model.window_size = chunk;
+    double pairs = 0.0;
+    for (int i = 0; i < 1024; ++i) {
+      EXPECT_DOUBLE_EQ(attended_pairs(model, i), pairs) << chunk << ' ' << i;
+      pairs += i % chunk + 0.5;
+    }
+    EXPECT_DOUBLE_EQ(attended_tokens(model, true), pairs / 1024.0) << chunk;
+  }
+  model.window_size = 2048;
+  EXPECT_EQ(attended_tokens(model, true), 512.0);
+}
+
+// By hand, h = 8, two heads of 4, an MLP of 32, 16 tokens, 10 words, no biases of matrices. A layer
+// has 4·64 + 2·8·32 weights and its norms.
+TEST(ParameterCount, OfNormsAndPositionsBesideGpt2s) {
+  TransformerConfig model = {.num_layers = 3,
+                             .hidden_size = 8,
+                             .num_attention_heads = 2,
+                             .vocab_size = 10,
+                             .seq_length = 16,
+                             .add_bias_linear = false,
+                             .parallel_residual = true};
+  const auto counted = [&model] { return parameter_count(resolved(model, "model")); };
+  const std::int64_t matrices = 3 * (4 * 64 + 2 * 8 * 32) + 10 * 8;
+  EXPECT_EQ(counted(), matrices + 16 * 8 + 3 * 2 * 16 + 16);
+  model.shared_residual_norm = true;
+  EXPECT_EQ(counted(), matrices + 16 * 8 + 3 * 16 + 16);
+  model.embedding_layernorm = true;
+  EXPECT_EQ(counted(), matrices + 16 * 8 + 3 * 16 + 2 * 16);
+  model.layernorm_bias = false;
+  EXPECT_EQ(counted(), matrices + 16 * 8 + 3 * 8 + 2 * 8);
+  model.max_position_embeddings = 18;
+  EXPECT_EQ(counted(), matrices + 18 * 8 + 3 * 8 + 2 * 8);
+  model.max_position_embeddings = 15;  // a longer sequence needs a row for each token
+  EXPECT_EQ(counted(), matrices + 16 * 8 + 3 * 8 + 2 * 8);
+  model.max_position_embeddings = 0;
+  model.position_embedding = PositionEmbedding::kAlibi;
+  EXPECT_EQ(counted(), matrices + 3 * 8 + 2 * 8);
+  model.qk_layernorm = true;
+  EXPECT_EQ(counted(), matrices + 3 * 8 + 2 * 8 + 3 * 2 * 4);
+  model.qk_layernorm_width = QkNormWidth::kEachHead;
+  EXPECT_EQ(counted(), matrices + 3 * 8 + 2 * 8 + 3 * 2 * 8);
+  model.qk_layernorm_width = QkNormWidth::kWeightless;
+  EXPECT_EQ(counted(), matrices + 3 * 8 + 2 * 8);
 }
 
 // By hand, h = 8, a head of widths 3 + 2 and 4 for values, ranks 6 and 5, an MLP of 10: compression
@@ -646,6 +715,10 @@ TEST(TransformerConfigJson, HasEveryFieldUnderItsName) {
       {&Model::add_qkv_bias, "add_qkv_bias"},
       {&Model::add_projection_bias, "add_projection_bias"},
       {&Model::add_mlp_bias, "add_mlp_bias"},
+      {&Model::parallel_residual, "parallel_residual"},
+      {&Model::shared_residual_norm, "shared_residual_norm"},
+      {&Model::embedding_layernorm, "embedding_layernorm"},
+      {&Model::chunked_attention, "chunked_attention"},
       {&Model::attention_sinks, "attention_sinks"},
       {&Model::qk_layernorm, "qk_layernorm"},
       {&Model::moe_shared_expert_gate, "moe_shared_expert_gate"},
@@ -667,6 +740,25 @@ TEST(TransformerConfigJson, HasEveryFieldUnderItsName) {
   EXPECT_THAT(dump(clamped),
               HasSubstr("\"activation_func_clamp_value\": 7.0,\n  \"glu_linear_offset\": 1.5"));
   EXPECT_EQ(parse<Model>(dump(clamped)), clamped);
+  Model positions = usual_model;
+  positions.max_position_embeddings = 1026;
+  positions.layernorm_bias = false;
+  EXPECT_THAT(dump(positions), HasSubstr("\"max_position_embeddings\": 1026"));
+  EXPECT_THAT(dump(positions), HasSubstr("\"layernorm_bias\": false"));
+  EXPECT_EQ(parse<Model>(dump(positions)), positions);
+  Model turned = usual_model;
+  turned.position_embedding = PositionEmbedding::kRope;
+  turned.dropout = true;
+  turned.rotary = {.interleaved = true, .window_base = 5000.5, .no_rope_freq = 4};
+  EXPECT_THAT(dump(turned), HasSubstr("\"rotary_interleaved\": true,\n  \"rotary_window_base\": "
+                                      "5000.5,\n  \"no_rope_freq\": 4"));
+  EXPECT_EQ(parse<Model>(dump(turned)), turned);
+  for (const QkNormWidth width : {QkNormWidth::kEachHead, QkNormWidth::kWeightless}) {
+    Model normed = usual_model;
+    normed.qk_layernorm = true;
+    normed.qk_layernorm_width = width;
+    EXPECT_EQ(parse<Model>(dump(normed)), normed);
+  }
   Model model = usual_model;
   model.moe_expert_capacity_factor = 1.5;
   EXPECT_EQ(dump(model),
@@ -809,8 +901,8 @@ TEST(TransformerConfigJson, RefusesNumbersOutOfRange) {
 TEST(TransformerConfigJson, ListsTheSpellingsItKnows) {
   const std::string text = dump(unusual_model());
   EXPECT_EQ(
-      message_of([&] { return parse<TransformerConfig>(replaced(text, "\"none\"", "\"alibi\"")); }),
-      "test.json: position_embedding: expected one of learned, rope, none, got \"alibi\"");
+      message_of([&] { return parse<TransformerConfig>(replaced(text, "\"none\"", "\"t5\"")); }),
+      "test.json: position_embedding: expected one of learned, rope, none, alibi, got \"t5\"");
   EXPECT_EQ(message_of([&] {
               return parse<TransformerConfig>(replaced(text, "\"rms-norm\"", "\"rms\""));
             }),

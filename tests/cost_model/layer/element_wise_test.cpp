@@ -353,6 +353,12 @@ TEST(ElementWiseTime, OfParallelBranchesHasNormsAndSumsApart) {
                                                       time_of_passes(3, kAllRows, kFeatures) -
                                                       time_of_passes(4, kAllRows, kFeatures));
   EXPECT_EQ(parallel.backward, in_turn.backward);
+  // A norm that both share is computed once, and its gradient; the branches' gradients are summed.
+  model.shared_residual_norm = true;
+  const ElementWiseTime shared = layer_element_wise_time(without_measurements(model), alone);
+  expect_time(parallel.forward - shared.forward, time_of_passes(2, kAllRows, kFeatures));
+  expect_time(parallel.backward - shared.backward,
+              time_of_passes(4, kAllRows, kFeatures) - time_of_passes(3, kAllRows, kFeatures));
 }
 
 // A profile from before there was the operation has its parts: they take 100 s each.

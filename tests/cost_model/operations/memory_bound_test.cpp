@@ -52,6 +52,22 @@ TEST(LayerTraffic, OfAModelWithoutDropoutMatchesTheHandCount) {
   EXPECT_EQ(traffic.attention_backward, Bytes(3.0 * 2048));
 }
 
+// By hand: a norm passes 2A forward and 5A backward. A shared one is one fewer than two, and layers
+// with norms before and behind branches have two more.
+TEST(LayerTraffic, CountsTheNormsOfALayer) {
+  TransformerConfig model = small_model();
+  const LayerTraffic two = layer_traffic(model, 2, 2, false);
+  model.parallel_residual = model.shared_residual_norm = true;
+  const LayerTraffic one = layer_traffic(model, 2, 2, false);
+  EXPECT_EQ(two.forward - one.forward, Bytes(2.0 * 512));
+  EXPECT_EQ(two.backward - one.backward, Bytes(5.0 * 512));
+  model.parallel_residual = model.shared_residual_norm = false;
+  model.norm_placement = NormPlacement::kBeforeAndBehind;
+  const LayerTraffic four = layer_traffic(model, 2, 2, false);
+  EXPECT_EQ(four.forward - two.forward, Bytes(4.0 * 512));
+  EXPECT_EQ(four.backward - two.backward, Bytes(10.0 * 512));
+}
+
 TEST(LayerTraffic, GrowsWithTheElement) {
   const LayerTraffic half = layer_traffic(small_model(), 2, 2, true);
   const LayerTraffic whole =

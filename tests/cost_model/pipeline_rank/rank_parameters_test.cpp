@@ -78,6 +78,34 @@ TEST(RankParameters, AddUpToTheModel) {
   }
 }
 
+// BLOOM's embedding has a norm, and OPT has two rows of positions more than tokens, on the first
+// rank; a norm without biases has a weight for each element. Two layers of 12·64 and two norms, 128
+// words, 16 tokens and h = 8.
+TEST(RankParameters, HaveWhatIsBesideTheEmbedding) {
+  TransformerConfig model = {.num_layers = 2,
+                             .hidden_size = 8,
+                             .num_attention_heads = 2,
+                             .vocab_size = 128,
+                             .seq_length = 16,
+                             .add_bias_linear = false,
+                             .untied_embeddings = true};
+  const ParallelConfig config{.pp = 2};
+  const auto held = [&](int rank) {
+    return rank_parameters(resolved(model, "model"), config, rank).dense;
+  };
+  EXPECT_EQ(held(0), 12 * 64 + 2 * 16 + 128 * 8 + 16 * 8);
+  model.embedding_layernorm = true;
+  EXPECT_EQ(held(0), 12 * 64 + 2 * 16 + 128 * 8 + 16 * 8 + 16);
+  model.max_position_embeddings = 18;
+  EXPECT_EQ(held(0), 12 * 64 + 2 * 16 + 128 * 8 + 18 * 8 + 16);
+  EXPECT_EQ(held(1), 12 * 64 + 2 * 16 + 128 * 8 + 16);
+  model.layernorm_bias = false;
+  EXPECT_EQ(held(0), 12 * 64 + 2 * 8 + 128 * 8 + 18 * 8 + 8);
+  EXPECT_EQ(held(1), 12 * 64 + 2 * 8 + 128 * 8 + 8);
+  model.parallel_residual = model.shared_residual_norm = true;
+  EXPECT_EQ(held(1), 12 * 64 + 8 + 128 * 8 + 8);
+}
+
 // arXiv:2412.19437: 256 experts of 7168 by 2048, gated, over 64 GPUs: four on each.
 TEST(RankParameters, OfDeepSeekV3sExperts) {
   const TransformerConfig model = resolved({.num_layers = 61,

@@ -37,6 +37,29 @@ std::vector<Change> untold_changes() {
       {"activation_func_clamp_value", [](auto& model) { model.activation_func_clamp_value = 7.0; }},
       {"glu_linear_offset", [](auto& model) { model.glu_linear_offset = 1.0; }},
       {"attention_sinks", [](auto& model) { model.attention_sinks = true; }},
+      {"position_embedding",
+       [](auto& model) {
+         model.position_embedding = PositionEmbedding::kAlibi;
+         model.rotary = {};
+       }},
+      {"rotary_interleaved", [](auto& model) { model.rotary.interleaved = true; }},
+      {"rotary_window_base", [](auto& model) { model.rotary.window_base = 9.0; }},
+      {"no_rope_freq", [](auto& model) { model.rotary.no_rope_freq = 4; }},
+      {"layernorm_bias", [](auto& model) { model.layernorm_bias = false; }},
+      {"shared_residual_norm", [](auto& model) { model.shared_residual_norm = true; }},
+      {"embedding_layernorm", [](auto& model) { model.embedding_layernorm = true; }},
+      {"max_position_embeddings",
+       [](auto& model) { model.max_position_embeddings = model.seq_length + 2; }},
+      {"chunked_attention",
+       [](auto& model) {
+         model.window_size = 64;
+         model.chunked_attention = true;
+       }},
+      {"qk_layernorm_width",
+       [](auto& model) {
+         model.qk_layernorm = true;
+         model.qk_layernorm_width = QkNormWidth::kEachHead;
+       }},
       {"moe_router_bias", [](auto& model) { model.moe_router_bias = true; }},
       {"norm_placement", [](auto& model) { model.norm_placement = NormPlacement::kBehind; }}};
 }

@@ -429,6 +429,35 @@ TEST(Shrink, KeepsNormsOverAllHeadsThatRun) {
             "the model has layer norms of queries and keys over all heads");
 }
 
+// What does not run is left out by name: the small model runs.
+TEST(Shrink, LeavesOutWhatDoesNotRun) {
+  TransformerConfig model = resolved({.num_layers = 4,
+                                      .hidden_size = 1024,
+                                      .num_attention_heads = 16,
+                                      .vocab_size = 51200,
+                                      .seq_length = 2048,
+                                      .position_embedding = PositionEmbedding::kAlibi,
+                                      .layernorm_bias = false,
+                                      .parallel_residual = true,
+                                      .shared_residual_norm = true,
+                                      .embedding_layernorm = true,
+                                      .qk_layernorm = true,
+                                      .qk_layernorm_width = QkNormWidth::kEachHead,
+                                      .window_size = 64,
+                                      .chunked_attention = true},
+                                     "parts");
+  EXPECT_EQ(find_unsupported_feature(resolved(shrunk(model, {.tp = 8}), "shrunk")), "");
+  EXPECT_EQ(
+      left_out(model, {.tp = 8}),
+      "the model has ALiBi positions, the model has layer norms without biases, the model has "
+      "one norm for both branches of a layer, the model has a norm of embeddings, the model "
+      "has norms of queries and keys with weights of their own for each head, the model "
+      "attends within chunks");
+  model.position_embedding = PositionEmbedding::kRope;
+  model.rotary = {.interleaved = true, .window_base = 9.0, .no_rope_freq = 4};
+  EXPECT_EQ(find_unsupported_feature(resolved(shrunk(model, {}), "shrunk")), "");
+}
+
 TEST(Shrink, LeavesOutOfAnyModelWhatOrdersDoNotDependOn) {
   const TransformerConfig model = resolved({.num_layers = 32,
                                             .hidden_size = 4096,

@@ -283,7 +283,7 @@ TEST(HuggingFaceConfig, KnowsTheWindowsOfOtherTypes) {
   EXPECT_EQ(gemma2.window_attn_skip_freq, 2);
   EXPECT_EQ(read(config_of("gemma2", 4, 16, 4, 32, 64, layer_types("ffff"))).window_size, 0);
   EXPECT_EQ(refusal_of(config_of("gemma2", 4, 16, 4, 32, 64, R"("sliding_window": null)")),
-            "config.json: sliding_window: expected a window, which half of this type's layers "
+            "config.json: sliding_window: expected a window, which layers of this type "
             "have");
   EXPECT_EQ(read(config_of("phi3", 4, 16, 2, 32, 64, "")).window_size, 0);
   EXPECT_EQ(read(config_of("phi3", 4, 16, 2, 32, 64, R"("sliding_window": 2047)")).window_size,
@@ -358,9 +358,9 @@ TEST(HuggingFaceConfig, KnowsWhatIsTrainedWithDropout) {
 }
 
 TEST(HuggingFaceConfig, NamesWhatItDoesNotKnow) {
-  EXPECT_THAT(refusal_of(config_of("falcon", 4, 16, 2, 32, 64, "")),
+  EXPECT_THAT(refusal_of(config_of("chatglm", 4, 16, 2, 32, 64, "")),
               testing::AllOf(HasSubstr("config.json: model_type: expected one of gpt2, "),
-                             HasSubstr("got \"falcon\"")));
+                             HasSubstr("got \"chatglm\"")));
   EXPECT_THAT(refusal_of(config_of("llama", 4, 16, 2, 32, 64, R"("num_experts": 4)")),
               HasSubstr("config.json: \"num_experts\": unknown key"));
   EXPECT_THAT(refusal_of(config_of("llama", 4, 16, 2, 32, 64, R"("num_kv_heads": 4)")),

@@ -56,6 +56,16 @@ TEST(Megatron, HasItsDefaults) {
   EXPECT_THAT(run.reading.unknown_flags, testing::IsEmpty());
 }
 
+TEST(Megatron, TellsPositionsByDistanceFromNone) {
+  const ImportedRun run = run_of("--position-embedding-type alibi");
+  ASSERT_TRUE(run.model);
+  EXPECT_EQ(run.model->position_embedding, PositionEmbedding::kAlibi);
+  EXPECT_THAT(run.reading.notes,
+              Contains("alibi: what it adds to attention's scores is not costed"));
+  EXPECT_EQ(run_of("--position-embedding-type none").model->position_embedding,
+            PositionEmbedding::kNone);
+}
+
 TEST(Megatron, ReadsDegreesAndDerivesDp) {
   const ImportedRun run = run_of(
       "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 --sequence-parallel "
