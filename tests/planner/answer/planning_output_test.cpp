@@ -107,10 +107,10 @@ TEST(Summary, SaysThatNothingIsPublishedWhereNothingIs) {
               HasSubstr("no run of this model, batch and number of GPUs"));
 }
 
-TEST(SummarizeFailure, NamesTheShortfallInBytes) {
+TEST(SummarizeFailure, NamesTheShortfall) {
   const PlanningResult result = plan_training(selene_2021("1T"), {.gpus = 8});
   EXPECT_THAT(failure_text(result),
-              AllOf(StartsWith("nothing fits: 1T on 8 GPUs"), HasSubstr(" bytes ("),
+              AllOf(StartsWith("nothing fits: 1T on 8 GPUs"), HasSubstr(" GiB short\n"),
                     HasSubstr("heads not divisible by tp")));
 }
 
