@@ -37,9 +37,12 @@ std::string with_own_runs(double probability) {
 
 }  // namespace
 
+std::string likelihood_text(double probability, const MemoryBelief& beyond) {
+  return beyond.support.num_runs > 0 ? with_own_runs(probability) : without_own_runs(probability);
+}
+
 std::string fitting_text(double probability, const MemoryBelief& beyond) {
-  return "fits with " +
-         (beyond.support.num_runs > 0 ? with_own_runs(probability) : without_own_runs(probability));
+  return "fits with " + likelihood_text(probability, beyond);
 }
 
 std::string fitting_remark(double probability, const MemoryBelief& beyond) {
