@@ -43,6 +43,18 @@ std::string bytes(Bytes size) {
                       : fmt::format("{:.3g} MB", value / 1e6);
 }
 
+std::string binary_size(Bytes size) {
+  constexpr double mebi = kGibi / 1024.0;
+  constexpr double fewest = 0.1;   // GiB
+  constexpr double least = 0.005;  // MiB
+  if (size.value() >= fewest * kGibi) {
+    return fmt::format("{:.2f} GiB", size.value() / kGibi);
+  }
+  const double mebibytes = size.value() / mebi;
+  return mebibytes > 0.0 && mebibytes < least ? "under 0.01 MiB"
+                                              : fmt::format("{:.2f} MiB", mebibytes);
+}
+
 std::string rate(FlopsPerSecond flops) {
   const double value = flops.value();
   if (value >= kTera) {

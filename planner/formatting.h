@@ -16,6 +16,9 @@ namespace ptdp {
 [[nodiscard]] std::string duration(Seconds time);
 /// Returns a size with three digits in MB, GB or TB, powers of 1000 as links are rated: "3.1 GB".
 [[nodiscard]] std::string bytes(Bytes size);
+/// Returns a size of memory with two decimals in GiB, or in MiB below a tenth of that: "11.30 GiB",
+/// "2.50 MiB". A size that would print as nothing reads "under 0.01 MiB".
+[[nodiscard]] std::string binary_size(Bytes size);
 /// Returns a rate with four digits in MFLOP/s, GFLOP/s or TFLOP/s: "163.2 TFLOP/s".
 [[nodiscard]] std::string rate(FlopsPerSecond flops);
 /// Returns a number of five digits in groups of three: "289,660".

@@ -121,7 +121,7 @@ po::options_description flag_descriptions() {
          "ptdp-calibrate (default: shipped)");
   option("explain", text(), "why not this configuration: tp=8,pp=64,...");
   option("config", text(),
-         "cost exactly this configuration, and say what the best plan would gain: tp=8,pp=64,... "
+         "whether exactly this configuration fits, what would make it fit, what it costs: tp=8,... "
          "(keys of --explain; those left out have their usual values)");
   option(
       "from", text(),

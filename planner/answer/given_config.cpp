@@ -9,6 +9,7 @@
 #include "cost_model/error.h"
 #include "cost_model/iteration/flops.h"
 #include "cost_model/text/object_writer.h"
+#include "planner/answer/fit_output.h"
 #include "planner/answer/planning.h"
 #include "planner/answer/planning_output.h"
 #include "planner/explain/nothing_fits.h"
@@ -17,6 +18,8 @@
 
 namespace ptdp {
 namespace {
+
+constexpr double kShareOfChanges = 0.3;  // of the time limit; the search has the rest
 
 /// Returns the scenario as plans are checked: any schedule and any split of the layers may be
 /// costed, to say what it would bring.
@@ -42,26 +45,25 @@ std::optional<double> loss_of(const GivenConfig& given) {
   return loss(candidate_of(given), given.search.best.front(), given.options.objective);
 }
 
-/// Returns the memory of every stage, eight to a line.
-std::string memory_by_stage(const Plan& plan) {
-  constexpr std::size_t columns = 8;
-  const std::vector<MemoryBreakdown>& stages = plan.memory.stages;
-  std::string text = "\nMemory by stage [GiB]";
-  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-    if (stage % columns == 0) {
-      const std::size_t last = std::min(stage + columns, stages.size());
-      text += fmt::format("\n  {:<8}", last - stage > 1 ? fmt::format("{}-{}", stage + 1, last)
-                                                        : std::to_string(last));
-    }
-    text += fmt::format(" {:>7.2f}", stages[stage].total().value() / kGibi);
-  }
-  return stages.size() > 1 ? text + "\n" : "";
+/// Returns what the configuration's changes are told beside.
+ChangedConfig changed_config(const GivenConfig& given) {
+  return {.scenario = given.scenario,
+          .options = given.options,
+          .config = given.config,
+          .time = given.plan ? given.plan->predicted.iteration_time.value : Seconds(0.0),
+          .calibration_factor = given.calibration.factor,
+          .beyond = given.beyond};
 }
 
 /// Returns what the best plan of the search would gain, in a sentence.
 std::string gain(const GivenConfig& given, std::string best_command) {
+  if (given.search.best.empty() && given.search.unseen) {
+    return "The search ended before it found anything that fits.\n";
+  }
   if (given.search.best.empty()) {
-    return "The search finds nothing that fits.\n";
+    return given.larger ? fmt::format("The search finds nothing that fits; {} GPUs would do: {}\n",
+                                      given.larger->gpus, to_string(given.larger->config))
+                        : "The search finds nothing that fits.\n";
   }
   const Candidate& best = given.search.best.front();
   const std::optional<double> lost = loss_of(given);
@@ -84,6 +86,19 @@ std::string gain(const GivenConfig& given, std::string best_command) {
                      to_string(best.config), stack_remark(given.scenario.stack, best.config),
                      duration(best.time * given.calibration.factor), as_slow,
                      best.memory.value() / kGibi, best_command);
+}
+
+/// Returns whether the configuration fits, its memory by stage, and what would make it fit.
+std::string verdict(const GivenConfig& given, const std::string& best_command) {
+  const bool is_out_of_memory = given.plan && !can_run(given);
+  std::string text = given.plan ? fit_line(*given.plan) + '\n' + stage_table(*given.plan) + '\n'
+                                : fmt::format("Fits: no, {} cannot run\n  {}\n\n",
+                                              to_string(given.config), given.violation);
+  if (!can_run(given)) {
+    text += changes_text(given.changes, changed_config(given)) + '\n' + gain(given, best_command) +
+            (is_out_of_memory ? "\nIf it had the memory\n" : "");
+  }
+  return text;
 }
 
 /// Writes the rates and utilizations of a plan by each way of counting FLOPs.
@@ -149,8 +164,18 @@ GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& opt
     }
   }
   given.violation = violation ? why_not(scenario, config, *violation, shortfall) : "";
+  given.beyond = given.plan ? given.plan->memory.beyond
+                            : calibration.memory(scenario, options.gpus, published);
+  if (violation) {
+    SearchOptions near = given.options;
+    near.limit = options.limit.share(kShareOfChanges);
+    given.changes = smallest_fitting_changes(scenario, near, config);
+  }
   given.search = search(scenario, given.options);
   add_derived_plans(scenario, given.options, given.search);
+  if (violation && given.changes.found.empty() && given.search.best.empty()) {
+    given.larger = gpus_that_would_do(scenario, given.options);
+  }
   return given;
 }
 
@@ -160,19 +185,16 @@ bool can_run(const GivenConfig& given) {
 
 std::string to_text(const GivenConfig& given, const ReadingNotes& reading, const RunBudget& budget,
                     const std::vector<std::string>& assumptions, const std::string& best_command) {
-  std::string text;
-  if (!can_run(given)) {
-    text = fmt::format("{} cannot run.\n  {}\n{}", to_string(given.config), given.violation,
-                       given.plan ? "\nIf it had the memory:\n" : "");
-  }
+  std::string text = verdict(given, best_command);
   if (given.plan) {
-    text += to_text(*given.plan, budget) + memory_by_stage(*given.plan);
+    text += to_text(*given.plan, budget);
   }
   if (given.measured) {
     text += to_text(*given.measured, *given.plan);
   }
-  return text + titled("Read", reading.notes) + titled("Flags not known", reading.unknown_flags) +
-         titled("Assumed", assumptions) + "\n" + gain(given, best_command) +
+  text += titled("Read", reading.notes) + titled("Flags not known", reading.unknown_flags) +
+          titled("Assumed", assumptions);
+  return text + (can_run(given) ? "\n" + gain(given, best_command) : "") +
          unproven_remark(given.search, given.options, given.calibration.factor);
 }
 
@@ -185,6 +207,9 @@ std::string to_json(const GivenConfig& given, const ReadingNotes& reading) {
   json.count("gpus_used", given.config.world_size());
   json.flag("fits", can_run(given));
   json.text("violation", given.violation);
+  if (given.plan && given.beyond.is_known()) {
+    json.number("probability_of_fitting", given.plan->memory.probability_of_fitting);
+  }
   if (given.plan) {
     json.object("predicted", given.plan->predicted);
     json.object("memory", given.plan->memory);
@@ -192,6 +217,16 @@ std::string to_json(const GivenConfig& given, const ReadingNotes& reading) {
   }
   if (given.measured) {
     json.child("measured", measured_json(*given.measured));
+  }
+  if (!can_run(given)) {
+    json.children("changes", changes_json(given.changes, changed_config(given)));
+    json.flag("changes_complete", given.changes.is_complete);
+  }
+  if (given.larger) {
+    json.part("gpus_that_would_do", [&](ObjectWriter& part) {
+      part.count("gpus", given.larger->gpus);
+      part.object("config", given.larger->config);
+    });
   }
   json.texts("notes", reading.notes);
   json.texts("unknown_flags", reading.unknown_flags);

@@ -8,6 +8,8 @@
 #include "planner/accuracy/calibration_file.h"
 #include "planner/answer/measured_iteration.h"
 #include "planner/answer_format.h"
+#include "planner/explain/fitting_changes.h"
+#include "planner/explain/nothing_fits.h"
 #include "planner/import/imported_run.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
@@ -25,12 +27,16 @@ struct GivenConfig {
   std::optional<Plan> plan;
   SearchResult search;  ///< What the search finds for the same job on the same GPUs.
   CalibrationFit calibration;
+  MemoryBelief beyond = {};     ///< What runs say of memory beyond the formulas.
+  FittingChanges changes = {};  ///< The smallest changes that make it run; none where it can.
+  /// More GPUs on which something fits, looked for where nothing does on those there are.
+  std::optional<LargerCluster> larger = {};
   std::optional<MeasuredIteration> measured = {};  ///< What an iteration really took, if known.
 };
 
-/// Costs a configuration, and searches as `options` say for the best one. A schedule, or a split of
-/// the layers, that the stack does not run is costed, too. Throws Error for a scenario that cannot
-/// be costed.
+/// Costs a configuration, and searches as `options` say for the best one. Of one that cannot run it
+/// finds the smallest changes after which it can. A schedule, or a split of the layers, that the
+/// stack does not run is costed, too. Throws Error for a scenario that cannot be costed.
 [[nodiscard]] GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& options,
                                             const ParallelConfig& config,
                                             const CalibrationSource& calibration);
@@ -44,7 +50,8 @@ struct GivenConfig {
 /// Returns whether the configuration can run.
 [[nodiscard]] bool can_run(const GivenConfig& given);
 
-/// Returns the answer as text for people. `assumptions` has one line each; `best_command` is what
+/// Returns the answer as text for people: on the first line whether it fits, then by how much and
+/// what would make it fit. `assumptions` has one line each; `best_command` is what
 /// to type for the best plan; where it ends in "--config", the plan's configuration is added.
 [[nodiscard]] std::string to_text(const GivenConfig& given, const ReadingNotes& reading,
                                   const RunBudget& budget,

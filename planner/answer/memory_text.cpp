@@ -35,15 +35,14 @@ std::string with_own_runs(double probability) {
                                      : fmt::format("{:.0f} %", 100.0 * probability);
 }
 
-/// Returns a probability that rests on runs, as exactly as they say it.
-std::string probability_text(double probability, const Support& support) {
+}  // namespace
+
+std::string likelihood_text(double probability, const Support& support) {
   return support.num_runs > 0 ? with_own_runs(probability) : without_own_runs(probability);
 }
 
-}  // namespace
-
 std::string fitting_text(double probability, const MemoryBelief& beyond) {
-  return "fits with " + probability_text(probability, beyond.support);
+  return "fits with " + likelihood_text(probability, beyond.support);
 }
 
 std::string fitting_remark(double probability, const MemoryBelief& beyond) {
@@ -86,7 +85,7 @@ std::string reserve_text(const ReservedScenario& reserved) {
   if (reserved.probability) {
     text += fmt::format(", {}enough with {} by {} (--fit)",
                         *reserved.probability < reserved.asked ? "the most there can be, " : "",
-                        probability_text(*reserved.probability, reserved.support),
+                        likelihood_text(*reserved.probability, reserved.support),
                         to_text(reserved.support));
   }
   return text;

@@ -9,6 +9,7 @@
 #include "cost_model/contains.h"
 #include "cost_model/layer/context_parallel.h"
 #include "cost_model/text/plural.h"
+#include "planner/formatting.h"
 
 namespace ptdp {
 namespace {
@@ -139,12 +140,6 @@ std::string contradiction(const SearchOptions& options) {
   return "";
 }
 
-/// Returns how much memory is missing: "12 bytes (0.00 GiB) short".
-std::string short_by(Bytes missing) {
-  return fmt::format("{:.0f} bytes ({:.2f} GiB) short", std::ceil(missing.value()),
-                     missing.value() / kGibi);
-}
-
 /// Returns the values of tp by which key heads can be divided, or shared where the stack runs so.
 std::vector<std::int64_t> key_head_sizes(const Scenario& scenario) {
   std::vector<std::int64_t> sizes = divisors(scenario.job.model.num_attention_heads);
@@ -242,7 +237,7 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
     case Constraint::kMemoryLastStage:
     case Constraint::kMemoryMiddleStage:
       return result.shortfall ? to_string(result.shortfall->config) + " comes closest, " +
-                                    short_by(result.shortfall->missing)
+                                    binary_size(result.shortfall->missing) + " short"
                               : "";
   }
   return "";
@@ -278,7 +273,7 @@ std::string why_not(const Scenario& scenario, const ParallelConfig& config, Cons
                     const std::optional<MemoryShortfall>& shortfall) {
   const std::string what(text_of(constraint).description);
   if (shortfall) {
-    return what + "; " + short_by(shortfall->missing);
+    return what + "; " + binary_size(shortfall->missing) + " short";
   }
   SearchOptions options{.gpus = config.world_size()};
   options.space.dp = IntegerRanges(config.dp);

@@ -100,8 +100,9 @@ std::vector<ExportRefusal> kubernetes_refusals(const Plan& plan) {
   std::vector<ExportRefusal> refusals = node_refusals(plan);
   const std::size_t size = indented(to_json(plan)).size();
   if (size > kMostConfigMap) {
-    refusals.push_back({"the plan's file", fmt::format("{} bytes", size),
-                        fmt::format("at most {} bytes in a ConfigMap", kMostConfigMap)});
+    refusals.push_back({"the plan's file", binary_size(Bytes(static_cast<double>(size))),
+                        fmt::format("at most {} in a ConfigMap",
+                                    binary_size(Bytes(static_cast<double>(kMostConfigMap))))});
   }
   return refusals;
 }

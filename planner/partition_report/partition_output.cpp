@@ -117,9 +117,10 @@ std::string comparison(const PipelinePartition& partition) {
 std::string to_text(const PipelinePartition& partition) {
   const PartitionRequest& request = partition.request;
   std::string text = fmt::format(
-      "{}: pp={} vpp={}{}{}\n\n", partition.name, request.pp, request.vpp,
+      "{}: pp={} vpp={}{}{}{}\n\n", partition.name, request.pp, request.vpp,
       request.placement == StagePlacement::kV ? " in a V" : "",
-      request.memory ? fmt::format(", {:.4g} GiB per GPU", request.memory->value() / kGibi) : "");
+      request.memory ? fmt::format(", {:.4g} GiB per GPU", request.memory->value() / kGibi) : "",
+      partition.config ? "\ncosted with " + to_string(*partition.config) : "");
   text += table_of_stages(partition) + '\n' + table_of_ranks(partition) + '\n';
   return text + comparison(partition) +
          fmt::format("\nlayers per stage: {}\n", fmt::join(partition.layers_per_stage(), ","));
@@ -130,6 +131,9 @@ std::string to_json(const PipelinePartition& partition) {
   ObjectWriter json;
   json.text("schema", "ptdp.partition/1");
   json.text("name", partition.name);
+  if (partition.config) {
+    json.object("config", *partition.config);
+  }
   json.count("pp", request.pp);
   json.count("vpp", request.vpp);
   json.choice("placement", request.placement, NamedValues<StagePlacement>(kPlacementNames));

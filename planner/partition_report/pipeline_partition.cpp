@@ -13,6 +13,7 @@
 #include "cost_model/partition/balance_equal_layers.h"
 #include "cost_model/pipeline_rank/rank_costs.h"
 #include "cost_model/text/plural.h"
+#include "planner/formatting.h"
 
 namespace ptdp {
 namespace {
@@ -143,13 +144,16 @@ void check_stages(const Pipeline& pipeline, const PartitionRequest& request) {
   }
 }
 
-[[noreturn]] void refuse_memory(const PartitionRequest& request, Bytes needed) {
+/// Throws Error for stages that need too much. `costed` says at the end what their layers were
+/// costed for.
+[[noreturn]] void refuse_memory(const PartitionRequest& request, Bytes needed,
+                                const std::string& costed) {
   const Bytes missing = needed - *request.memory;
-  throw Error(fmt::format("nothing fits: {} of layers, however cut, {} at least {:.4f} GiB on the "
-                          "fullest GPU, {:.4f} GiB more than the {:.4f} GiB there are",
+  throw Error(fmt::format("nothing fits: {} of layers, however cut, {} at least {:.2f} GiB on the "
+                          "fullest GPU, {} more than the {:.2f} GiB there are{}",
                           plural(request.pp * request.vpp, "stage"),
                           request.pp * request.vpp == 1 ? "needs" : "need", needed.value() / kGibi,
-                          missing.value() / kGibi, request.memory->value() / kGibi),
+                          binary_size(missing), request.memory->value() / kGibi, costed),
               ExitStatus::kNothingFits);
 }
 
@@ -184,6 +188,12 @@ class ModelMemory {
   const Scenario& scenario_;
   ParallelConfig config_;
 };
+
+/// Returns the configuration without a split of the layers, which the partition has yet to find.
+ParallelConfig without_layers(ParallelConfig config) {
+  config.layers_per_stage.clear();
+  return config;
+}
 
 void set_memory(std::vector<LayerCost>& ranks, const Scenario& scenario, ParallelConfig config,
                 const std::vector<int>& layers_per_stage) {
@@ -222,7 +232,7 @@ PipelinePartition partition_list(const LayerList& list, const PartitionRequest& 
   check_stages(pipeline, request);
   const auto sizes = partition_layers(pipeline.costs, request);
   if (!sizes) {
-    refuse_memory(request, least_memory(pipeline.costs, request));
+    refuse_memory(request, least_memory(pipeline.costs, request), "");
   }
   PipelinePartition answer = answer_for(pipeline, request, *sizes, num_microbatches);
   answer.has_memory = std::any_of(pipeline.costs.begin(), pipeline.costs.end(),
@@ -256,10 +266,11 @@ PipelinePartition partition_model(const Scenario& scenario, const ParallelConfig
       const double middle = low + (high - low) / 2.0;
       (layers_within(Bytes(middle)) ? high : low) = middle;
     }
-    refuse_memory(request, Bytes(high));
+    refuse_memory(request, Bytes(high), ", costed with " + to_string(without_layers(config)));
   }
   PipelinePartition answer = answer_for(pipeline, request, pipeline.with_ends(*layers, 1),
                                         num_microbatches(scenario.job.global_batch_size, config));
+  answer.config = without_layers(config);
   answer.has_memory = true;
   set_memory(answer.ranks, scenario, config, *layers);
   if (answer.even) {

@@ -30,7 +30,8 @@ struct EvenPartition {
 
 /// A pipeline cut into virtual stages, with the even split to compare it with.
 struct PipelinePartition {
-  std::string name;  ///< Name of the model or the list.
+  std::string name;                           ///< Name of the model or the list.
+  std::optional<ParallelConfig> config = {};  ///< What layers are costed for; none for a list.
   PartitionRequest request;
   std::int64_t num_microbatches = 1;
   std::vector<PartitionStage> stages;  ///< The virtual stages, in model order.

@@ -165,13 +165,20 @@ std::string memory_text(const RunReport& report) {
   return text;
 }
 
+/// Returns a number of bytes as a size of memory; one below a tenth of a MiB exactly, in "B".
+std::string counted_size(std::int64_t count) {
+  constexpr std::int64_t least = 100 << 10;
+  return count < least ? fmt::format("{} B", count)
+                       : binary_size(Bytes(static_cast<double>(count)));
+}
+
 std::string traffic_text(const RunReport& report) {
-  std::string text = "Bytes sent per step by all ranks\n";
+  std::string text = "Sent per step by all ranks\n";
   for (const TrafficComparison& row : report.traffic) {
     const auto [predicted, measured] = row.bytes;
     if (predicted > 0 || measured > 0) {
-      text += measured_row(row.group + " " + row.collective, std::to_string(predicted),
-                           std::to_string(measured), predicted == measured ? "equal" : "differs");
+      text += measured_row(row.group + " " + row.collective, counted_size(predicted),
+                           counted_size(measured), predicted == measured ? "equal" : "differs");
     }
   }
   return text;

@@ -50,28 +50,6 @@ std::vector<RecomputeModule> useful_modules(const Scenario& scenario) {
   return modules;
 }
 
-/// Returns every set of useful_modules() without redundant members, except the stack's usual set,
-/// which the search has tried.
-std::vector<RecomputeModules> module_sets(const Scenario& scenario) {
-  const std::vector<RecomputeModule> modules = useful_modules(scenario);
-  std::vector<RecomputeModules> sets;
-  for (unsigned bits = 1; bits < 1U << modules.size(); ++bits) {
-    RecomputeModules set;
-    for (std::size_t i = 0; i < modules.size(); ++i) {
-      if ((bits >> i & 1U) != 0) {
-        set.add(modules[i]);
-      }
-    }
-    const bool is_redundant =
-        set.has(RecomputeModule::kMoe) &&
-        (set.has(RecomputeModule::kMoeActivation) || set.has(RecomputeModule::kSharedExperts));
-    if (!is_redundant && set != usual_modules(scenario.stack.can_run)) {
-      sets.push_back(set);
-    }
-  }
-  return sets;
-}
-
 /// Finds, for one base configuration after another, the best plan that recomputes less.
 class Derivation {
  public:
@@ -80,7 +58,7 @@ class Derivation {
         options_(options),
         capacity_(usable_memory(scenario.cluster.gpu, options.memory_headroom)),
         costs_(scenario),
-        sets_(module_sets(scenario)) {}
+        sets_(useful_module_sets(scenario)) {}
 
   /// Returns the best plan that recomputes less than `base` and scores below `worst`. Returns
   /// nullopt when there is none, or when `base` fits without recomputation.
@@ -184,6 +162,26 @@ void merge_ties(const SearchOptions& options, SearchResult& found) {
 }
 
 }  // namespace
+
+std::vector<RecomputeModules> useful_module_sets(const Scenario& scenario) {
+  const std::vector<RecomputeModule> modules = useful_modules(scenario);
+  std::vector<RecomputeModules> sets;
+  for (unsigned bits = 1; bits < 1U << modules.size(); ++bits) {
+    RecomputeModules set;
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+      if ((bits >> i & 1U) != 0) {
+        set.add(modules[i]);
+      }
+    }
+    const bool is_redundant =
+        set.has(RecomputeModule::kMoe) &&
+        (set.has(RecomputeModule::kMoeActivation) || set.has(RecomputeModule::kSharedExperts));
+    if (!is_redundant && set != usual_modules(scenario.stack.can_run)) {
+      sets.push_back(set);
+    }
+  }
+  return sets;
+}
 
 void add_derived_plans(const Scenario& scenario, const SearchOptions& options,
                        SearchResult& found) {

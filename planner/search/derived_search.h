@@ -2,9 +2,15 @@
 // search itself would have to look at every set of modules and every number of layers.
 #pragma once
 
+#include <vector>
+
 #include "planner/search/search.h"
 
 namespace ptdp {
+
+/// Returns the sets of modules whose selective recomputation saves memory in the model's layers and
+/// is run by the stack. Sets with redundant members are left out, and the stack's usual set.
+[[nodiscard]] std::vector<RecomputeModules> useful_module_sets(const Scenario& scenario);
 
 /// Adds plans to `found.best` that recompute less than the search's kinds of recomputation and
 /// still fit. Bases are the configurations among the best, on the Pareto front and in

@@ -73,6 +73,15 @@ TEST(Bytes, AreInPowersOfAThousand) {
   EXPECT_EQ(bytes(Bytes(1e12)), "1 TB");
 }
 
+TEST(BinarySize, IsInGibibytesOrMebibytes) {
+  EXPECT_EQ(binary_size(Bytes(7212654592.0)), "6.72 GiB");
+  EXPECT_EQ(binary_size(gibibytes(1234.5)), "1234.50 GiB");
+  EXPECT_EQ(binary_size(gibibytes(0.1)), "0.10 GiB");
+  EXPECT_EQ(binary_size(Bytes(44165632.0)), "42.12 MiB");
+  EXPECT_EQ(binary_size(Bytes(8.0)), "under 0.01 MiB");
+  EXPECT_EQ(binary_size(Bytes(0.0)), "0.00 MiB");
+}
+
 TEST(Rate, HasFourDigitsInTheUnitThatSuits) {
   EXPECT_EQ(rate(FlopsPerSecond(12.345e6)), "12.35 MFLOP/s");
   EXPECT_EQ(rate(FlopsPerSecond(1e9)), "1 GFLOP/s");

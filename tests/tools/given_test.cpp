@@ -132,10 +132,10 @@ TEST(GivenConfig, ThatCannotRunSaysWhyWithStatusThree) {
                          Row{"pp=5", "layers not divisible by pp; pp can be"},
                          Row{"dp=48", "batch not divisible by dp * micro_batch_size"},
                          Row{"zero_stage=3", "not run by this stack; stack megatron-lm-2021 runs"},
-                         Row{"tp=1,b=8", "out of memory on the first stage; "}}) {
+                         Row{"tp=1,b=8", "Fits: no, stage 1 of 1 needs "}}) {
     const ProgramRun run = run_plan(with({"--config", row.config, "-o", file.string()}));
     EXPECT_EQ(run.status, kNothingFits) << row.config;
-    EXPECT_THAT(run.output, HasSubstr("cannot run")) << row.config;
+    EXPECT_TRUE(run.output.starts_with("Fits: no, ")) << row.config;
     EXPECT_THAT(run.output, HasSubstr(row.why)) << row.config;
     EXPECT_THAT(run.output, HasSubstr("The best plan of the search")) << row.config;
     EXPECT_FALSE(std::filesystem::exists(file)) << row.config;
@@ -146,6 +146,62 @@ TEST(GivenConfig, ThatCannotRunSaysWhyWithStatusThree) {
   const ProgramRun too_many = run_plan(with({"--config", "tp=64,pp=2"}));
   EXPECT_EQ(too_many.status, kNothingFits);
   EXPECT_THAT(too_many.errors, HasSubstr("needs 128 GPUs; there are 64"));
+}
+
+// Every change, typed as it is printed, fits in the time and memory that are printed beside it.
+TEST(GivenConfig, ThatDoesNotFitNamesChangesThatDo) {
+  const std::vector<std::string> flags = {"--config", "tp=1,b=8"};
+  const ProgramRun run = run_plan(with(flags));
+  EXPECT_EQ(run.status, kNothingFits);
+  std::vector<std::string> as_json_flags = flags;
+  as_json_flags.insert(as_json_flags.end(), {"--format", "json"});
+  const ProgramRun as_json = run_plan(with(as_json_flags));
+  EXPECT_EQ(as_json.status, kNothingFits);
+  const json document = json::parse(as_json.output);
+  EXPECT_EQ(document["memory"]["stages"].size(), 1U);
+  EXPECT_LT(document["probability_of_fitting"].get<double>(), 0.01);
+  EXPECT_TRUE(document["changes_complete"]);
+  ASSERT_EQ(document["changes"].size(), 3U);
+  std::size_t end = 0;
+  for (const json& change : document["changes"]) {
+    const std::size_t begin = run.output.find("     --config ", end) + 5;
+    ASSERT_LT(begin, run.output.size());
+    end = run.output.find('\n', begin);
+    const std::string typed = run.output.substr(begin + 9, end - begin - 9);
+    const ProgramRun changed = run_plan(with({"--config", typed, "--format", "json"}));
+    EXPECT_TRUE(succeeds(changed)) << typed;
+    const json found = json::parse(changed.output);
+    EXPECT_EQ(found["config"], change["config"]);
+    EXPECT_NEAR(found["predicted"]["iteration_time_s"].get<double>() /
+                    change["iteration_time_s"].get<double>(),
+                1.0, 1e-6);
+    EXPECT_NEAR(found["memory"]["peak_GiB"].get<double>(), change["peak_GiB"].get<double>(), 1e-5);
+    EXPECT_EQ(found["probability_of_fitting"], change["probability_of_fitting"]);
+    EXPECT_EQ(found["gpus_used"], change["gpus_used"]);
+    EXPECT_FALSE(found.contains("changes"));
+    std::vector<std::string> differ;
+    for (const auto& [key, value] : change["config"].items()) {
+      if (value != document["config"][key]) {
+        differ.push_back(key);
+      }
+    }
+    EXPECT_THAT(change["changed"].get<std::vector<std::string>>(),
+                testing::UnorderedElementsAreArray(differ));
+    const ProgramRun text = run_plan(with({"--config", typed}));
+    EXPECT_TRUE(text.output.starts_with("Fits: yes, with over 90 %; stage 1 of ")) << text.output;
+  }
+}
+
+TEST(GivenConfig, ThatNoChangeHelpsNamesTheGpusThatWouldDo) {
+  const ProgramRun run = run_plan({"--gpus", "64", "--model", "1T", "--config", "tp=8,pp=8"});
+  EXPECT_EQ(run.status, kNothingFits);
+  EXPECT_THAT(run.output, HasSubstr("\nNo change of one to three fields makes it fit.\n"));
+  EXPECT_THAT(run.output, HasSubstr("finds nothing that fits; 512 GPUs would do: tp="));
+  const json document = json::parse(
+      run_plan({"--gpus", "64", "--model", "1T", "--config", "tp=8,pp=8", "--format", "json"})
+          .output);
+  EXPECT_EQ(document["changes"], json::array());
+  EXPECT_EQ(document["gpus_that_would_do"]["gpus"], 512);
 }
 
 TEST(GivenConfig, RefusesFlagsOfSearches) {

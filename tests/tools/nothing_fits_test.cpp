@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <regex>
 
 #include "cost_model/units.h"
@@ -56,13 +57,13 @@ ProgramRun run_with_memory(double bytes, const std::string& model,
                         .flags = flags});
 }
 
-TEST(Model, ThatFitsNowhereNamesTheSmallestShortfallInBytes) {
+TEST(Model, ThatFitsNowhereNamesTheSmallestShortfall) {
   ordered_json cluster = selene_cluster();
   cluster["gpu"]["memory_GiB"] = 1.0 / 1024.0;
   const ProgramRun run = run_plan_with(
       {.model = source_file("profiles/models/gpt2-1.5b.json"), .cluster = cluster.dump()});
-  EXPECT_TRUE(fits_nowhere(run, {"out of memory", " bytes"}));
-  EXPECT_FALSE(number_after(run.errors, "comes closest, ").empty()) << run.errors;
+  EXPECT_TRUE(fits_nowhere(run, {"out of memory", " comes closest, ", " GiB short"}));
+  EXPECT_EQ(run.errors.find(" bytes"), std::string::npos) << run.errors;
 }
 
 TEST(Shortfall, AddedToTheMemoryIsJustEnough) {
@@ -70,9 +71,9 @@ TEST(Shortfall, AddedToTheMemoryIsJustEnough) {
   for (const char* model : {"gpt-tiny", "gpt2-1.5b"}) {
     const ProgramRun misses = run_with_memory(memory, model);
     ASSERT_EQ(misses.status, kNothingFits) << misses.errors;
-    const std::string missing = number_after(misses.errors, "comes closest, ");
-    ASSERT_FALSE(missing.empty()) << misses.errors;
-    const double bytes = memory + std::stod(missing);
+    const double missing =
+        json::parse(misses.output)["candidates"]["smallest_shortfall_bytes"].get<double>();
+    const double bytes = memory + std::ceil(missing);
     EXPECT_TRUE(ends_with(run_with_memory(bytes, model), kDone)) << model;
     EXPECT_TRUE(ends_with(run_with_memory(bytes - 1.0, model), kNothingFits)) << model;
   }
@@ -90,7 +91,7 @@ TEST(Headroom, TakesItsFractionOfTheMemory) {
 
 TEST(Headroom, OfNearlyEverythingLeavesNoPlan) {
   EXPECT_TRUE(
-      fits_nowhere(run_tiny_on({"--memory-headroom", "99.9%"}), {"out of memory", "bytes"}));
+      fits_nowhere(run_tiny_on({"--memory-headroom", "99.9%"}), {"out of memory", " GiB short"}));
 }
 
 TEST(TensorParallelSize, ThatDoesNotDivideTheHeadsNamesThoseThatDo) {

@@ -73,7 +73,7 @@ TEST(PartitionCommand, KeepsToTheMemory) {
   EXPECT_THAT(fitting.output, HasSubstr("layers per stage: 2,2,2\n"));
   const ProgramRun tight = run_list(kList, {"--pp", "3", "--memory", "6.5"});
   EXPECT_TRUE(ends_with(tight, kNothingFits));
-  EXPECT_THAT(tight.errors, HasSubstr("0.5000 GiB more than "));
+  EXPECT_THAT(tight.errors, HasSubstr("0.50 GiB more than "));
 }
 
 TEST(PartitionCommand, CutsAModelWhoseLayersDoNotDivide) {
@@ -100,6 +100,21 @@ TEST(PartitionCommand, EndsWithStatus3WhereNothingFits) {
     EXPECT_THAT(run.errors, StartsWith("ptdp-plan: nothing fits"));
     EXPECT_EQ(run.output, "");
   }
+}
+
+// Without --tp every layer is on one GPU, which the answer says.
+TEST(PartitionCommand, NamesWhatLayersAreCostedFor) {
+  const ProgramRun refused = run_model({"--pp", "8"});
+  EXPECT_TRUE(ends_with(refused, kNothingFits));
+  EXPECT_THAT(refused.errors, HasSubstr(", costed with tp=1 pp=8 dp=1 b=1 1f1b recompute=none"));
+  const std::vector<std::string> flags = {"--pp", "8", "--tp", "8", "--recompute", "full"};
+  EXPECT_THAT(run_model(flags).output,
+              HasSubstr("\ncosted with tp=8 pp=8 dp=1 b=1 1f1b recompute=full\n"));
+  std::vector<std::string> as_json = flags;
+  as_json.insert(as_json.end(), {"--format", "json"});
+  EXPECT_EQ(json::parse(run_model(as_json).output)["config"]["tp"], 8);
+  EXPECT_FALSE(
+      json::parse(run_list(kList, {"--pp", "2", "--format", "json"}).output).contains("config"));
 }
 
 TEST(PartitionCommand, RefusesFlagsThatDoNotGoTogether) {

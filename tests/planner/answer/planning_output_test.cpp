@@ -113,10 +113,10 @@ TEST(Summary, SaysThatNothingIsPublishedWhereNothingIs) {
               HasSubstr("no run of this model, batch and number of GPUs"));
 }
 
-TEST(SummarizeFailure, NamesTheShortfallInBytes) {
+TEST(SummarizeFailure, NamesTheShortfall) {
   const PlanningResult result = plan_training(selene_2021("1T"), {.gpus = 8});
   EXPECT_THAT(failure_text(result),
-              AllOf(StartsWith("nothing fits: 1T on 8 GPUs"), HasSubstr(" bytes ("),
+              AllOf(StartsWith("nothing fits: 1T on 8 GPUs"), HasSubstr(" GiB short\n"),
                     HasSubstr("heads not divisible by tp")));
 }
 
@@ -233,10 +233,12 @@ TEST(Summary, CountsFlopsAsTheStacksLogDoes) {
 TEST(Summary, ShowsEachFigureOfThePlanInItsRow) {
   const Plan plan = made_up_plan(trillions(64, 6), 100.0, 10.0, 50.0);
   const std::string text = to_text(plan, RunBudget{.tokens = 450e9, .price_per_gpu_hour = 2.0});
-  EXPECT_THAT(text,
-              StartsWith("Train 1T on 3079 GPUs, 7 of them idle (selene-a100 with megatron-lm-2021) with tp=8 "
-                         "pp=64 dp=6 b=1 1f1b recompute=full: 100 s per iteration of 3072 "
-                         "sequences, 160 TFLOP/s per GPU (hardware FLOPs), 50.0 % of peak.\n"));
+  EXPECT_THAT(
+      text,
+      StartsWith(
+          "Train 1T on 3079 GPUs, 7 of them idle (selene-a100 with megatron-lm-2021) with tp=8 "
+          "pp=64 dp=6 b=1 1f1b recompute=full: 100 s per iteration of 3072 "
+          "sequences, 160 TFLOP/s per GPU (hardware FLOPs), 50.0 % of peak.\n"));
   EXPECT_EQ(section(text, "Configuration"),
             "Configuration\n"
             "  tensor parallel        8\n"

@@ -88,12 +88,11 @@ TEST(PartitionList, SaysWhyTheMostStagesAreMoreThanTheLayersWithOneEndToo) {
 TEST(PartitionList, ThatNeedsMoreMemorySaysHowMuch) {
   EXPECT_EQ(partition_list(small_list(), {.pp = 3, .memory = gibibytes(7.0)}, 1).layers_per_stage(),
             (Sizes{2, 2, 2}));
-  EXPECT_EQ(
-      message_of(
-          [] { return partition_list(small_list(), {.pp = 3, .memory = gibibytes(6.5)}, 1); },
-          ExitStatus::kNothingFits),
-      "nothing fits: 3 stages of layers, however cut, need at least 7.0000 GiB on the fullest "
-      "GPU, 0.5000 GiB more than the 6.5000 GiB there are");
+  EXPECT_EQ(message_of(
+                [] { return partition_list(small_list(), {.pp = 3, .memory = gibibytes(6.5)}, 1); },
+                ExitStatus::kNothingFits),
+            "nothing fits: 3 stages of layers, however cut, need at least 7.00 GiB on the fullest "
+            "GPU, 0.50 GiB more than the 6.50 GiB there are");
 }
 
 // Two chunks on each of two ranks, in four stages: three layers each, one rank with the embedding.
@@ -104,8 +103,8 @@ TEST(PartitionList, OfChunksThatNeedsMoreMemoryCountsThemAll) {
                                         1);
                 },
                 ExitStatus::kNothingFits),
-            "nothing fits: 4 stages of layers, however cut, need at least 10.0000 GiB on the "
-            "fullest GPU, 0.5000 GiB more than the 9.5000 GiB there are");
+            "nothing fits: 4 stages of layers, however cut, need at least 10.00 GiB on the "
+            "fullest GPU, 0.50 GiB more than the 9.50 GiB there are");
 }
 
 Scenario gpt3(std::int64_t batch) {

@@ -52,7 +52,7 @@ RunReport made_up() {
                     {"B", 0, 8, Seconds(0.050), Seconds(0.025)}};
   report.memory = {{Bytes(3e9), Bytes(2e9), 2, 3}, {Bytes(0.0), Bytes(5e8), 1, 1}};
   report.traffic = {{"tensor", "all-reduce", 0, 0},
-                    {"data", "all-reduce", 4000, 4000},
+                    {"data", "all-reduce", 44165632, 44165632},
                     {"model", "all-reduce", 64, 32},
                     {"tied", "send", 0, 8}};
   report.calls = {
@@ -108,11 +108,11 @@ TEST(RunText, AddsUpTermsActionsMemoryAndBytes) {
             "flight\n"
             "  rank 0, 3 in flight                   3 GB            2 GB    +50.0 %\n"
             "  rank 1, 1 in flight                      -          500 MB\n");
-  EXPECT_EQ(paragraph(text, "Bytes sent"),
-            "Bytes sent per step by all ranks\n"
-            "  data all-reduce                       4000            4000      equal\n"
-            "  model all-reduce                        64              32    differs\n"
-            "  tied send                                0               8    differs\n");
+  EXPECT_EQ(paragraph(text, "Sent per step"),
+            "Sent per step by all ranks\n"
+            "  data all-reduce                  42.12 MiB       42.12 MiB      equal\n"
+            "  model all-reduce                      64 B            32 B    differs\n"
+            "  tied send                              0 B             8 B    differs\n");
   EXPECT_THAT(text, testing::EndsWith("\nWarning: a warning\n\nWarning: another\n"
                                       "\nDiffers from what the plan says: 3 bytes more; another "
                                       "order\n"));
