@@ -101,8 +101,7 @@ po::options_description flag_descriptions() {
   add_stack_switches(flags);
   option("memory-headroom", text(), "device memory to leave free: 0.08 or 8% (default: 0)");
   option("fit", text(),
-         "the least probability of fitting into memory, 0.01 to 0.99 (default: 0.9 for searches; a "
-         "configuration of --config or --from is costed with the stack's usual reserve)");
+         "the least probability of fitting into memory, 0.01 to 0.99 (default: 0.9)");
   option("tie", text(),
          "loss up to which plans tie: among ties the one without idle GPUs, with less memory and a "
          "plainer schedule is chosen; 0 for the fastest (default: 1.5%)");
@@ -355,11 +354,12 @@ int run_search(const CommandLine& line) {
   keep_exportable(line, request, options);
   const RunBudget budget = read_budget(line);
   const CalibrationSource calibration = read_calibration(line);
-  const bool is_given = from || line.has("config");
   const FitRequest fit = read_fit(line);
   const PlanRequest unreserved = request;
+  // What was measured did fit.
+  const bool is_measured = line.has("measured") || line.has("log");
   reserve_memory(request, calibration,
-                 is_given && !fit.is_asked_for ? std::nullopt : std::optional(fit));
+                 is_measured && !fit.is_asked_for ? std::nullopt : std::optional(fit));
   const auto format = line.choice_or_first<AnswerFormat>("format", kPlanFormats);
   const auto output = line.text("output");
   if (output.has_value() && (output->empty() || *output == "-")) {
@@ -373,7 +373,7 @@ int run_search(const CommandLine& line) {
     refuse_flags_of_one_stack(line);
     return run_stacks(line, unreserved, options, calibration, fit);
   }
-  if (is_given) {
+  if (from || line.has("config")) {
     refuse_flags_of_searches(line, from ? "--from" : "--config");
     request.best_command = best_command(line);
     const GivenRequest given{given_config(line, request, from ? &*from : nullptr),
@@ -413,9 +413,8 @@ int run_search(const CommandLine& line) {
       output.has_value()
           ? "ptdp-plan show " + *output
           : "ptdp-plan " + line.quoted_arguments_without({"threads"}) + " -o plan.json";
-  std::ranges::move(costs_of_switches(line, result.plans.front()),
-                    std::back_inserter(request.assumptions));
   std::vector<std::string> remarks = remarks_on(result);
+  std::ranges::move(costs_of_switches(line, result.plans.front()), std::back_inserter(remarks));
   if (!line.has("stack") && format == AnswerFormat::kText) {
     std::string faster = faster_stack_remark(
         result.plans.front(), stack_choices(line, unreserved, calibration, {}), calibration);

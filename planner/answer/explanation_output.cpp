@@ -11,6 +11,7 @@
 #include "planner/answer/memory_text.h"
 #include "planner/answer/planning.h"
 #include "planner/explain/nothing_fits.h"
+#include "planner/search/ties.h"
 
 namespace ptdp {
 namespace {
@@ -87,7 +88,12 @@ std::string to_text(const Explanation& explanation, const Scenario& scenario,
                         100.0 * probability_of_order(Seconds(1.0 + lost), Seconds(1.0),
                                                      calibration.layout_variance));
   } else if (std::abs(lost) <= interval.high - 1.0) {
-    text += "The difference lies within the 90 % interval of the prediction: a tie.\n";
+    text += "The difference lies within the 90 % interval of the prediction.\n";
+  }
+  if (lost < 0.0 && explanation.all.fastest) {
+    text += fmt::format(
+        "The best without it was chosen among ties for {}.\n",
+        fmt::join(gains_of_choice(best, compared, scenario, explanation.matching_options), ", "));
   }
   return text + rest;
 }

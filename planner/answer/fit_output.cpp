@@ -97,7 +97,14 @@ std::string fit_line(const Plan& plan) {
       fmt::format("stage {} of {} needs {:.2f} of {}", memory.heaviest_rank + 1, plan.config.pp,
                   memory.peak().value() / kGibi, capacity_text(plan));
   if (missing > Bytes(0.0)) {
-    return fmt::format("Fits: no, {}, {} too much\n", need, binary_size(missing));
+    constexpr double none = 0.01;
+    const bool may_fit = memory.beyond.is_known() && memory.probability_of_fitting >= none;
+    return fmt::format(
+        "Fits: no{}, {}, {} too much\n",
+        may_fit ? fmt::format(" (with {} only)",
+                              likelihood_text(memory.probability_of_fitting, memory.beyond.support))
+                : "",
+        need, binary_size(missing));
   }
   if (!memory.beyond.is_known()) {
     return fmt::format("Fits: yes; {}\n", need);

@@ -12,7 +12,8 @@
 namespace ptdp {
 
 /// Returns the verdict on a line: "Fits: yes, with 93 %; stage 1 of 16 needs 71.30 of 80.00 GiB",
-/// or "Fits: no, stage 1 of 16 needs 91.30 of 80.00 GiB, 11.30 GiB too much".
+/// or "Fits: no (with about 60 % only), stage 1 of 16 needs 91.30 of 80.00 GiB, 11.30 GiB too
+/// much".
 [[nodiscard]] std::string fit_line(const Plan& plan);
 
 /// Returns a table of memory by stage and category [GiB] above what a GPU has, at most 80 columns

@@ -12,9 +12,11 @@
 #include "planner/answer/fit_output.h"
 #include "planner/answer/planning.h"
 #include "planner/answer/planning_output.h"
+#include "planner/answer/planning_summary.h"
 #include "planner/explain/nothing_fits.h"
 #include "planner/formatting.h"
 #include "planner/search/derived_search.h"
+#include "planner/search/ties.h"
 
 namespace ptdp {
 namespace {
@@ -147,7 +149,6 @@ GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& opt
   check(scenario);
   GivenConfig given{.scenario = scenario, .options = options, .config = config};
   given.options.num_best = 1;
-  given.options.tie = 0.0;  // what the fastest gains
   given.options.wants_front = false;
   const MeasuredRuns& published = calibration.published();
   given.calibration = calibration.fit(scenario, options.gpus, published);
@@ -173,6 +174,7 @@ GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& opt
   }
   given.search = search(scenario, given.options);
   add_derived_plans(scenario, given.options, given.search);
+  choose_among_ties(scenario, given.options, given.search);
   if (violation && given.changes.found.empty() && given.search.best.empty()) {
     given.larger = gpus_that_would_do(scenario, given.options);
   }
@@ -184,17 +186,22 @@ bool can_run(const GivenConfig& given) {
 }
 
 std::string to_text(const GivenConfig& given, const ReadingNotes& reading, const RunBudget& budget,
-                    const std::vector<std::string>& assumptions, const std::string& best_command) {
-  std::string text = verdict(given, best_command);
+                    const AnswerNotes& notes) {
+  std::string text = verdict(given, notes.next);
   if (given.plan) {
-    text += to_text(*given.plan, budget);
+    text += notes.is_whole
+                ? to_text(*given.plan, budget)
+                : headline(*given.plan) + assumed_line(notes) + figures_text(*given.plan, budget);
   }
   if (given.measured) {
     text += to_text(*given.measured, *given.plan);
   }
+  for (const std::string& remark : notes.remarks) {
+    text += remark + "\n";
+  }
   text += titled("Read", reading.notes) + titled("Flags not known", reading.unknown_flags) +
-          titled("Assumed", assumptions);
-  return text + (can_run(given) ? "\n" + gain(given, best_command) : "") +
+          (notes.is_whole ? titled("Assumed", notes.assumptions) : "");
+  return text + (can_run(given) ? "\n" + gain(given, notes.next) : "") +
          unproven_remark(given.search, given.options, given.calibration.factor);
 }
 

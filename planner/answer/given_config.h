@@ -7,6 +7,7 @@
 
 #include "planner/accuracy/calibration_file.h"
 #include "planner/answer/measured_iteration.h"
+#include "planner/answer/planning.h"
 #include "planner/answer_format.h"
 #include "planner/explain/fitting_changes.h"
 #include "planner/explain/nothing_fits.h"
@@ -51,12 +52,10 @@ struct GivenConfig {
 [[nodiscard]] bool can_run(const GivenConfig& given);
 
 /// Returns the answer as text for people: on the first line whether it fits, then by how much and
-/// what would make it fit. `assumptions` has one line each; `best_command` is what
-/// to type for the best plan; where it ends in "--config", the plan's configuration is added.
+/// what would make it fit. `notes.next` is what to type for the best plan; where it ends in
+/// "--config", the plan's configuration is added.
 [[nodiscard]] std::string to_text(const GivenConfig& given, const ReadingNotes& reading,
-                                  const RunBudget& budget,
-                                  const std::vector<std::string>& assumptions,
-                                  const std::string& best_command);
+                                  const RunBudget& budget, const AnswerNotes& notes);
 /// Returns the answer as `ptdp.given/1`, described in FORMATS.md; equal answers give equal bytes.
 [[nodiscard]] std::string to_json(const GivenConfig& given, const ReadingNotes& reading);
 

@@ -8,7 +8,7 @@
 
 namespace ptdp {
 
-/// Returns a probability of fitting that rests on `beyond`, as fitting_text() tells it: "96 %".
+/// Returns a probability that rests on runs as exactly as they say it: "96 %", "about 70 %".
 [[nodiscard]] std::string likelihood_text(double probability, const Support& support);
 /// Returns a probability of fitting that rests on `beyond`: "fits with 96 %", "fits with over
 /// 99 %". Without runs of the cluster and stack it is in tens: "fits with about 70 %", "fits with

@@ -141,11 +141,6 @@ std::string predictions(const Plan& plan, const RunBudget& budget) {
   const auto peta = [gpus](FlopsPerSecond rate) {
     return fmt::format("{:.4g} PFLOP/s", rate.value() * gpus / kPeta);
   };
-  const double share =
-      share_counted(plan, FlopCount::kCausal) / share_counted(plan, FlopCount::kModel);
-  const Estimate<double> causal = {.value = share * predicted.mfu.value,
-                                   .low = share * predicted.mfu.low,
-                                   .high = share * predicted.mfu.high};
   return fmt::format("\nPredicted (90 % interval; {})\n",
                      predicted.basis({plan.scenario, plan.config})) +
          row("time per iteration", with_interval(predicted.iteration_time, duration)) +
@@ -153,12 +148,13 @@ std::string predictions(const Plan& plan, const RunBudget& budget) {
          row("all GPUs", with_interval(predicted.per_gpu, peta)) +
          row("of peak (HFU)", with_interval(predicted.hfu, percent)) +
          row("MFU", with_interval(predicted.mfu, percent)) +
-         row("MFU, causal attention", with_interval(causal, percent)) +
+         row("MFU, causal attention", with_interval(causal_mfu(plan), percent)) +
          row("tokens/s", with_interval(predicted.tokens_per_second, grouped)) +
          budget_rows(plan, budget) +
-         "  HFU (hardware FLOP utilization) and FLOP/s count what recomputation repeats, MFU\n"
-         "  (model FLOP utilization) does not. Both count attention in full; fused kernels skip\n"
-         "  the half that a causal mask hides, and MFU with causal attention leaves it out.\n" +
+         "  HFU (hardware FLOP utilization) and FLOP/s count what recomputation repeats,\n"
+         "  MFU (model FLOP utilization) does not. Both count attention in full; fused\n"
+         "  kernels skip the half that a causal mask hides, and MFU with causal\n"
+         "  attention leaves it out.\n" +
          peak_remark(plan.scenario);
 }
 
@@ -415,6 +411,13 @@ std::string headline(const Plan& plan) {
       percent(share * predicted.hfu.value));
 }
 
+Estimate<double> causal_mfu(const Plan& plan) {
+  const double share =
+      share_counted(plan, FlopCount::kCausal) / share_counted(plan, FlopCount::kModel);
+  const Estimate<double>& mfu = plan.predicted.mfu;
+  return {.value = share * mfu.value, .low = share * mfu.low, .high = share * mfu.high};
+}
+
 double loss_of(const Plan& plan, const Plan& best, Objective objective) {
   const auto score_of = [&](const Plan& of) {
     return score(of.predicted.iteration_time.value, of.config, objective);
@@ -424,11 +427,12 @@ double loss_of(const Plan& plan, const Plan& best, Objective objective) {
 
 namespace {
 
-/// Returns the fields of a configuration that another one has otherwise: "vpp=3 schedule=1f1b".
+/// Returns the fields of a configuration that another one has otherwise: "vpp=3
+/// schedule=interleaved". Layers per stage follow from these.
 std::string fields_apart(const ParallelConfig& config, const ParallelConfig& other) {
   std::string text;
   for_each_config_field([&](const auto& field) {
-    if (config.*field.member != other.*field.member) {
+    if (field.key != "layers_per_stage" && config.*field.member != other.*field.member) {
       text +=
           fmt::format("{}{}={}", text.empty() ? "" : " ", field.key, spelled(config.*field.member));
     }

@@ -31,14 +31,6 @@ std::string_view assumed_value(std::string_view assumption) {
   return assumption.substr(0, assumption.find(": "));
 }
 
-std::string assumed(const AnswerNotes& notes) {
-  std::string text;
-  for (const std::string& assumption : notes.assumptions) {
-    text += (text.empty() ? "Assumed: " : ", ") + std::string(assumed_value(assumption));
-  }
-  return text.empty() ? "" : text + ".\n";
-}
-
 std::string largest_terms(const Plan& plan) {
   const CostBreakdown& cost = plan.predicted.breakdown;
   const Seconds total = cost.total();
@@ -77,21 +69,7 @@ std::string training_row(const Plan& plan, const RunBudget& budget) {
                              run.cost ? ", cost " + short_number(run.cost->value) : ""));
 }
 
-std::string figures(const Plan& plan, const RunBudget& budget) {
-  const Prediction& predicted = plan.predicted;
-  return line_of("time", fmt::format("{} per iteration, with 90 % {} .. {}",
-                                     duration(predicted.iteration_time.value),
-                                     duration(predicted.iteration_time.low),
-                                     duration(predicted.iteration_time.high))) +
-         line_of("basis", predicted.basis({plan.scenario, plan.config})) +
-         line_of("goes to", largest_terms(plan)) + line_of("memory", memory_of(plan)) +
-         line_of("speed",
-                 fmt::format("{} tokens/s, MFU {}", grouped(predicted.tokens_per_second.value),
-                             percent(predicted.mfu.value))) +
-         training_row(plan, budget);
-}
-
-std::string runners_up(const PlanningResult& result) {
+std::string first_runners_up(const PlanningResult& result) {
   const Objective objective = result.options.objective;
   const Plan& best = result.plans.front();
   std::string text;
@@ -125,7 +103,7 @@ std::string runners_up(const PlanningResult& result) {
 
 /// Returns the published run of this job that is nearest: on the cluster and stack, if there is
 /// one.
-std::string published(const PlanningResult& result) {
+std::string nearest_published(const PlanningResult& result) {
   if (result.published.empty()) {
     return "";
   }
@@ -149,6 +127,29 @@ std::string published(const PlanningResult& result) {
 
 }  // namespace
 
+std::string assumed_line(const AnswerNotes& notes) {
+  std::string text;
+  for (const std::string& assumption : notes.assumptions) {
+    text += (text.empty() ? "Assumed: " : ", ") + std::string(assumed_value(assumption));
+  }
+  return text.empty() ? "" : text + ".\n";
+}
+
+std::string figures_text(const Plan& plan, const RunBudget& budget) {
+  const Prediction& predicted = plan.predicted;
+  return line_of("time", fmt::format("{} per iteration; {} .. {} with 90 %",
+                                     duration(predicted.iteration_time.value),
+                                     duration(predicted.iteration_time.low),
+                                     duration(predicted.iteration_time.high))) +
+         line_of("basis", predicted.basis({plan.scenario, plan.config})) +
+         line_of("goes to", largest_terms(plan)) + line_of("memory", memory_of(plan)) +
+         line_of("speed",
+                 fmt::format("{} tokens/s, MFU {} ({} with causal attention)",
+                             grouped(predicted.tokens_per_second.value),
+                             percent(predicted.mfu.value), percent(causal_mfu(plan).value))) +
+         training_row(plan, budget);
+}
+
 std::string summary_text(const PlanningResult& result, const RunBudget& budget,
                          const AnswerNotes& notes) {
   const Plan& best = result.plans.front();
@@ -156,9 +157,10 @@ std::string summary_text(const PlanningResult& result, const RunBudget& budget,
   for (const std::string& remark : notes.remarks) {
     remarks += remark + "\n";
   }
-  return headline(best) + assumed(notes) + figures(best, budget) + remarks +
+  return headline(best) + assumed_line(notes) + figures_text(best, budget) + remarks +
          unproven_remark(result.search, result.options, result.calibration.factor) +
-         runners_up(result) + published(result) + "Next: " + notes.next + " (-v tells all)\n";
+         first_runners_up(result) + nearest_published(result) + "Next: " + notes.next +
+         " (-v tells all)\n";
 }
 
 }  // namespace ptdp

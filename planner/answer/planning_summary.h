@@ -7,6 +7,12 @@
 
 namespace ptdp {
 
+/// Returns a line with what was assumed, without the reasons; empty where nothing was.
+[[nodiscard]] std::string assumed_line(const AnswerNotes& notes);
+/// Returns lines on a plan's time, its largest parts, memory, throughput and, with a budget,
+/// training.
+[[nodiscard]] std::string figures_text(const Plan& plan, const RunBudget& budget);
+
 /// Returns the answer with what decides about it: what was assumed, time, memory, throughput, what
 /// the plan was chosen for, the first runners-up and why they lose, published runs. It has at most
 /// 24 lines of 80 columns, and ends in the command to type next. `result.plans` must not be empty.

@@ -102,6 +102,9 @@ ProgramRun run_plan_with(const Inputs& inputs) {
   if (!inputs.cluster.empty()) {
     arguments.insert(arguments.end(),
                      {"--cluster", directory.file("cluster.json", inputs.cluster).string()});
+  } else if (std::find(inputs.flags.begin(), inputs.flags.end(), "--cluster") ==
+             inputs.flags.end()) {
+    arguments.insert(arguments.end(), {"--cluster", "selene-a100"});
   }
   if (!inputs.stack.empty()) {
     arguments.insert(arguments.end(),
@@ -129,9 +132,13 @@ const std::vector<FileReader>& file_readers() {
   static const std::vector<FileReader> readers = {
       {"model", true, {"--gpus", "8", "--model"}},
       {"cluster", true, {"--gpus", "8", "--model", "gpt-tiny", "--cluster"}},
-      {"stack", true, {"--gpus", "8", "--model", "gpt-tiny", "--stack"}},
+      {"stack",
+       true,
+       {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "--stack"}},
       {"plan", true, {"show"}},
-      {"calibration", true, {"--gpus", "8", "--model", "gpt-tiny", "--calibration"}},
+      {"calibration",
+       true,
+       {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "--calibration"}},
       {"runs", false, {"--runs"}}};
   return readers;
 }
@@ -171,8 +178,8 @@ ordered_json megatron_stack() {
 std::string tiny_plan() {
   const TemporaryDirectory directory;
   const fs::path file = directory.path() / "plan.json";
-  const ProgramRun run = run_plan({"--gpus", "8", "--model", "gpt-tiny", "--tp", "2", "--pp", "2",
-                                   "--dp", "2", "-o", file.string()});
+  const ProgramRun run = run_plan({"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100",
+                                   "--tp", "2", "--pp", "2", "--dp", "2", "-o", file.string()});
   EXPECT_EQ(run.status, kDone) << shown(run);
   return content_of(file);
 }

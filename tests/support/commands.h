@@ -59,7 +59,7 @@ inline constexpr bool kIsSanitized = false;
 [[nodiscard]] ProgramRun run_run(const std::vector<std::string>& arguments,
                                  RunOptions options = {});
 
-/// Texts of input files. An empty text stands for the shipped gpt-tiny or the default.
+/// Texts of input files. An empty text stands for gpt-tiny, selene-a100 or its default stack.
 struct Inputs {
   std::string model = {};
   std::string cluster = {};

@@ -112,7 +112,8 @@ TEST(ModelFile, WithAnUnknownKeyOfControlCharactersIsRefusedInPrintableText) {
 }
 
 TEST(InputFile, WithoutAnyOneOfItsKeysIsRefusedNamingIt) {
-  const ordered_json model = ordered_json::parse(tiny_model());
+  ordered_json model = ordered_json::parse(tiny_model());
+  model.erase("home");  // which has a default
   for (const auto& item : model.items()) {
     ordered_json less = model;
     less.erase(item.key());

@@ -89,7 +89,8 @@ TEST(Commands, ReadNumbersWithPointsInAGermanLocale) {
   if (german.environment.empty()) {
     GTEST_SKIP() << "localedef cannot make de_DE.UTF-8";
   }
-  const std::vector<std::string> tiny = {"--gpus", "8", "--model", "gpt-tiny", "--memory-headroom"};
+  const std::vector<std::string> tiny = {"--gpus",    "8",           "--model",          "gpt-tiny",
+                                         "--cluster", "selene-a100", "--memory-headroom"};
   std::vector<std::string> with_point = tiny;
   with_point.emplace_back("0.08");
   std::vector<std::string> with_comma = tiny;

@@ -31,7 +31,8 @@ TEST(Flag, ThatIsUnknownIsRefusedWithANearMiss) {
 // What Megatron-LM, Megatron-Bridge, DeepSpeed, torchtitan and vLLM call it.
 TEST(Flag, GoesByTheNamesOfOtherPrograms) {
   const auto plan = [](const std::vector<std::string>& flags) {
-    std::vector<std::string> arguments = {"--model", "gpt-tiny", "--format", "json"};
+    std::vector<std::string> arguments = {"--model",     "gpt-tiny", "--cluster",
+                                          "selene-a100", "--format", "json"};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     const ProgramRun run = run_plan(arguments);
     EXPECT_TRUE(succeeds(run));
@@ -503,9 +504,9 @@ TEST(JsonFormat, IsJsonOrRefusedByEveryCommand) {
       {"list", "clusters"},
       {"list", "stacks"},
       {"show", plan},
-      {"--gpus", "8", "--model", "gpt-tiny"},
-      {"--gpus", "8", "--model", "gpt-tiny", "--compare-strategies"},
-      {"--gpus", "8", "--model", "gpt-tiny", "--explain", "tp=2"}};
+      {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100"},
+      {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "--compare-strategies"},
+      {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "--explain", "tp=2"}};
   for (std::vector<std::string> row : rows) {
     row.insert(row.end(), {"--format", "json"});
     const ProgramRun run = run_plan(row);

@@ -81,7 +81,7 @@ TEST(From, RefusesFilesThatDoNotSayEnough) {
 TEST(Exportable, FindsPlansThatAreExported) {
   const TemporaryDirectory directory;
   const std::string plan = (directory.path() / "plan.json").string();
-  const std::vector<std::string> search = {"--gpus",    "64",       "--model", "llama-3-8b",
+  const std::vector<std::string> search = {"--gpus",    "8",        "--model", "llama-3-8b",
                                            "--cluster", "dgx-h100", "--stack", "torchtitan-2024",
                                            "-o",        plan};
   ASSERT_TRUE(succeeds(run_plan(search)));

@@ -219,7 +219,9 @@ TEST(Profiles, WithoutPublishedRunsAreRefusedWithOneLine) {
   fs::copy(fs::path(PTDP_SOURCE_DIR) / "profiles", directory.path(), fs::copy_options::recursive);
   fs::remove_all(directory.path() / "published");
   const RunOptions options{.environment = {{"PTDP_PROFILES", directory.path().string()}}};
-  EXPECT_TRUE(is_refused(run_plan({"--gpus", "8", "--model", "gpt-tiny"}, options), {"published"}));
+  EXPECT_TRUE(is_refused(
+      run_plan({"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100"}, options),
+      {"published"}));
   EXPECT_TRUE(is_refused(run_validate({}, options), {"published"}));
 }
 

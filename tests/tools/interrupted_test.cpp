@@ -130,7 +130,8 @@ TEST(TimeLimit, BeforeAnythingIsFoundIsNoProofThatNothingFits) {
 
 TEST(TimeLimit, IsANumberOfSeconds) {
   for (const char* text : {"0", "-1", "x", "nan", "1e30", ""}) {
-    EXPECT_TRUE(is_refused(run_plan({"--model", "gpt-tiny", "--gpus", "1", "--time-limit", text}),
+    EXPECT_TRUE(is_refused(run_plan({"--model", "gpt-tiny", "--cluster", "selene-a100", "--gpus",
+                                     "1", "--time-limit", text}),
                            {"--time-limit"}));
   }
 }

@@ -30,8 +30,8 @@ constexpr const char* kLlama = R"({
 ProgramRun plan_for(const std::string& text, std::vector<std::string> flags = {}) {
   const TemporaryDirectory directory;
   const auto file = directory.file("Llama-3-8B/config.json", text);
-  flags.insert(flags.end(),
-               {"--gpus", "64", "--cluster", "dgx-h100", "--model", file.parent_path().string()});
+  flags.insert(flags.end(), {"-v", "--gpus", "64", "--cluster", "dgx-h100", "--model",
+                             file.parent_path().string()});
   return run_plan(flags);
 }
 
@@ -66,7 +66,7 @@ TEST(HuggingFaceModel, IsFoundByTheNameOfAFolderHere) {
   (void)directory.file("GPT-Tiny/config.json", kLlama);
   (void)directory.file("Llama-3-8Bees/weights", "");
   const auto plan = [&](const char* model) {
-    return run_plan({"--gpus", "64", "--cluster", "dgx-h100", "--model", model},
+    return run_plan({"-v", "--gpus", "64", "--cluster", "dgx-h100", "--model", model},
                     {.directory = directory.path()});
   };
   const ProgramRun here = plan("Llama-3-8Bee");

@@ -146,7 +146,7 @@ TEST(MeasuredCurve, OverRanksThatHaveOneAlreadyIsRefused) {
 TEST(MeasuredCurve, LeftBehindByThePlansMessagesIsFlaggedAsExtrapolated) {
   const std::string cluster = cluster_with_points({{1e3, 50}, {2e3, 51}}).dump();
   const TemporaryDirectory directory;
-  const ProgramRun run = run_plan({"--gpus", "8", "--model", "22B", "--tp", "8", "--cluster",
+  const ProgramRun run = run_plan({"--gpus", "8", "--model", "22B", "--tp", "8", "-v", "--cluster",
                                    directory.file("cluster.json", cluster).string()});
   ASSERT_TRUE(ends_with(run, kDone));
   EXPECT_NE((run.output + run.errors).find("xtrapolat"), std::string::npos);

@@ -62,7 +62,8 @@ TEST(NewCluster, IsMadeOfEveryShippedGpu) {
       run_plan({"new-cluster", "--from", "dgx-h100", "--gpu", gpu.string(), "--link", "25GB",
                 "--gpus-per-node", "2", "--nic", "1x100Gb", "-o", mine});
   ASSERT_TRUE(succeeds(run)) << run.errors;
-  const ProgramRun plan = run_plan({"--gpus", "8", "--model", "gpt2-1.5b", "--cluster", mine});
+  const ProgramRun plan =
+      run_plan({"-v", "--gpus", "8", "--model", "gpt2-1.5b", "--cluster", mine});
   ASSERT_TRUE(succeeds(plan)) << plan.errors;
   EXPECT_THAT(plan.output, HasSubstr("what kernels reach on rtx-3090 is assumed: the fractions "
                                      "measured on a100-80gb-sxm"));

@@ -50,7 +50,8 @@ ProgramRun run_with_memory(double bytes, const std::string& model,
   cluster["gpu"]["memory_GiB"] = bytes / kGibi;
   ordered_json stack = megatron_stack();
   stack["reserve_fraction"] = 0.0;
-  flags.insert(flags.end(), {"--format", "json"});
+  // Without runs that say what lies beyond the formulas.
+  flags.insert(flags.end(), {"--format", "json", "--calibration", "none"});
   return run_plan_with({.model = source_file("profiles/models/" + model + ".json"),
                         .cluster = cluster.dump(),
                         .stack = stack.dump(),

@@ -53,9 +53,10 @@ TEST(OutputOverInput, IsRefusedByPtdpPlanForAShippedProfile) {
   fs::copy(fs::path(PTDP_SOURCE_DIR) / "profiles", directory.path(), fs::copy_options::recursive);
   const fs::path model = directory.path() / "models/gpt-tiny.json";
   const RunOptions options{.environment = {{"PTDP_PROFILES", directory.path().string()}}};
-  EXPECT_TRUE(
-      is_refused(run_plan({"--gpus", "8", "--model", "gpt-tiny", "-o", model.string()}, options),
-                 {"expected another file than --model"}));
+  EXPECT_TRUE(is_refused(run_plan({"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100",
+                                   "-o", model.string()},
+                                  options),
+                         {"expected another file than --model"}));
   EXPECT_EQ(content_of(model), tiny_model());
 }
 
@@ -70,7 +71,8 @@ TEST(OutputOverInput, IsRefusedByPtdpPlanForTheFolderOfAModelAndACalibration) {
   const fs::path made = directory.path() / "made/selene-a100+megatron-lm-2021.json";
   for (const fs::path& calibration : {made, made.parent_path()}) {
     expect_refused(run_plan,
-                   {"--gpus", "8", "--model", "gpt-tiny", "--calibration", calibration.string()},
+                   {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100",
+                    "--calibration", calibration.string()},
                    "-o", made, "--calibration");
   }
 }

@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 const std::vector<Stream> kDeadStreams = {Stream::kFull, Stream::kClosed, Stream::kNobodyReads};
 
 std::vector<std::string> search_into(const std::string& output = "") {
-  std::vector<std::string> arguments = {"--gpus", "8", "--model", "gpt-tiny"};
+  std::vector<std::string> arguments = {"--gpus",   "8",         "--model",
+                                        "gpt-tiny", "--cluster", "selene-a100"};
   if (!output.empty()) {
     arguments.insert(arguments.end(), {"-o", output});
   }
@@ -49,12 +50,17 @@ TEST(StandardOutput, ThatTakesNothingEndsPtdpPlanWithItsStatus) {
   const TemporaryDirectory directory;
   const std::string plan = directory.file("plan.json", tiny_plan()).string();
   std::vector<std::vector<std::string>> rows = {
-      {"list", "models"}, {"list", "clusters"},
-      {"list", "stacks"}, {"show", plan},
-      {"--help"},         {"show", plan, "--format", "json"},
-      {"--version"},      {"--gpus", "8", "--model", "gpt-tiny", "--explain", "tp=2"}};
+      {"list", "models"},
+      {"list", "clusters"},
+      {"list", "stacks"},
+      {"show", plan},
+      {"--help"},
+      {"show", plan, "--format", "json"},
+      {"--version"},
+      {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "--explain", "tp=2"}};
   for (const char* format : {"table", "json", "csv"}) {
-    rows.push_back({"--gpus", "8", "--model", "gpt-tiny", "--format", format});
+    rows.push_back(
+        {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "--format", format});
   }
   for (const Stream stream : kDeadStreams) {
     for (const std::vector<std::string>& row : rows) {
@@ -151,7 +157,8 @@ TEST(OutputFile, WhereNoneCanBeIsRefusedNamingThePath) {
 TEST(OutputFile, WithoutANameIsRefusedNamingTheFlag) {
   const TemporaryDirectory directory;
   EXPECT_TRUE(is_refused(
-      run_plan({"--gpus", "8", "--model", "gpt-tiny", "-o", ""}, {.directory = directory.path()}),
+      run_plan({"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "-o", ""},
+               {.directory = directory.path()}),
       {"--output"}));
   EXPECT_TRUE(entries_of(directory.path()).empty());
 }
@@ -207,8 +214,8 @@ TEST(OutputFile, BesideWhatAKilledPlannerLeftIsWritten) {
 /// Runs two planners that write different plans to one place; both must succeed.
 void plan_twice_at_once(const fs::path& file) {
   const std::jthread rival([&] { EXPECT_TRUE(succeeds(run_plan(search_into(file.string())))); });
-  EXPECT_TRUE(
-      succeeds(run_plan({"--gpus", "4", "--model", "gpt-tiny", "--output", file.string()})));
+  EXPECT_TRUE(succeeds(run_plan({"--gpus", "4", "--model", "gpt-tiny", "--cluster", "selene-a100",
+                                 "--output", file.string()})));
 }
 
 TEST(OutputFile, OfTwoPlannersAtATimeIsAlwaysOneWholePlan) {

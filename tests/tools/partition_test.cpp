@@ -130,7 +130,8 @@ TEST(PartitionCommand, RefusesFlagsThatDoNotGoTogether) {
       is_refused(run_plan({"partition", "/nowhere/l.json", "--pp", "2"}), {"/nowhere/l.json"}));
   EXPECT_TRUE(is_refused(run_model({"--pp", "2", "--microbatches", "1000000", "--dp", "1000"}),
                          {"--microbatches"}));
-  EXPECT_TRUE(is_refused(run_plan({"--gpus", "8", "--model", "gpt-tiny", "--microbatches", "8"}),
+  EXPECT_TRUE(is_refused(run_plan({"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100",
+                                   "--microbatches", "8"}),
                          {"--microbatches", "partition"}));
 }
 

@@ -208,7 +208,7 @@ TEST(Rehearse, PredictsWithThisRuntimeWhatIsPlannedForAnother) {
   const json report = report_of(content_of(file), {"--device", "cpu"});
   EXPECT_EQ(report["basis"]["stack"], "ptdp-cuda");
   EXPECT_THAT(report["basis"]["notes"][0],
-              HasSubstr("The plan is for megatron-core-2024, but what ran is this runtime"));
+              HasSubstr("The plan is for megatron-core-2025, but what ran is this runtime"));
   EXPECT_NE(report["predicted"]["plan_s"], report["predicted"]["iteration_time_s"]);
 }
 

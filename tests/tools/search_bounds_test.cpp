@@ -23,7 +23,8 @@ testing::AssertionResult answers_within(const ProgramRun& run, double seconds) {
 }
 
 TEST(NumberOfGpus, OfOneGivesAPlanWithoutParallelism) {
-  const ProgramRun run = run_plan({"--gpus", "1", "--model", "gpt-tiny", "--format", "json"});
+  const ProgramRun run = run_plan(
+      {"--gpus", "1", "--model", "gpt-tiny", "--cluster", "selene-a100", "--format", "json"});
   ASSERT_TRUE(succeeds(run));
   const json result = json::parse(run.output);
   for (const json& plan : result["plans"]) {
@@ -46,8 +47,9 @@ TEST(NumberOfGpus, OfAnySizeIsAnsweredInBoundedTime) {
 
 TEST(NumberOfGpus, IsNeverExceededByAPlan) {
   for (const int gpus : {1, 7, 127, 1009, 3079, 1'000'000, 1'048'576}) {
-    const ProgramRun run = run_plan({"--gpus", std::to_string(gpus), "--model", "gpt-tiny",
-                                     "--batch-per-gpu", "2", "--format", "json"});
+    const ProgramRun run =
+        run_plan({"--gpus", std::to_string(gpus), "--model", "gpt-tiny", "--cluster", "selene-a100",
+                  "--batch-per-gpu", "2", "--format", "json"});
     ASSERT_TRUE(answers(run)) << gpus;
     ASSERT_TRUE(is_finite_json(run.output)) << gpus;
     const json result = json::parse(run.output);
@@ -120,8 +122,9 @@ TEST(Batch, OfManySequencesIsAnsweredInBoundedTime) {
   // 735134400 has 1344 divisors, more than any other number below a billion; 999999937 is prime.
   for (const char* batch : {"1", "735134400", "999999937", "1000000000"}) {
     for (const char* gpus : {"1", "1000000"}) {
-      EXPECT_TRUE(answers_within(
-          run_plan({"--gpus", gpus, "--model", "gpt-tiny", "--global-batch-size", batch}), 10.0))
+      EXPECT_TRUE(answers_within(run_plan({"--gpus", gpus, "--model", "gpt-tiny", "--cluster",
+                                           "selene-a100", "--global-batch-size", batch}),
+                                 10.0))
           << batch << " " << gpus;
     }
   }
@@ -141,7 +144,8 @@ TEST(SearchSpace, OfAllReplicasOfTheLargestClusterAreAnsweredInBoundedMemory) {
   }
   const ProgramRun run =
       run_program("/bin/sh", {"-c", R"(ulimit -v 2000000; exec "$0" "$@")", plan_program().string(),
-                              "--gpus", "100000000", "--model", "gpt-tiny", "--dp", "1:100000000"});
+                              "--gpus", "100000000", "--model", "gpt-tiny", "--cluster",
+                              "selene-a100", "--dp", "1:100000000"});
   EXPECT_TRUE(run.status == kBadInput || answers_within(run, 10.0)) << run.errors;
 }
 
@@ -210,8 +214,8 @@ TEST(Pin, HoldsInEveryPlanAndLeavesTheRestFree) {
 // 125,000,000 sequences on each of eight GPUs are the largest batch there may be.
 TEST(BatchPerGpu, IsOfAllGpusTogetherUpToTheLargestBatch) {
   const auto plan_for = [](const std::string& each) {
-    return run_plan({"--gpus", "8", "--model", "gpt-tiny", "--batch-per-gpu", each, "--format",
-                     "json", "--pp", "1", "--tp", "1"});
+    return run_plan({"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100",
+                     "--batch-per-gpu", each, "--format", "json", "--pp", "1", "--tp", "1"});
   };
   EXPECT_EQ(json::parse(plan_for("3").output)["inputs"]["global_batch_size"], 24);
   const ProgramRun largest = plan_for("125000000");
@@ -221,8 +225,8 @@ TEST(BatchPerGpu, IsOfAllGpusTogetherUpToTheLargestBatch) {
 }
 
 TEST(Top, OfMorePlansThanThereAreShowsThemAll) {
-  const ProgramRun run =
-      run_plan({"--gpus", "8", "--model", "gpt-tiny", "--top", "10000", "--format", "json"});
+  const ProgramRun run = run_plan({"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100",
+                                   "--top", "10000", "--format", "json"});
   ASSERT_TRUE(succeeds(run));
   const json result = json::parse(run.output);
   EXPECT_EQ(result["plans"].size(), result["candidates"]["feasible"]);

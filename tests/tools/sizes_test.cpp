@@ -12,9 +12,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// Runs ptdp-plan with these flags and --top 1.
+/// Runs ptdp-plan with these flags, --top 1 and -v.
 ProgramRun plan_with(std::vector<std::string> flags) {
-  flags.insert(flags.end(), {"--top", "1"});
+  flags.insert(flags.end(), {"--top", "1", "-v"});
   return run_plan(flags);
 }
 
@@ -48,7 +48,8 @@ TEST(SequenceLength, KeepsTheTokensOfAModelsBatch) {
 
 // gpt-tiny's 16 sequences of 128 tokens are half a sequence of 4096.
 TEST(SequenceLength, LeavesAtLeastOneSequence) {
-  EXPECT_THAT(answer({"--gpus", "1", "--model", "gpt-tiny", "--seq-length", "4k"}),
+  EXPECT_THAT(answer({"--gpus", "1", "--model", "gpt-tiny", "--cluster", "selene-a100",
+                      "--seq-length", "4k"}),
               HasSubstr("iteration of 1 sequence"));
 }
 
@@ -71,7 +72,8 @@ TEST(BatchTokens, AreWholeSequences) {
 
 TEST(BatchPerGpu, MayBeAFraction) {
   const auto of = [](const char* gpus, const char* batch) {
-    return plan_with({"--gpus", gpus, "--model", "gpt-tiny", "--batch-per-gpu", batch});
+    return plan_with({"--gpus", gpus, "--model", "gpt-tiny", "--cluster", "selene-a100",
+                      "--batch-per-gpu", batch});
   };
   EXPECT_THAT(of("32", "1/4").output, HasSubstr("iteration of 8 sequences"));
   EXPECT_THAT(of("32", "1/4").output, HasSubstr("global batch size 8: 1/4 on each of 32 GPUs"));
@@ -101,10 +103,13 @@ TEST(Nodes, HaveTheGpusOfTheCluster) {
               HasSubstr("32 GPUs: 4 nodes of dgx-h100, 8 GPUs each"));
   EXPECT_THAT(answer({"--nnodes", "1", "--model", "llama-3-8b", "--cluster", "dgx-gb200"}),
               HasSubstr("72 GPUs: 1 node of dgx-gb200, 72 GPUs each"));
-  EXPECT_THAT(answer({"--nodes", "1", "--model", "gpt-tiny"}),
+  EXPECT_THAT(answer({"--nodes", "1", "--model", "gpt-tiny", "--cluster", "selene-a100"}),
               HasSubstr("8 GPUs: 1 node of selene-a100"));
-  EXPECT_TRUE(is_refused(plan_with({"--nodes", "0", "--model", "gpt-tiny"}), {"--nodes"}));
-  EXPECT_TRUE(is_refused(plan_with({"--nodes", "90M", "--model", "gpt-tiny"}), {"--nodes"}));
+  EXPECT_TRUE(is_refused(
+      plan_with({"--nodes", "0", "--model", "gpt-tiny", "--cluster", "selene-a100"}), {"--nodes"}));
+  EXPECT_TRUE(
+      is_refused(plan_with({"--nodes", "90M", "--model", "gpt-tiny", "--cluster", "selene-a100"}),
+                 {"--nodes"}));
 }
 
 // 15 T tokens, as Llama 3 was trained on; decimal factors, since these are counts of a data set.

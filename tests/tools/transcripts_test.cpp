@@ -28,11 +28,17 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
+/// Runs a command line; words with "=" before the command are its environment.
 ProgramRun run_line(const std::string& line, const fs::path& directory) {
   std::vector<std::string> words = words_of(line);
+  RunOptions options{.directory = directory};
+  while (words.front().find('=') != std::string::npos) {
+    const std::size_t sign = words.front().find('=');
+    options.environment[words.front().substr(0, sign)] = words.front().substr(sign + 1);
+    words.erase(words.begin());
+  }
   const std::string program = words.front();
   words.erase(words.begin());
-  const RunOptions options{.directory = directory};
   return program == "ptdp-plan"       ? run_plan(words, options)
          : program == "ptdp-sim"      ? run_sim(words, options)
          : program == "ptdp-validate" ? run_validate(words, options)
@@ -123,7 +129,42 @@ TEST(Transcripts, AreWhatTheCommandsPrint) {
     }
     EXPECT_EQ(first_difference(found, expected), "") << entry.path().filename().string();
   }
-  EXPECT_EQ(num_transcripts, 10);
+  EXPECT_EQ(num_transcripts, 11);
+}
+
+/// Returns the number of characters of UTF-8 text.
+std::ptrdiff_t length_of(const std::string& text) {
+  return std::ranges::count_if(
+      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; });
+}
+
+// The questions of a new user. An answer begins with what was asked for; what a search answers is
+// no longer than a terminal of 24 lines, and no line is wider than that unless a word is.
+TEST(Transcripts, OfTasksFitATerminal) {
+  std::istringstream lines(
+      content_of(fs::path(PTDP_SOURCE_DIR) / "tests/golden/transcripts/tasks.txt"));
+  std::string command;
+  int width = 0;
+  int num_lines = 0;
+  int num_searches = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("$ ")) {
+      command = line;
+      num_lines = 0;
+      width = line.find("COLUMNS=80 ") != std::string::npos    ? 80
+              : line.find("COLUMNS=120 ") != std::string::npos ? 120
+                                                               : 0;
+      ASSERT_GT(width, 0) << line;
+      continue;
+    }
+    ++num_lines;
+    EXPECT_LE(length_of(line), width) << command;
+    if (line.starts_with("Next: ")) {
+      ++num_searches;
+      EXPECT_LE(num_lines, 24) << command;
+    }
+  }
+  EXPECT_GE(num_searches, 6);
 }
 
 }  // namespace

@@ -37,13 +37,14 @@ int run_given(const CommandLine& line, const PlanRequest& request, const SearchO
   if (output && can_run(answer)) {
     write_plan(*output, *answer.plan);
   }
-  std::vector<std::string> assumptions = request.assumptions;
+  AnswerNotes notes = {.assumptions = request.assumptions,
+                       .next = request.best_command,
+                       .is_whole = line.has("verbose")};
   if (answer.plan) {
-    std::ranges::move(costs_of_switches(line, *answer.plan), std::back_inserter(assumptions));
+    notes.remarks = costs_of_switches(line, *answer.plan);
   }
-  print_answer(format == AnswerFormat::kJson
-                   ? to_json(answer, given.reading)
-                   : to_text(answer, given.reading, budget, assumptions, request.best_command),
+  print_answer(format == AnswerFormat::kJson ? to_json(answer, given.reading)
+                                             : to_text(answer, given.reading, budget, notes),
                format);
   const int stopped = SearchWatch::status();
   return stopped != 0 || can_run(answer) ? stopped : static_cast<int>(ExitStatus::kNothingFits);

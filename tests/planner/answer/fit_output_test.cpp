@@ -57,6 +57,13 @@ TEST(FitLine, SaysHowLikelyItFits) {
   plan.memory.probability_of_fitting = 0.31;
   EXPECT_EQ(fit_line(plan),
             "Fits: yes by the formulas, with 31 %; stage 4 of 4 needs 70.00 of 80.00 GiB\n");
+  plan.memory.heaviest_rank = 0;
+  EXPECT_EQ(fit_line(plan),
+            "Fits: no (with 31 % only), stage 1 of 4 needs 91.30 of 80.00 GiB, 11.30 GiB too "
+            "much\n");
+  plan.memory.probability_of_fitting = 0.004;
+  EXPECT_EQ(fit_line(plan),
+            "Fits: no, stage 1 of 4 needs 91.30 of 80.00 GiB, 11.30 GiB too much\n");
 }
 
 TEST(StageTable, ShowsTheFirstTheHeaviestAndTheLastStage) {

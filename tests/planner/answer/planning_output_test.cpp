@@ -266,9 +266,10 @@ TEST(Summary, ShowsEachFigureOfThePlanInItsRow) {
       "  450 B tokens           5.208 days         2.604 days .. 10.42 days\n"
       "  GPU-hours              384 K              192 K .. 768 K\n"
       "  cost at 2 per GPU-hour 768 K              384 K .. 1.54 M\n"
-      "  HFU (hardware FLOP utilization) and FLOP/s count what recomputation repeats, MFU\n"
-      "  (model FLOP utilization) does not. Both count attention in full; fused kernels skip\n"
-      "  the half that a causal mask hides, and MFU with causal attention leaves it out.\n");
+      "  HFU (hardware FLOP utilization) and FLOP/s count what recomputation repeats,\n"
+      "  MFU (model FLOP utilization) does not. Both count attention in full; fused\n"
+      "  kernels skip the half that a causal mask hides, and MFU with causal\n"
+      "  attention leaves it out.\n");
   // 0.01 s of 100 are not shown.
   EXPECT_EQ(section(text, "Where the time goes"),
             "Where the time goes\n"
@@ -532,8 +533,7 @@ TEST(SummarizeExplanation, TellsLossesThatAreTiesFromOthers) {
     return explanation;
   };
   const CalibrationFit fit{.factor = 1.5};
-  const std::string tie =
-      "The difference lies within the 90 % interval of the prediction: a tie.\n";
+  const std::string tie = "The difference lies within the 90 % interval of the prediction.\n";
   EXPECT_THAT(
       to_text(explained(110.0, 100.0), scenario, fit),
       AllOf(StartsWith("Best that matches: tp=8 pp=128 dp=3 b=1 1f1b recompute=full: 165 s, "

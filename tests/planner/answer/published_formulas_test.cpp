@@ -37,7 +37,7 @@ std::map<std::string, double> formula_values(const Plan& plan, const RunBudget& 
 }
 
 /// Returns the plan of SC21 table 1 for 1T, which takes 0.1 s for a microbatch.
-Plan trillion_plan() {
+Plan published_trillion() {
   Plan plan =
       formula_plan(selene_2021("1T"), {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull});
   plan.predicted.per_gpu.value = teraflops(163.0);
@@ -54,7 +54,7 @@ Plan trillion_plan() {
 // keeps sbh(10 + 24/8 + 5·160·2048/(25600·8)) = 21sbh of the 2sbh that enter, two layers a stage.
 TEST(PublishedFormulas, HaveTheValuesOfTheTrillionParameterRun) {
   const std::map<std::string, double> found =
-      formula_values(trillion_plan(), RunBudget{.tokens = 450e9});
+      formula_values(published_trillion(), RunBudget{.tokens = 450e9});
   EXPECT_THAT(found, UnorderedElementsAre(Key("bubble_fraction"), Key("ring_all_reduce_share"),
                                           Key("batch_time"), Key("training_time"),
                                           Key("checkpoints"), Key("parameters"), Key("flops")));
@@ -144,7 +144,7 @@ TEST(PublishedFormulas, AreLeftOutWhereTheyDoNotHold) {
 }
 
 TEST(PublishedFormulas, AreLinesAtTheEndOfThePlanAndObjectsInJson) {
-  const Plan plan = trillion_plan();
+  const Plan plan = published_trillion();
   const std::string text =
       "\nFormulas of SC21 (arXiv:2104.04473) for this plan\n"
       "      12.3 %  pipeline bubble over ideal time: (p-1)/m (section 2.2.1)\n"

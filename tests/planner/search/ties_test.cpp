@@ -55,7 +55,7 @@ Candidate tie_of(ParallelConfig config, double seconds, double gibi) {
 }
 
 /// What the choice rests on: selene-a100 has 8 GPUs of 80 GiB in a node.
-struct Case {
+struct Preference {
   const char* what;
   Candidate preferred;
   Candidate other;
@@ -64,7 +64,7 @@ struct Case {
 TEST(Ties, ArePreferredByWhatTheyCostBesidesTime) {
   const Scenario scenario = selene_2021("18B", 1024);
   const SearchOptions options{.gpus = 64};
-  const std::vector<Case> cases = {
+  const std::vector<Preference> cases = {
       {"GPUs at work", tie_of({.tp = 8, .pp = 8}, 1.01, 79.0),
        tie_of({.tp = 7, .pp = 9}, 1.0, 10.0)},
       {"tensor parallelism in a node", tie_of({.tp = 8, .pp = 8}, 1.01, 79.0),
@@ -82,7 +82,7 @@ TEST(Ties, ArePreferredByWhatTheyCostBesidesTime) {
       {"a little less memory", tie_of({.tp = 8, .pp = 8}, 1.01, 66.0),
        tie_of({.tp = 4, .pp = 16}, 1.0, 79.0)},
       {"time", tie_of({.tp = 8, .pp = 8}, 1.0, 39.0), tie_of({.tp = 4, .pp = 16}, 1.01, 3.0)}};
-  for (const Case& one : cases) {
+  for (const Preference& one : cases) {
     EXPECT_TRUE(is_preferred(one.preferred, one.other, scenario, options)) << one.what;
     EXPECT_FALSE(is_preferred(one.other, one.preferred, scenario, options)) << one.what;
   }

@@ -332,7 +332,7 @@ TEST(RunPlan, PredictsNothingOfOtherHardware) {
       {"--gpus", "2", "--model", directory.file("small.json", kSmallModel).string(), "-o", plan})));
   const ProgramRun run = run_run({plan, "--quiet", "--steps", "2"});
   ASSERT_TRUE(succeeds(run));
-  EXPECT_THAT(run.output, HasSubstr("Not predicted: the plan is for selene-a100"));
+  EXPECT_THAT(run.output, HasSubstr("Not predicted: the plan is for dgx-h100"));
   EXPECT_THAT(run.output, HasSubstr("--cluster host"));
 }
 
@@ -436,9 +436,9 @@ TEST(RunPlan, SaysWhereTheStackKeepsGradientsInFewerBytes) {
 TEST(RunPlan, SaysWhereZeroWithAPipelineIsStageOne) {
   const TemporaryDirectory directory;
   const std::string file = (directory.path() / "plan.json").string();
-  const ProgramRun plan =
-      run_plan({"--gpus", "4", "--model", "gpt-tiny", "--cluster", "dgx-h100", "--stack",
-                "megatron-core-2025", "--tp", "1", "--pp", "2", "--zero-stage", "3", "-o", file});
+  const ProgramRun plan = run_plan({"--gpus", "4", "--model", "gpt-tiny", "--cluster", "dgx-h100",
+                                    "--stack", "megatron-core-2025", "--tp", "1", "--pp", "2",
+                                    "--zero-stage", "3", "-v", "-o", file});
   ASSERT_TRUE(succeeds(plan));
   EXPECT_THAT(plan.output, HasSubstr("3 (with a pipeline this is ZeRO-1: "));
   const ProgramRun run = run_run({file, "--quiet", "--steps", "1"});
@@ -474,8 +474,8 @@ TEST(RunPlan, RefusesLinearLayersIn8Bits) {
   const std::string plan = (directory.path() / "plan.json").string();
   const auto planned = [&](const std::string& cluster) {
     return run_plan({"--gpus", "2", "--model", "gpt-tiny", "--cluster", cluster, "--stack",
-                     "megatron-core-2025", "--precision", "fp8", "--tp", "1", "--pp", "1", "-o",
-                     plan});
+                     "megatron-core-2025", "--precision", "fp8", "--tp", "1", "--pp", "1", "-v",
+                     "-o", plan});
   };
   EXPECT_TRUE(is_refused(planned("selene-a100"), {"fp8-delayed", "a100-80gb-sxm"}));
   const ProgramRun summary = planned("dgx-h100");

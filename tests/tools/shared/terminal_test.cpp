@@ -15,8 +15,8 @@ TEST(Wrapped, LeavesShortLines) {
 }
 
 TEST(Wrapped, GoesOnBelowTheValueOfARow) {
-  EXPECT_EQ(wrapped("  time     one two three four five\n", 20),
-            "  time     one two\n           three\n           four five\n");
+  EXPECT_EQ(wrapped("  time     one two three four five\n", 24),
+            "  time     one two three\n           four five\n");
 }
 
 TEST(Wrapped, GoesOnFourBlanksIn) {
@@ -26,7 +26,7 @@ TEST(Wrapped, GoesOnFourBlanksIn) {
 }
 
 TEST(Wrapped, KeepsANumberAndItsPercentSign) {
-  EXPECT_EQ(wrapped("a loss of 12.5 % here\n", 16), "a loss of\n    12.5 % here\n");
+  EXPECT_EQ(wrapped("a loss of 12.5 % here\n", 15), "a loss of\n    12.5 % here\n");
 }
 
 TEST(Wrapped, LeavesWordsThatAreLonger) {

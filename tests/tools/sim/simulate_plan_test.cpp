@@ -17,8 +17,9 @@ using testing::Not;
 std::string plan_of_tiny() {
   const TemporaryDirectory directory;
   const std::string file = (directory.path() / "plan.json").string();
-  EXPECT_TRUE(succeeds(run_plan({"--gpus", "8", "--model", "gpt-tiny", "--tp", "2", "--pp", "2",
-                                 "--dp", "2", "--micro-batch-size", "1", "-o", file})));
+  EXPECT_TRUE(
+      succeeds(run_plan({"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "--tp",
+                         "2", "--pp", "2", "--dp", "2", "--micro-batch-size", "1", "-o", file})));
   return content_of(file);
 }
 
@@ -84,7 +85,7 @@ TEST(SimulatePlan, HasTheBubbleThatThePlanHas) {
   const TemporaryDirectory directory;
   const std::string file = (directory.path() / "plan.json").string();
   for (const std::vector<std::string>& job : std::vector<std::vector<std::string>>{
-           {"--model", "gpt-tiny", "--gpus", "8", "--pp", "4"},
+           {"--model", "gpt-tiny", "--cluster", "selene-a100", "--gpus", "8", "--pp", "4"},
            {"--model", "76B", "--gpus", "1024", "--cluster", "selene-a100"},
            {"--model", "llama-3-8b", "--gpus", "16", "--cluster", "dgx-h100", "--pp", "2"}}) {
     std::vector<std::string> arguments = job;
