@@ -3,8 +3,10 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <boost/make_shared.hpp>
 #include <iostream>
 #include <iterator>
+#include <sstream>
 #include <thread>
 
 #include "cost_model/error.h"
@@ -37,6 +39,7 @@
 #include "tools/plan/stack_choices.h"
 #include "tools/plan/stack_switches.h"
 #include "tools/shared/command_line.h"
+#include "tools/shared/flag_synonyms.h"
 #include "tools/shared/output_files.h"
 #include "tools/shared/terminal.h"
 
@@ -69,10 +72,13 @@ constexpr const char* kUsage =
     "GLOSSARY.md explains the terms.\n"
     "\n";
 
-po::options_description flag_descriptions() {
-  po::options_description flags("flags");
+po::typed_value<std::string>* text() {
+  return po::value<std::string>();
+}
+
+po::options_description job_flags() {
+  po::options_description flags("the job");
   auto option = flags.add_options();
-  const auto text = [] { return po::value<std::string>(); };
   option("gpus", text(),
          "GPUs to plan for, or --nodes; sizes of jobs may have k or M behind them, and 1k is 1024");
   option("model", text(),
@@ -92,11 +98,60 @@ po::options_description flag_descriptions() {
   option("seq-length", text(),
          "tokens per sequence: 128k is 131072; the model's batch keeps its tokens (default: the "
          "model's)");
-  add_search_flags(flags);
   option("precision", text(),
          "fp16, bf16, bf16(pure), fp32, tf32, fp64, or bf16 with linear layers in 8 or 4 bits: fp8 "
          "(the stack's usual recipe), fp8-delayed, fp8-current, fp8-rowwise, fp8-block, fp8-mx, "
          "nvfp4 (default: the stack's)");
+  option("tokens", text(),
+         "tokens to train on, such as 450B or 15T (10^9, 10^12): adds days and GPU-hours");
+  option("price", text(), "price of a GPU-hour: adds the cost of training on --tokens");
+  return flags;
+}
+
+po::options_description answer_flags() {
+  po::options_description flags("the answer");
+  auto option = flags.add_options();
+  option("top", text(), "how many plans to show (default: 5)");
+  option("threads", text(), "threads to search with; never changes the result (default: 1)");
+  add_time_limit(flags);
+  option("format", text(), choices_help<AnswerFormat>(kPlanFormats).c_str());
+  option("output,o", text(), "write the best plan to this file");
+  option("calibration", text(),
+         "measured runs to correct predictions by: none, shipped, or a file or directory of "
+         "ptdp-calibrate (default: shipped)");
+  option("verbose,v", "tell everything that is known, not the answer alone");
+  option("help,h", "these flags; `--help all` has all, `--help FLAG` one");
+  option("version", "the version");
+  return flags;
+}
+
+po::options_description question_flags() {
+  po::options_description flags("other questions");
+  auto option = flags.add_options();
+  option("explain", text(), "why not this configuration: tp=8,pp=64,...");
+  option("config", text(),
+         "whether exactly this configuration fits, what would make it fit, what it costs: tp=8,... "
+         "(keys of --explain; those left out have their usual values)");
+  option(
+      "from", text(),
+      "cost exactly what a file of Megatron-LM runs: a launch script, its arguments, or the list "
+      "of arguments in a log; what Megatron-Bridge runs: YAML, Python or a command; torchtitan: "
+      "TOML or a command; nanotron: YAML; DeepSpeed: ds_config.json; --cluster, --gpus and --model "
+      "say "
+      "what it leaves out");
+  add_measured_flags(flags);
+  option("vocab-size", text(),
+         "tokens of the vocabulary, for a file of --from that names a tokenizer only");
+  option("compare-strategies",
+         "side by side, each at its best: tensor, pipeline and data parallelism (PTD-P), ZeRO-3, "
+         "ZeRO-3 with tensor parallelism, FSDP; also what the stack does not run");
+  return flags;
+}
+
+po::options_description choice_flags() {
+  po::options_description flags("what a search may choose from");
+  add_search_flags(flags);
+  auto option = flags.add_options();
   option("overlap", text(), kOverlapHelp);
   add_stack_switches(flags);
   option("memory-headroom", text(), "device memory to leave free: 0.08 or 8% (default: 0)");
@@ -107,42 +162,51 @@ po::options_description flag_descriptions() {
          "plainer schedule is chosen; 0 for the fastest (default: 1.5%)");
   option("objective", text(),
          ("what to minimise: " + choices_help<Objective>(kObjectiveNames)).c_str());
-  option("tokens", text(),
-         "tokens to train on, such as 450B or 15T (10^9, 10^12): adds days and GPU-hours");
-  option("price", text(), "price of a GPU-hour: adds the cost of training on --tokens");
-  option("top", text(), "how many plans to show (default: 5)");
-  option("threads", text(), "threads to search with; never changes the result (default: 1)");
-  add_time_limit(flags);
-  option("format", text(), choices_help<AnswerFormat>(kPlanFormats).c_str());
-  option("output,o", text(), "write the best plan to this file");
-  option("calibration", text(),
-         "measured runs to correct predictions by: none, shipped, or a file or directory of "
-         "ptdp-calibrate (default: shipped)");
-  option("explain", text(), "why not this configuration: tp=8,pp=64,...");
-  option("config", text(),
-         "whether exactly this configuration fits, what would make it fit, what it costs: tp=8,... "
-         "(keys of --explain; those left out have their usual values)");
-  option(
-      "from", text(),
-      "cost exactly what a file of Megatron-LM runs: a launch script, its arguments, or the list "
-      "of arguments in a log; what Megatron-Bridge runs: YAML, Python or a command; torchtitan: "
-      "TOML "
-      "or a command; nanotron: YAML; DeepSpeed: ds_config.json; --cluster, --gpus and --model say "
-      "what it leaves out");
-  add_measured_flags(flags);
-  option("vocab-size", text(),
-         "tokens of the vocabulary, for a file of --from that names a tokenizer only");
-  option("compare-strategies",
-         "side by side, each at its best: tensor, pipeline and data parallelism (PTD-P), ZeRO-3, "
-         "ZeRO-3 with tensor parallelism, FSDP; also what the stack does not run");
+  return flags;
+}
+
+po::options_description command_flags() {
+  po::options_description flags("other commands");
   add_partition_flags(flags);
   add_export_flags(flags);
   add_new_cluster_flags(flags);
   add_pilot_flags(flags);
-  option("verbose,v", "tell everything that is known, not the answer alone");
-  option("help,h", "this text");
-  option("version", "the version");
   return flags;
+}
+
+po::options_description flag_descriptions() {
+  po::options_description flags;
+  flags.add(job_flags()).add(answer_flags()).add(question_flags());
+  flags.add(choice_flags()).add(command_flags());
+  return flags;
+}
+
+/// Returns the answer to --help without `all`: the flags that most people need, or the one that is
+/// named. Returns nullopt for anything else.
+std::optional<std::string> short_help(const CommandLine& line,
+                                      const po::options_description& flags) {
+  if (!line.has("help") || line.words() == std::vector<std::string>{"all"}) {
+    return std::nullopt;
+  }
+  if (line.words().size() == 1) {
+    const std::string& typed = line.words().front();
+    const auto name =
+        known_flag(typed.substr(std::min(typed.find_first_not_of('-'), typed.size())), flags);
+    if (const po::option_description* flag = name ? flags.find_nothrow(*name, false) : nullptr) {
+      po::options_description alone;
+      alone.add(boost::make_shared<po::option_description>(*flag));
+      std::ostringstream text;
+      text << alone << '\n';
+      return text.str();
+    }
+  }
+  std::ostringstream text;
+  text << kUsage << job_flags() << '\n'
+       << answer_flags() << '\n'
+       << question_flags()
+       << "\n--help all: what a search may choose from (--tp, --pp, --schedule ...), flags of\n"
+          "other commands, and other names of flags\n";
+  return text.str();
 }
 
 /// Returns the words after the command, quoted for messages.
@@ -434,6 +498,10 @@ int run_search(const CommandLine& line) {
 int run(int argc, const char* const* argv) {
   const po::options_description flags = flag_descriptions();
   const CommandLine line(argc, argv, flags);
+  if (const auto answer = short_help(line, flags)) {
+    print(*answer);
+    return 0;
+  }
   if (const auto answer = standard_answer(line, kProgram, kUsage, flags)) {
     print(*answer);
     return 0;

@@ -11,7 +11,9 @@
 namespace ptdp {
 
 std::size_t workers_of_all_cores() {
-  return std::max(1U, std::thread::hardware_concurrency());
+  // Each call of hardware_concurrency() opens files.
+  static const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return cores;
 }
 
 void run_tasks(std::size_t count, std::size_t num_workers,

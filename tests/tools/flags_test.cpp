@@ -515,7 +515,7 @@ TEST(JsonFormat, IsJsonOrRefusedByEveryCommand) {
 }
 
 TEST(Help, NamesEveryFlagAndEndsWell) {
-  const ProgramRun run = run_plan({"--help"});
+  const ProgramRun run = run_plan({"--help", "all"});
   EXPECT_TRUE(succeeds(run));
   for (const char* flag : {"--gpus", "--model", "--explain", "--output", "--threads",
                            "--micro-batch-size: --mbs", "128k is 131072"}) {
@@ -527,6 +527,26 @@ TEST(Help, NamesEveryFlagAndEndsWell) {
     EXPECT_NE(validate.output.find(flag), std::string::npos) << flag;
   }
   EXPECT_TRUE(succeeds(run_plan({"--version"})));
+}
+
+TEST(Help, IsShortUnlessAllIsAskedFor) {
+  const std::string all = run_plan({"--help", "all"}).output;
+  const std::string brief = run_plan({"--help"}).output;
+  EXPECT_LT(2 * std::count(brief.begin(), brief.end(), '\n'),
+            std::count(all.begin(), all.end(), '\n'));
+  for (const char* flag : {"--gpus", "--model", "--config", "--fit", "--nccl-tests"}) {
+    const bool is_common = std::string(flag) != "--nccl-tests" && std::string(flag) != "--fit";
+    EXPECT_EQ(brief.find(flag) != std::string::npos, is_common) << flag;
+    EXPECT_NE(all.find(flag), std::string::npos) << flag;
+  }
+}
+
+TEST(Help, OfOneFlagGoesByEitherName) {
+  for (const char* name : {"micro-batch-size", "--mbs", "mbs"}) {
+    const std::string help = run_plan({"--help", name}).output;
+    EXPECT_NE(help.find("--micro-batch-size"), std::string::npos) << name;
+    EXPECT_EQ(help.find("--gpus"), std::string::npos) << name;
+  }
 }
 
 }  // namespace

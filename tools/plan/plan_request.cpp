@@ -339,9 +339,10 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   request.scenario.stack = from == nullptr
                                ? as_asked(stack, line)
                                : as_asked(with_changes(stack, from->stack), line, from->precision);
-  request.scenario.job = {.model_name = model.name,
-                          .model = model.config,
-                          .global_batch_size = read_batch_size(line, model, own_length, from, request)};
+  request.scenario.job = {
+      .model_name = model.name,
+      .model = model.config,
+      .global_batch_size = read_batch_size(line, model, own_length, from, request)};
   if (const std::int64_t most = request.scenario.cluster.max_gpus();
       most > 0 && request.gpus > most) {
     throw Error(fmt::format("--{}: expected at most the {} of cluster {}, got {}",
