@@ -542,7 +542,7 @@ TEST(Help, IsShortUnlessAllIsAskedFor) {
 }
 
 TEST(Help, OfOneFlagGoesByEitherName) {
-  for (const char* name : {"micro-batch-size", "--mbs", "mbs"}) {
+  for (const char* name : {"micro-batch-size", "mbs", "micro_batch_size"}) {
     const std::string help = run_plan({"--help", name}).output;
     EXPECT_NE(help.find("--micro-batch-size"), std::string::npos) << name;
     EXPECT_EQ(help.find("--gpus"), std::string::npos) << name;
