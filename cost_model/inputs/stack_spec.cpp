@@ -116,6 +116,9 @@ void describe(Fields& fields, Described<Fields, StackCapabilities>& can_run) {
     }
   }
   fields.counts("zero_stages", can_run.zero_stages, 0, kHighestZeroStage);
+  if (fields.optional("tensor_parallel", !can_run.tensor_parallel)) {
+    fields.flag("tensor_parallel", can_run.tensor_parallel);
+  }
   fields.flag("sequence_parallel", can_run.sequence_parallel);
   fields.flag("context_parallel", can_run.context_parallel);
   fields.flag("expert_parallel", can_run.expert_parallel);

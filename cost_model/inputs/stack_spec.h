@@ -107,6 +107,7 @@ struct StackCapabilities {
   /// How full recomputation can repeat some layers only; empty: it repeats all.
   std::vector<RecomputeMethod> recompute_methods;
   std::vector<int> zero_stages;
+  bool tensor_parallel = true;
   bool sequence_parallel = false;
   bool context_parallel = false;
   bool expert_parallel = false;  ///< Whether it trains models with experts, and splits experts.

@@ -20,12 +20,15 @@ double weights_met(const TransformerConfig& model) {
 }
 
 /// Returns the number of tokens that one token attends to, summed over layers: all s, or on average
-/// those before it where `is_causal`.
+/// those before it where `is_causal`. Layers without the window attend to all.
 double tokens_attended_to(const TransformerConfig& model, bool is_causal) {
-  const double layers = model.num_layers + model.mtp_num_layers;
-  const double before = has_window(model) ? model.first_window_layer : 0.0;
-  return before * model.seq_length / (is_causal ? 2.0 : 1.0) +
-         (layers - before) * attended_tokens(model, is_causal);
+  double windowed = model.mtp_num_layers;
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    windowed += has_window(model) && !has_window(model, layer) ? 0.0 : 1.0;
+  }
+  const double whole = model.num_layers + model.mtp_num_layers - windowed;
+  return whole * model.seq_length / (is_causal ? 2.0 : 1.0) +
+         windowed * attended_tokens(model, is_causal);
 }
 
 /// Returns 2Bs·(layer_passes·W + attention_passes·A·(Q + C) + 3Vh), the shape that all conventions

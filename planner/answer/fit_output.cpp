@@ -155,7 +155,7 @@ std::string changes_text(const FittingChanges& changes, const ChangedConfig& fro
   const std::string_view verb = from.time > Seconds(0.0) ? "fit" : "run";
   if (changes.found.empty()) {
     return changes.is_complete
-               ? fmt::format("No change of one to three fields makes it {}.\n", verb)
+               ? fmt::format("No change of one or two fields makes it {}.\n", verb)
                : fmt::format("No change that makes it {} was found within the time limit.\n", verb);
   }
   std::string text = fmt::format("Smallest changes that make it {}\n", verb);

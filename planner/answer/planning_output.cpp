@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cost_model/inputs/config_fields.h"
+#include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/iteration/flops.h"
 #include "cost_model/pipeline_rank/rank_parameters.h"
 #include "cost_model/text/plural.h"
@@ -87,7 +88,10 @@ std::string remark(std::string_view key, const Plan& plan) {
 
 std::string configuration(const Plan& plan) {
   const ParallelConfig& config = plan.config;
-  std::string text = "\nConfiguration\n";
+  std::string text =
+      "\nConfiguration\n" +
+      row("parameters",
+          short_number(static_cast<double>(parameter_count(plan.scenario.job.model))));
   for_each_config_field([&](const auto& field) {
     const bool is_always_shown = field.traits.is_always_printed || field.key == "zero_stage" ||
                                  field.key == "sequence_parallel";
@@ -458,12 +462,14 @@ std::string choice_remark(const PlanningResult& result) {
                         fields_apart(found.fastest->config, found.best.front().config), gains);
   }
   if (result.fuller) {
+    const Seconds time = result.fuller->best.time * result.calibration.factor;
+    const double tokens = static_cast<double>(result.fuller->global_batch_size) *
+                          result.scenario.job.model.seq_length;
     text += fmt::format(
-        "With --global-batch-size {} instead of {}, {} would work: {}, {} per iteration.\n",
+        "With --global-batch-size {} instead of {} all would work: {}, {} per iteration, {} "
+        "tokens/s.\n",
         result.fuller->global_batch_size, result.scenario.job.global_batch_size,
-        devices(result.fuller->best.config.world_size(), result.scenario.cluster.gpu),
-        to_string(result.fuller->best.config),
-        duration(result.fuller->best.time * result.calibration.factor));
+        to_string(result.fuller->best.config), duration(time), grouped(tokens / time.value()));
   }
   return text;
 }

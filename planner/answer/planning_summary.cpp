@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t kShownTerms = 4;
 constexpr std::size_t kShownRunnersUp = 2;
+constexpr std::size_t kTerminalLines = 24;
 
 /// Returns a narrow row(): what is told must fit a terminal.
 std::string line_of(std::string_view name, std::string_view value) {
@@ -29,6 +30,18 @@ std::string line_of(std::string_view name, std::string_view value) {
 /// Returns what an assumption says before it says why: "global batch size 512".
 std::string_view assumed_value(std::string_view assumption) {
   return assumption.substr(0, assumption.find(": "));
+}
+
+/// Returns about how many lines of 80 columns a text takes, whose wrapped lines are indented.
+std::size_t lines_on_terminal(std::string_view text) {
+  constexpr std::size_t width = 74;
+  std::size_t lines = 0;
+  while (!text.empty()) {
+    const std::size_t length = std::min(text.find('\n'), text.size());
+    lines += 1 + (length > width ? (length - 1) / width : 0);
+    text.remove_prefix(std::min(length + 1, text.size()));
+  }
+  return lines;
 }
 
 std::string largest_terms(const Plan& plan) {
@@ -64,16 +77,18 @@ std::string training_row(const Plan& plan, const RunBudget& budget) {
   const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens,
                                        budget.price_per_gpu_hour);
   return line_of("training",
-                 fmt::format("{} for {} tokens, {} GPU-hours{}", duration(run.time.value),
+                 fmt::format("{} for {} tokens, {} GPU-hours{}{}", duration(run.time.value),
                              short_number(*budget.tokens), short_number(run.gpu_hours.value),
+                             plan.config.world_size() < plan.gpus ? " of the GPUs in use" : "",
                              run.cost ? ", cost " + short_number(run.cost->value) : ""));
 }
 
-std::string first_runners_up(const PlanningResult& result) {
+/// Returns the runners-up that come first, at most `most`, and why the first of them loses.
+std::string first_runners_up(const PlanningResult& result, std::size_t most) {
   const Objective objective = result.options.objective;
   const Plan& best = result.plans.front();
   std::string text;
-  for (std::size_t i = 1; i < std::min(result.plans.size(), 1 + kShownRunnersUp); ++i) {
+  for (std::size_t i = 1; i < std::min(result.plans.size(), 1 + most); ++i) {
     const Plan& plan = result.plans[i];
     text += fmt::format(
         "  {}. {:>9} {:>8}{}  {:>5.1f} GiB  {}{}\n", i + 1,
@@ -92,13 +107,12 @@ std::string first_runners_up(const PlanningResult& result) {
               "\n";
     }
   }
-  return text.empty()
-             ? ""
-             : fmt::format("\nRunners-up: time, {}{}, memory{}\n",
-                           objective == Objective::kCost ? "loss of cost" : "loss",
-                           result.calibration.is_calibrated() ? ", likely better" : "",
-                           result.plans.size() > 1 + kShownRunnersUp ? " (-v: more)" : "") +
-                   text;
+  return text.empty() ? ""
+                      : fmt::format("\nRunners-up: time, {}{}, memory{}\n",
+                                    objective == Objective::kCost ? "loss of cost" : "loss",
+                                    result.calibration.is_calibrated() ? ", likely better" : "",
+                                    result.plans.size() > 1 + most ? " (-v: more)" : "") +
+                            text;
 }
 
 /// Returns the published run of this job that is nearest: on the cluster and stack, if there is
@@ -157,10 +171,14 @@ std::string summary_text(const PlanningResult& result, const RunBudget& budget,
   for (const std::string& remark : notes.remarks) {
     remarks += remark + "\n";
   }
-  return headline(best) + assumed_line(notes) + figures_text(best, budget) + remarks +
-         unproven_remark(result.search, result.options, result.calibration.factor) +
-         first_runners_up(result) + nearest_published(result) + "Next: " + notes.next +
-         " (-v tells all)\n";
+  const auto text_with = [&](std::size_t runners_up) {
+    return headline(best) + assumed_line(notes) + figures_text(best, budget) + remarks +
+           unproven_remark(result.search, result.options, result.calibration.factor) +
+           first_runners_up(result, runners_up) + nearest_published(result) +
+           "Next: " + notes.next + " (-v tells all)\n";
+  };
+  std::string text = text_with(kShownRunnersUp);
+  return lines_on_terminal(text) <= kTerminalLines ? text : text_with(1);
 }
 
 }  // namespace ptdp

@@ -88,7 +88,7 @@ std::string to_text(const StackComparison& comparison,
             : "",
         loss == 0.0
             ? ""
-            : fmt::format("; faster with {:.0f} %",
+            : fmt::format("; {:.0f} % likely the faster one",
                           100.0 * probability_faster(plan, *comparison.results.front().plan)));
   }
   return text + titled("Without a plan", without) + titled("Assumed", assumptions);
@@ -185,7 +185,8 @@ std::string faster_stack_remark(const Plan& plan, const std::vector<StackChoice>
   Seconds fastest = plan.predicted.iteration_time.value * (1.0 - kFasterStack);
   std::vector<std::unique_ptr<Rival>> rivals;
   for (const StackChoice& choice : choices) {
-    if (!choice.scenario || choice.stack == plan.scenario.stack.name) {
+    if (!choice.scenario || choice.stack == plan.scenario.stack.name ||
+        choice.scenario->stack.memory_model == MemoryModel::kPtdp) {
       continue;
     }
     PlannedJob job(*choice.scenario, plan.config);

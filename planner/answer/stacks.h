@@ -44,7 +44,8 @@ struct StackChoice {
 [[nodiscard]] double probability_faster(const Plan& plan, const Plan& other);
 
 /// Returns a line on the stack among `choices` that takes least time with the very configuration of
-/// `plan`, if that is more than kFasterStack faster; else an empty text. Searches nothing.
+/// `plan`, if that is more than kFasterStack faster; else an empty text. This project's
+/// own runtime, which is not calibrated, is left out. Searches nothing.
 [[nodiscard]] std::string faster_stack_remark(const Plan& plan,
                                               const std::vector<StackChoice>& choices,
                                               const CalibrationSource& calibration);

@@ -7,6 +7,7 @@
 
 #include "cost_model/contains.h"
 #include "planner/explain/nothing_fits.h"
+#include "planner/search/ties.h"
 
 namespace ptdp {
 namespace {
@@ -67,6 +68,7 @@ void search_ptd_p(StrategySearch& search) {
     return;
   }
   search.is_run_by_stack = has_pipeline && !stages.empty();
+  can_run.tensor_parallel = true;
   if (!has_pipeline) {
     can_run.schedules = {ScheduleKind::kOneFOneB, ScheduleKind::kInterleaved};
   }
@@ -91,6 +93,10 @@ void search_fully_sharded(StrategySearch& search, Strategy strategy) {
        (overlaps_reduction(stack, 1) && !stack.shards_matrices_apart && !stack.all_reduces_shards));
   if (!search.is_run_by_stack) {
     prefetch(stack);
+  }
+  if (strategy == Strategy::kZero3Tensor && !stack.can_run.tensor_parallel) {
+    search.is_run_by_stack = false;
+    stack.can_run.tensor_parallel = true;
   }
   search.allow_stages({3});
   search.pin("pp", &SearchSpace::pp, 1);
@@ -153,7 +159,6 @@ StrategyComparison compare_strategies(const Scenario& scenario, const SearchOpti
                                 .calibration = calibration.fit(scenario, options.gpus, published),
                                 .memory = calibration.memory(scenario, options.gpus, published)};
   comparison.options.num_best = 1;
-  comparison.options.tie = 0.0;
   comparison.options.wants_front = false;
   for (const StrategyName& name : kStrategies) {
     StrategySearch search{.scenario = scenario, .options = comparison.options};
@@ -167,6 +172,7 @@ StrategyComparison compare_strategies(const Scenario& scenario, const SearchOpti
       const auto left = static_cast<double>(kStrategies.size() - comparison.results.size());
       search.options.limit = options.limit.share(1.0 / left);
       result.search = ptdp::search(search.scenario, search.options);
+      choose_among_ties(search.scenario, search.options, result.search);
     }
     if (!result.search.best.empty()) {
       const Candidate& best = result.search.best.front();

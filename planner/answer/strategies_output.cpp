@@ -111,8 +111,9 @@ std::string to_text(const StrategyComparison& comparison,
   }
   text +=
       "\nPTD-P: tensor, pipeline and data parallelism. ZeRO-3: weights, gradients and\n"
-      "optimizer states sharded over the replicas. FSDP: the same, with weights gathered\n"
-      "ahead of use, and kept, or shards replicated, where that is faster.\n";
+      "optimizer states sharded over the replicas. FSDP: ZeRO-3 with weights\n"
+      "gathered ahead of use, and kept, or shards replicated, where that is faster.\n"
+      "TFLOP/s count what recomputation repeats; MFU does not.\n";
   text += comparison.calibration.is_calibrated()
               ? fmt::format("\nAll times are calibrated with one factor, which rests on {}.\n",
                             to_text(comparison.calibration.support))

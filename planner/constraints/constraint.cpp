@@ -67,6 +67,7 @@ bool is_run_by(const PlannedJob& job) {
           contains(can_run.rank_orders, job.config().rank_order)) &&
          (job.config().offload == Offload::kNone ||
           contains(can_run.offload, job.config().offload)) &&
+         (can_run.tensor_parallel || job.config().tp == 1) &&
          (can_run.sequence_parallel || !job.config().sequence_parallel) &&
          (can_run.context_parallel || job.config().cp == 1) &&
          (can_replicate(can_run, job.config().zero_stage) || job.config().dp_replicate == 1) &&

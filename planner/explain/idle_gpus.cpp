@@ -5,6 +5,8 @@
 #include <set>
 #include <vector>
 
+#include "planner/search/ties.h"
+
 namespace ptdp {
 namespace {
 
@@ -13,22 +15,23 @@ bool leaves_many_idle(const ParallelConfig& config, std::int64_t gpus) {
   return idle > kMuchIdle * static_cast<double>(gpus);
 }
 
-/// Returns the multiples next to `batch` of every number of replicas that GPUs have room for when
-/// the model takes a whole fraction of what it takes in `config`; the nearest first.
+/// Returns the multiples next to `batch` of the replicas that all GPUs make, for every size of a
+/// replica up to twice that of `config`, from half to twice the batch; the nearest first.
 std::vector<std::int64_t> batches_near(std::int64_t batch, const ParallelConfig& config,
                                        std::int64_t gpus) {
-  const std::int64_t of_replica = config.world_size() / config.dp;
+  const std::int64_t largest = 2 * (config.world_size() / config.dp);
   std::set<std::int64_t> batches;
-  for (std::int64_t size = 1; size <= of_replica; ++size) {
-    const std::int64_t replicas = of_replica % size == 0 ? gpus / size : 0;
-    if (replicas > 0) {
+  for (std::int64_t size = 1; size <= largest; ++size) {
+    if (gpus % size == 0) {
+      const std::int64_t replicas = gpus / size;
       const std::int64_t below = batch / replicas * replicas;
       batches.insert({below, below + replicas});
     }
   }
   std::vector<std::int64_t> nearest;
-  std::ranges::copy_if(batches, std::back_inserter(nearest),
-                       [&](std::int64_t other) { return other > 0 && other != batch; });
+  std::ranges::copy_if(batches, std::back_inserter(nearest), [&](std::int64_t other) {
+    return other != batch && 2 * other >= batch && other <= 2 * batch;
+  });
   std::ranges::stable_sort(nearest, [&](std::int64_t a, std::int64_t b) {
     return std::abs(a - batch) < std::abs(b - batch);
   });
@@ -42,9 +45,8 @@ std::optional<FullerBatch> batch_that_uses_gpus(const Scenario& scenario, Search
   if (options.objective == Objective::kCost || !leaves_many_idle(best.config, options.gpus)) {
     return std::nullopt;
   }
-  constexpr std::size_t most_tried = 4;
+  constexpr std::size_t most_tried = 8;
   options.num_best = 1;
-  options.tie = 0.0;
   options.wants_front = false;
   options.on_progress = {};
   Scenario other = scenario;
@@ -53,9 +55,16 @@ std::optional<FullerBatch> batch_that_uses_gpus(const Scenario& scenario, Search
   batches.resize(std::min(batches.size(), most_tried));
   for (const std::int64_t batch : batches) {
     other.job.global_batch_size = batch;
-    const SearchResult found = search(other, options);
-    if (!found.best.empty() && !leaves_many_idle(found.best.front().config, options.gpus)) {
-      return FullerBatch{.global_batch_size = batch, .best = found.best.front()};
+    SearchResult found = search(other, options);
+    choose_among_ties(other, options, found);
+    if (found.best.empty() || found.best.front().config.world_size() < options.gpus) {
+      continue;
+    }
+    const Candidate& fuller = found.best.front();
+    const double faster = (static_cast<double>(batch) / fuller.time.value()) /
+                          (static_cast<double>(scenario.job.global_batch_size) / best.time.value());
+    if (faster > 1.0) {
+      return FullerBatch{.global_batch_size = batch, .best = fuller};
     }
   }
   return std::nullopt;

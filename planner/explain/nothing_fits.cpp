@@ -85,6 +85,7 @@ std::string capabilities(const StackCapabilities& can_run) {
          one_of(can_run.rank_orders, [](RankOrder order) { return name_of(order); }) +
          (can_run.offload.empty() ? ", no offload" : ", offload ") +
          one_of(can_run.offload, [](Offload offload) { return name_of(offload); }) +
+         (can_run.tensor_parallel ? "" : ", no tensor parallelism") +
          (can_run.sequence_parallel ? ", sequence parallelism" : ", no sequence parallelism") +
          (can_run.expert_parallel ? ", experts" : ", no experts") +
          (can_run.context_parallel ? ", context parallelism" : ", no context parallelism") +

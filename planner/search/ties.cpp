@@ -14,18 +14,19 @@
 namespace ptdp {
 namespace {
 
-// Memory decides nothing while half of the device's is free.
-constexpr double kFreeShare = 0.5;
+// Memory decides nothing while a quarter of the device's is free.
+constexpr double kFullShare = 0.75;
+constexpr double kMemorySteps = 16.0;  // beyond that, in such parts of the device's
 
 /// What decides among ties, the smaller the better.
 struct Merits {
   std::int64_t idle_gpus = 0;
   bool leaves_node = false;
-  int memory_quarters = 0;  ///< Quarters of the device's memory beyond half of it.
+  bool is_full = false;  ///< Whether less than a quarter of the device's memory is free.
   int schedule = 0;
   int vpp = 1;
   int odd_sizes = 0;
-  int memory_sixteenths = 0;  ///< Sixteenths of the device's memory beyond half of it.
+  int memory_steps = 0;  ///< Sixteenths of the device's memory beyond three quarters.
 
   friend auto operator<=>(const Merits&, const Merits&) = default;
 };
@@ -44,18 +45,15 @@ int odd_sizes(const ParallelConfig& config) {
 Merits merits_of(const Candidate& candidate, const Scenario& scenario,
                  const SearchOptions& options) {
   const ParallelConfig& config = candidate.config;
-  const double share = candidate.memory / scenario.cluster.gpu.memory;
-  const auto steps = [&](double parts) {
-    return static_cast<int>(std::floor(parts * std::max(share - kFreeShare, 0.0)));
-  };
+  const double over = std::max(candidate.memory / scenario.cluster.gpu.memory - kFullShare, 0.0);
   return {
       .idle_gpus = options.objective == Objective::kCost ? 0 : options.gpus - config.world_size(),
       .leaves_node = config.tp > scenario.cluster.gpus_per_node,
-      .memory_quarters = steps(4.0),
+      .is_full = over > 0.0,
       .schedule = rank_of(config.schedule),
       .vpp = config.vpp,
       .odd_sizes = odd_sizes(config),
-      .memory_sixteenths = steps(16.0)};
+      .memory_steps = static_cast<int>(std::ceil(kMemorySteps * over))};
 }
 
 }  // namespace

@@ -17,10 +17,10 @@ inline constexpr double kUsualTie = 0.015;
 ///
 ///   - fewer idle GPUs, except under kCost, where nobody pays for them;
 ///   - tensor parallelism within a node;
-///   - memory of at most half of the device's, else of three quarters;
+///   - memory of at most three quarters of the device's;
 ///   - 1F1B before interleaved before other schedules, then fewer chunks;
 ///   - more sizes that are powers of two;
-///   - less memory beyond half of the device's, in sixteenths;
+///   - less memory beyond three quarters of the device's, in sixteenths;
 ///   - the better score.
 [[nodiscard]] bool is_preferred(const Candidate& a, const Candidate& b, const Scenario& scenario,
                                 const SearchOptions& options);

@@ -158,6 +158,16 @@ std::optional<std::int64_t> given_batch_size(const CommandLine& line, std::int64
   return global->value;
 }
 
+/// Returns a batch that many numbers of replicas divide: at most a sixteenth smaller, and a
+/// multiple of the largest power of two that allows.
+std::int64_t round_batch(std::int64_t batch) {
+  std::int64_t unit = 1;
+  while (32 * unit <= batch) {
+    unit *= 2;
+  }
+  return batch / unit * unit;
+}
+
 /// Returns the batch of the flags, else that of `from`, else the model's. At another sequence
 /// length than the model's own, `own_length`, its batch has as many tokens.
 std::int64_t read_batch_size(const CommandLine& line, const ModelProfile& model,
@@ -176,12 +186,14 @@ std::int64_t read_batch_size(const CommandLine& line, const ModelProfile& model,
   }
   if (model.global_batch_size > 0) {
     const std::int64_t tokens = model.global_batch_size * own_length;
-    const std::int64_t batch = std::max<std::int64_t>(tokens / length, 1);
+    const std::int64_t batch = round_batch(std::max<std::int64_t>(tokens / length, 1));
+    const std::int64_t fewer = tokens - batch * length;
     assume(request,
            fmt::format("global batch size {}: the model's batch of {} ({} of {}) at this sequence "
-                       "length",
+                       "length{}",
                        batch, plural(tokens, "token"), plural(model.global_batch_size, "sequence"),
-                       own_length));
+                       own_length,
+                       fewer > 0 ? fmt::format(", {} fewer for a round number", fewer) : ""));
     return batch;
   }
   const std::int64_t batch = std::max<std::int64_t>(kUsualTokens / length, 1);
@@ -225,6 +237,15 @@ ModelProfile find_model_of(const CommandLine& line, const ImportedRun* from) {
       '-');
   model.config = *from->model;
   return model;
+}
+
+/// Returns the shipped stack that is today's version of a framework whose file was read; nullopt
+/// for Megatron-LM, whose version a cluster's default says, and where none is shipped.
+std::optional<std::string> stack_of_framework(const std::string& framework) {
+  return framework == "torchtitan"        ? std::optional<std::string>("torchtitan-2025")
+         : framework == "nanotron"        ? std::optional<std::string>("nanotron-2025")
+         : framework == "Megatron-Bridge" ? std::optional<std::string>("megatron-bridge-2025")
+                                          : std::nullopt;
 }
 
 /// Returns the stack as --precision asks, or else `usual` if that is not empty. The flag takes
@@ -328,12 +349,17 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
         model.home == kUsualCluster ? "usual today" : "where " + model.name + " was published"));
   }
   request.scenario.cluster = find_cluster(cluster.value_or(model.home));
+  const std::optional<std::string> of_framework =
+      from == nullptr || line.has("stack") ? std::nullopt : stack_of_framework(from->framework);
   if (!line.has("stack")) {
-    request.assumptions.push_back(fmt::format("stack {}: the default of {}",
-                                              request.scenario.cluster.default_stack,
-                                              request.scenario.cluster.name));
+    assume(request,
+           of_framework
+               ? fmt::format("stack {}: today's {}", *of_framework, from->framework)
+               : fmt::format("stack {}: the default of {}", request.scenario.cluster.default_stack,
+                             request.scenario.cluster.name));
   }
-  const StackSpec stack = asks_for_all_stacks(line)
+  const StackSpec stack = of_framework ? find_stack(*of_framework)
+                          : asks_for_all_stacks(line)
                               ? find_stack(request.scenario.cluster.default_stack)
                               : find_stack_of(line, request.scenario.cluster);
   request.scenario.stack = from == nullptr
@@ -358,12 +384,25 @@ void print_warnings(const std::vector<std::string>& warnings) {
   }
 }
 
+namespace {
+
+/// Returns the number of "0.95" or "95%"; one that --fit refuses for anything else.
+double parse_probability(const std::string& text) {
+  try {
+    return parse_fraction(text, "--fit");
+  } catch (const Error&) {
+    return -1.0;
+  }
+}
+
+}  // namespace
+
 FitRequest read_fit(const CommandLine& line) {
   const auto text = line.text("fit");
   if (!text) {
     return {};
   }
-  const double fit = parse_fraction(*text, "--fit");
+  const double fit = parse_probability(*text);
   if (fit < kLeastFit || fit > kMostFit) {
     throw Error(fmt::format("--fit: expected a probability from {} to {}, got {}", kLeastFit,
                             kMostFit, in_quotes(*text)));

@@ -84,7 +84,14 @@ Profile find_profile(ProfileKind kind, const std::string& name_or_path) {
 ModelProfile find_model(const std::string& name_or_path) {
   const fs::path path = profile_file(ProfileKind::kModel, name_or_path);
   ObjectReader reader = ObjectReader::from_file(path);
-  return is_huggingface_config(reader) ? huggingface_profile(reader, path) : read_model(reader);
+  if (is_huggingface_config(reader)) {
+    return huggingface_profile(reader, path);
+  }
+  if (!reader.has("schema")) {
+    throw Error(path.string() + ": has no model_type, as a config.json of Hugging Face, and no " +
+                "schema, as " + schema_of(ProfileKind::kModel));
+  }
+  return read_model(reader);
 }
 
 ClusterSpec find_cluster(const std::string& name_or_path) {

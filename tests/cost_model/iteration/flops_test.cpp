@@ -160,5 +160,18 @@ TEST(ModelFlops, CountWindows) {
   EXPECT_NEAR(causal_model_flops(model, 1).value() / (3.0 * 2048 * (token + causal)), 1.0, 1e-12);
 }
 
+// GPT-OSS's rule: every second of 24 layers attends to all tokens, the others to 128.
+TEST(ModelFlops, CountLayersWithoutTheWindow) {
+  TransformerConfig model = find_model("1.7B").config;
+  const double h = model.hidden_size;
+  const double token = 2.0 * 24 * 12.0 * h * h + 2.0 * h * model.vocab_size;
+  model.window_size = 128;
+  model.window_attn_skip_freq = 2;
+  const double scores = 4.0 * h * (12.0 * 2048 + 12.0 * 128);
+  EXPECT_NEAR(model_flops(model, 1).value() / (3.0 * 2048 * (token + scores)), 1.0, 1e-12);
+  const double causal = 4.0 * h * (12.0 * 1024 + 12.0 * (128 - 4));
+  EXPECT_NEAR(causal_model_flops(model, 1).value() / (3.0 * 2048 * (token + causal)), 1.0, 1e-12);
+}
+
 }  // namespace
 }  // namespace ptdp

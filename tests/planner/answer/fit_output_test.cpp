@@ -167,7 +167,7 @@ TEST(ChangesText, SaysWhatChangesWhatItCostsAndWhatToType) {
             "  3. tp 2 -> 4\n"
             "     4 s (-50.0 %), 50.00 GiB\n"
             "     --gpus 32 --config tp=4,pp=1,dp=8,b=4,1f1b,recompute=none\n");
-  EXPECT_EQ(changes_text({}, from), "No change of one to three fields makes it fit.\n");
+  EXPECT_EQ(changes_text({}, from), "No change of one or two fields makes it fit.\n");
   EXPECT_THAT(changes_text({.is_complete = false}, from), HasSubstr("within the time limit"));
   const ChangedConfig impossible{.scenario = scenario, .options = options, .config = config};
   EXPECT_THAT(changes_text({.found = {more}}, impossible),

@@ -241,6 +241,7 @@ TEST(Summary, ShowsEachFigureOfThePlanInItsRow) {
           "sequences, 160 TFLOP/s per GPU (hardware FLOPs), 50.0 % of peak.\n"));
   EXPECT_EQ(section(text, "Configuration"),
             "Configuration\n"
+            "  parameters             1.01 T\n"
             "  tensor parallel        8\n"
             "  pipeline parallel      64\n"
             "  data parallel          6\n"
@@ -311,6 +312,7 @@ TEST(Summary, NamesWhatAConfigurationHasBeyondItsDegrees) {
   const std::string text = to_text(plan, RunBudget{});
   EXPECT_EQ(section(text, "Configuration"),
             "Configuration\n"
+            "  parameters             1.01 T\n"
             "  tensor parallel        2\n"
             "  pipeline parallel      4, 6 chunks each\n"
             "  data parallel          8\n"

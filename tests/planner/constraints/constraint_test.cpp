@@ -25,6 +25,17 @@ TEST(FindViolation, FindsNothingInThePublishedConfiguration) {
   EXPECT_EQ(violation(valid()), std::nullopt);
 }
 
+// Composer's FSDP shards weights, and splits no product over GPUs.
+TEST(FindViolation, KnowsStacksWithoutTensorParallelism) {
+  const Scenario scenario = shipped_scenario("llama-2-7b", "mosaicml-h100", "composer-fsdp-2024");
+  const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
+  const auto of = [&](int tp) {
+    return find_violation({scenario, {.tp = tp, .dp = 16 / tp, .zero_stage = 3}}, capacity);
+  };
+  EXPECT_EQ(of(1), std::nullopt);
+  EXPECT_EQ(of(2), Constraint::kNotRunByStack);
+}
+
 // The 1T model: 160 heads, MLP width 102400, 128 layers, batch 3072, 2048 tokens.
 TEST(FindViolation, NamesTheConstraint) {
   const auto changed = [](auto change) {
