@@ -334,7 +334,7 @@ int run_refit(const CommandLine& line) {
   const auto output = line.text("output");
   if (files.empty() && line.words().empty() && !line.has("log") && !line.has("pilot")) {
     throw Error(
-        "expected runs: --runs FILE.csv, --log FILE or files of ptdp-run -o (--help shows all "
+        "expected runs: --runs FILE.csv, --log FILE or files of ptdp-run -o (--help tells "
         "flags)");
   }
   if (output.has_value() && output->empty()) {

@@ -81,6 +81,9 @@ po::options_description job_flags() {
   auto option = flags.add_options();
   option("gpus", text(),
          "GPUs to plan for, or --nodes; sizes of jobs may have k or M behind them, and 1k is 1024");
+  option("nodes", text(),
+         "nodes to plan for, in place of --gpus, with as many GPUs as the cluster's have; "
+         "new-cluster: nodes of --nccl-tests, where the file does not tell");
   option("model", text(),
          "a shipped model, or a model file, or a Hugging Face config.json or the folder of one");
   option(
@@ -188,7 +191,14 @@ std::optional<std::string> short_help(const CommandLine& line,
   if (!line.has("help") || line.words() == std::vector<std::string>{"all"}) {
     return std::nullopt;
   }
-  if (line.words().size() == 1) {
+  const std::string command = line.words().empty() ? "" : line.words().front();
+  if (command == "partition" || command == "export" || command == "new-cluster" ||
+      command == "pilot") {
+    std::ostringstream text;
+    text << kUsage << command_flags();
+    return text.str();
+  }
+  if (!command.empty() && command != "list" && command != "show") {
     const std::string& typed = line.words().front();
     const auto name =
         known_flag(typed.substr(std::min(typed.find_first_not_of('-'), typed.size())), flags);
@@ -199,6 +209,7 @@ std::optional<std::string> short_help(const CommandLine& line,
       text << alone << '\n';
       return text.str();
     }
+    throw Error("--help: no flag of that name: " + in_quotes(typed));
   }
   std::ostringstream text;
   text << kUsage << job_flags() << '\n'
@@ -260,7 +271,7 @@ CalibrationSource read_calibration(const CommandLine& line) {
 
 /// Throws Error for a flag that needs a list of plans, when the answer is none.
 void refuse_flags_of_plans(const CommandLine& line, const std::string& by) {
-  for (const char* flag : {"output", "top", "tokens", "price"}) {
+  for (const char* flag : {"output", "top", "tokens", "price", "verbose"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": not used by " + by);
     }
@@ -373,8 +384,9 @@ std::string what_might_fit(PlanRequest request, SearchOptions options,
 }
 
 void refuse_flags_of_one_stack(const CommandLine& line) {
-  for (const char* flag : {"config", "from", "log", "measured", "explain", "compare-strategies",
-                           "output", "top", "tokens", "price", "exportable"}) {
+  for (const char* flag :
+       {"verbose", "config", "from", "log", "measured", "explain", "compare-strategies", "output",
+        "top", "tokens", "price", "exportable"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": not used by --stack all");
     }
@@ -384,10 +396,15 @@ void refuse_flags_of_one_stack(const CommandLine& line) {
 int run_stacks(const CommandLine& line, const PlanRequest& request, const SearchOptions& options,
                const CalibrationSource& calibration, const FitRequest& fit) {
   const auto format = line.choice_or_first<AnswerFormat>("format", kPlanFormats);
-  const StackComparison comparison =
-      compare_stacks(stack_choices(line, request, calibration, fit), options, calibration);
+  const StackComparison comparison = compare_stacks(
+      request.scenario, stack_choices(line, request, calibration, fit), options, calibration);
   print_answer(in_format(format, comparison, request.assumptions), format);
   if (!comparison.results.front().plan) {
+    for (const StackResult& result : comparison.results) {
+      if (const int status = tell_unfound(result.search)) {
+        return status;
+      }
+    }
     throw Error("nothing fits: no stack can run the job", ExitStatus::kNothingFits);
   }
   return SearchWatch::status();
@@ -420,11 +437,17 @@ int run_search(const CommandLine& line) {
   const CalibrationSource calibration = read_calibration(line);
   const FitRequest fit = read_fit(line);
   const PlanRequest unreserved = request;
+  const bool takes_all_stacks = asks_for_all_stacks(line);
   // What was measured did fit.
   const bool is_measured = line.has("measured") || line.has("log");
-  reserve_memory(request, calibration,
-                 is_measured && !fit.is_asked_for ? std::nullopt : std::optional(fit));
+  if (!takes_all_stacks) {
+    reserve_memory(request, calibration,
+                   is_measured && !fit.is_asked_for ? std::nullopt : std::optional(fit));
+  }
   const auto format = line.choice_or_first<AnswerFormat>("format", kPlanFormats);
+  if (line.has("verbose") && format != AnswerFormat::kText) {
+    throw Error("--verbose: not used by --format " + *line.text("format") + ", which tells all");
+  }
   const auto output = line.text("output");
   if (output.has_value() && (output->empty() || *output == "-")) {
     throw Error("--output: expected the name of a file, got " + in_quotes(*output) +
@@ -433,7 +456,7 @@ int run_search(const CommandLine& line) {
   check_output(line, request.scenario, calibration);
   SearchWatch watch(kProgram, read_time_limit(line));
   watch.watch(options);
-  if (asks_for_all_stacks(line)) {
+  if (takes_all_stacks) {
     refuse_flags_of_one_stack(line);
     return run_stacks(line, unreserved, options, calibration, fit);
   }
@@ -533,7 +556,7 @@ int run(int argc, const char* const* argv) {
   }
   throw Error("unknown command " + in_quotes(line.words().front()) +
               "; expected list, new-cluster, show, export, partition, pilot, or flags only "
-              "(--help shows all)");
+              "(--help tells more)");
 }
 
 }  // namespace

@@ -283,7 +283,7 @@ int run(int argc, const char* const* argv) {
       line.choice_or_first<AnswerFormat>("format", kReportFormats) == AnswerFormat::kJson;
   const auto output = line.text("output");
   if (!output && !is_json) {
-    throw Error("--output is missing (--help shows all flags)");
+    throw Error("--output is missing (--help tells more)");
   }
   check_output(line);
   const ProfileOptions options = parse_options(line);

@@ -8,6 +8,7 @@
 
 #include "cost_model/memory/memory.h"
 #include "cost_model/text/object_writer.h"
+#include "planner/answer/fit_output.h"
 #include "planner/answer/memory_text.h"
 #include "planner/answer/planning.h"
 #include "planner/explain/nothing_fits.h"
@@ -29,15 +30,6 @@ std::vector<TermDifference> lost_terms(const Explanation& explanation, const Sce
                      cost(explanation.all.best.front().config));
 }
 
-/// Returns how likely a candidate fits beside the memory that runs have beyond the formulas.
-double probability_of_fitting(const Candidate& candidate, const Explanation& explanation,
-                              const Scenario& scenario, const MemoryBelief& beyond) {
-  const GpuSpec& gpu = scenario.cluster.gpu;
-  return beyond.probability_of_fitting(
-      candidate.memory - reserved_memory(gpu, scenario.stack),
-      usable_memory(gpu, explanation.matching_options.memory_headroom));
-}
-
 }  // namespace
 
 std::string to_text(const Explanation& explanation, const Scenario& scenario,
@@ -50,8 +42,10 @@ std::string to_text(const Explanation& explanation, const Scenario& scenario,
   const auto show = [&](const Candidate& candidate) {
     const std::string fit =
         beyond.is_known()
-            ? fitting_remark(probability_of_fitting(candidate, explanation, scenario, beyond),
-                             beyond)
+            ? fitting_remark(
+                  probability_of_fitting(candidate.memory, scenario,
+                                         explanation.matching_options.memory_headroom, beyond),
+                  beyond)
             : "";
     return fmt::format("{}{}: {:.4g} s, {:.1f} GiB{}", to_string(candidate.config),
                        stack_remark(scenario.stack, candidate.config),
@@ -112,8 +106,10 @@ std::string to_json(const Explanation& explanation, const Scenario& scenario,
     }
     ObjectWriter candidate = candidate_json(found.front(), calibration.factor);
     if (beyond.is_known()) {
-      candidate.number("probability_of_fitting",
-                       probability_of_fitting(found.front(), explanation, scenario, beyond));
+      candidate.number(
+          "probability_of_fitting",
+          probability_of_fitting(found.front().memory, scenario,
+                                 explanation.matching_options.memory_headroom, beyond));
     }
     json.child(key, std::move(candidate));
   };

@@ -393,7 +393,7 @@ std::string to_text(const Plan& plan, const RunBudget& budget) {
   return headline(plan) + configuration(plan) + predictions(plan, budget) + time_breakdown(plan) +
          term_intervals(plan) + memory_breakdown(plan) + traffic(plan) +
          titled("Extrapolated, beyond what was measured", extrapolations_of(plan.predicted)) +
-         fractions_text(plan, budget);
+         formulas_text(plan, budget);
 }
 
 std::string headline(const Plan& plan) {
@@ -455,7 +455,7 @@ std::string choice_remark(const PlanningResult& result) {
          gains_of_choice(found.best.front(), *found.fastest, result.scenario, result.options)) {
       gains += (gains.empty() ? "" : ", ") + gain;
     }
-    text += fmt::format("Chosen among {} within {:.2g} %: {} slower than with {} for {}.\n",
+    text += fmt::format("Chosen among {} within {:.3g} %: {} slower than with {} for {}.\n",
                         plural(static_cast<std::int64_t>(found.ties.size()), "plan"),
                         100.0 * result.options.tie,
                         percent(loss(found.best.front(), *found.fastest, result.options.objective)),

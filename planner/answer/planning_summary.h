@@ -13,9 +13,9 @@ namespace ptdp {
 /// training.
 [[nodiscard]] std::string figures_text(const Plan& plan, const RunBudget& budget);
 
-/// Returns the answer with what decides about it: what was assumed, time, memory, throughput, what
-/// the plan was chosen for, the first runners-up and why they lose, published runs. It has at most
-/// 24 lines of 80 columns, and ends in the command to type next. `result.plans` must not be empty.
+/// Returns the answer with what decides about it, in about 24 lines of 80 columns. It has time,
+/// memory, throughput, what the plan was chosen for, and the first runners-up. `result.plans` must
+/// not be empty.
 [[nodiscard]] std::string summary_text(const PlanningResult& result, const RunBudget& budget,
                                        const AnswerNotes& notes);
 

@@ -93,6 +93,7 @@ void describe(Fields& fields, Described<Fields, SearchOptions>& options) {
   fields.number("memory_headroom", options.memory_headroom, {0.0, 1.0, "a fraction"});
   fields.choice("objective", options.objective, NamedValues<Objective>(kObjectiveNames));
   fields.count("num_best", options.num_best, 1, kMostPlans);
+  fields.number("tie", options.tie, {0.0, 1.0, "a fraction"});
   describe_pins(fields, options.space);
 }
 template void describe(ObjectReader&, SearchOptions&);

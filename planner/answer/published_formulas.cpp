@@ -172,7 +172,7 @@ std::vector<PublishedFormula> published_formulas(const Plan& plan, const RunBudg
   return formulas;
 }
 
-std::string fractions_text(const Plan& plan, const RunBudget& budget) {
+std::string formulas_text(const Plan& plan, const RunBudget& budget) {
   std::vector<std::string> lines;
   for (const PublishedFormula& formula : published_formulas(plan, budget)) {
     lines.push_back(fmt::format("{:>10}  {}: {} ({})", shown_value(formula), formula.name,

@@ -43,7 +43,7 @@ struct PublishedFormula {
                                                                const RunBudget& budget = {});
 
 /// Returns the formulas as a section of text, a line each; empty where none holds.
-[[nodiscard]] std::string fractions_text(const Plan& plan, const RunBudget& budget = {});
+[[nodiscard]] std::string formulas_text(const Plan& plan, const RunBudget& budget = {});
 
 /// Returns the formulas as JSON objects.
 [[nodiscard]] std::vector<ObjectWriter> formulas_json(const Plan& plan,

@@ -20,12 +20,12 @@
 namespace ptdp {
 namespace {
 
-constexpr double kDeviationsOfHalf = 1.6449;  // 90 % of a normal distribution lie within
+constexpr double kQuantileOf95 = 1.6449;  // of a normal distribution
 
 /// Returns the standard deviation of the logarithm of a plan's time.
 double deviation_of(const Plan& plan) {
   const Estimate<Seconds>& time = plan.predicted.iteration_time;
-  return std::log(time.high / time.low) / (2.0 * kDeviationsOfHalf);
+  return std::log(time.high / time.low) / (2.0 * kQuantileOf95);
 }
 
 double score_of(const Plan& plan, Objective objective) {
@@ -34,13 +34,15 @@ double score_of(const Plan& plan, Objective objective) {
 
 StackResult best_with(const StackChoice& choice, const SearchOptions& options,
                       const CalibrationSource& calibration) {
-  StackResult result{.stack = choice.stack, .plan = std::nullopt, .reason = choice.reason};
+  StackResult result{
+      .stack = choice.stack, .plan = std::nullopt, .reason = choice.reason, .search = {}};
   if (!choice.scenario) {
     return result;
   }
   const Scenario& scenario = *choice.scenario;
   const MeasuredRuns& published = calibration.published();
-  SearchResult found = search(scenario, options);
+  result.search = search(scenario, options);
+  SearchResult& found = result.search;
   add_derived_plans(scenario, options, found);
   choose_among_ties(scenario, options, found);
   if (found.best.empty()) {
@@ -153,15 +155,12 @@ double probability_faster(const Plan& plan, const Plan& other) {
   return 0.5 * std::erfc(-gain / (deviation * std::numbers::sqrt2));
 }
 
-StackComparison compare_stacks(const std::vector<StackChoice>& choices,
+StackComparison compare_stacks(const Scenario& scenario, const std::vector<StackChoice>& choices,
                                const SearchOptions& options, const CalibrationSource& calibration) {
-  StackComparison comparison{.scenario = {}, .options = options, .results = {}};
+  StackComparison comparison{.scenario = scenario, .options = options, .results = {}};
   comparison.options.num_best = 1;
   comparison.options.wants_front = false;
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    if (choices[i].scenario) {
-      comparison.scenario = *choices[i].scenario;
-    }
     SearchOptions searched = comparison.options;
     searched.limit = options.limit.share(1.0 / static_cast<double>(choices.size() - i));
     comparison.results.push_back(best_with(choices[i], searched, calibration));

@@ -17,11 +17,12 @@ struct StackResult {
   std::string stack;
   std::optional<Plan> plan;
   std::string reason;  ///< Why there is no plan, in one line; empty if there is one.
+  SearchResult search;
 };
 
 /// The best plan with every stack.
 struct StackComparison {
-  Scenario scenario;  ///< The job and the cluster; its stack means nothing.
+  Scenario scenario;  ///< The job and the cluster; its stack is that of no result.
   SearchOptions options;
   std::vector<StackResult> results;  ///< The best first, those without a plan last.
 };
@@ -34,8 +35,9 @@ struct StackChoice {
 };
 
 /// Searches once per stack, as `options` say, and calibrates each with its own runs. All choices
-/// have one job and one cluster.
-[[nodiscard]] StackComparison compare_stacks(const std::vector<StackChoice>& choices,
+/// have the job and the cluster of `scenario`.
+[[nodiscard]] StackComparison compare_stacks(const Scenario& scenario,
+                                             const std::vector<StackChoice>& choices,
                                              const SearchOptions& options,
                                              const CalibrationSource& calibration);
 
@@ -43,9 +45,9 @@ struct StackChoice {
 /// count as independent ones.
 [[nodiscard]] double probability_faster(const Plan& plan, const Plan& other);
 
-/// Returns a line on the stack among `choices` that takes least time with the very configuration of
-/// `plan`, if that is more than kFasterStack faster; else an empty text. This project's
-/// own runtime, which is not calibrated, is left out. Searches nothing.
+/// Returns a line on the stack among `choices` that takes least time with the configuration of
+/// `plan`. The line is empty unless that gains more than kFasterStack. This project's own runtime,
+/// which is not calibrated, is left out. Searches nothing.
 [[nodiscard]] std::string faster_stack_remark(const Plan& plan,
                                               const std::vector<StackChoice>& choices,
                                               const CalibrationSource& calibration);

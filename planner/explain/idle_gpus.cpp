@@ -15,8 +15,8 @@ bool leaves_many_idle(const ParallelConfig& config, std::int64_t gpus) {
   return idle > kMuchIdle * static_cast<double>(gpus);
 }
 
-/// Returns the multiples next to `batch` of the replicas that all GPUs make, for every size of a
-/// replica up to twice that of `config`, from half to twice the batch; the nearest first.
+/// Returns batches from half to twice `batch`, the nearest first: multiples of the replicas that
+/// all GPUs make. A replica has up to twice as many GPUs as that of `config`.
 std::vector<std::int64_t> batches_near(std::int64_t batch, const ParallelConfig& config,
                                        std::int64_t gpus) {
   const std::int64_t largest = 2 * (config.world_size() / config.dp);

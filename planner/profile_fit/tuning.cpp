@@ -7,6 +7,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/measured/quantile.h"
+#include "planner/search/ties.h"
 
 namespace ptdp {
 namespace {
@@ -37,7 +38,8 @@ Plan search_again(const PlansDocument& list, const Scenario& scenario) {
   SearchOptions options = list.options;
   options.num_best = 1;
   options.wants_front = false;
-  const SearchResult result = search(scenario, options);
+  SearchResult result = search(scenario, options);
+  choose_among_ties(scenario, options, result);
   if (result.best.empty()) {
     throw Error(
         "the search with the corrected profiles finds no plan; was the list made with "

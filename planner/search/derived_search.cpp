@@ -159,6 +159,9 @@ void merge_ties(const SearchOptions& options, SearchResult& found) {
       found.ties.push_back(candidate);
     }
   }
+  std::ranges::sort(found.ties, [&](const Candidate& a, const Candidate& b) {
+    return score_of(a) != score_of(b) ? score_of(a) < score_of(b) : a.config < b.config;
+  });
 }
 
 }  // namespace

@@ -9,11 +9,12 @@
 
 namespace ptdp {
 
-/// Simulates the bounded candidates of `best_and_front` that may be among the best, or on the
-/// Pareto front when that is wanted. Keeps the results in `best_and_front`.
+/// Simulates the bounded candidates of `best_and_front` that may be among the best, tie with them,
+/// or be on the Pareto front when that is wanted. Keeps the results in `best_and_front`.
 ///
-/// Exact: whatever its simulation would say, a candidate left out is worse than num_best others,
-/// and another one is both faster and smaller. Equal candidates give equal results, in any order.
+/// Exact: whatever its simulation would say, a candidate left out is worse than num_best others and
+/// ties with none of the best, and another one is both faster and smaller. Equal candidates give
+/// equal results, in any order.
 ///
 /// Best first: the candidate with the lowest bound is looked at next. A cheap bound gives way to
 /// that of least_step_time(), and this to the simulation, until no bound is below the last of the

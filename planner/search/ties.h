@@ -29,7 +29,7 @@ inline constexpr double kUsualTie = 0.015;
 /// that was first, if that is another one. Does nothing without ties.
 void choose_among_ties(const Scenario& scenario, const SearchOptions& options, SearchResult& found);
 
-/// Returns in what `chosen` is better than `fastest`, in the order of is_preferred(): "7.81 GiB
+/// Returns in what `chosen` is better than `fastest`, in the order of is_preferred(): "7.8 GiB
 /// less", "a plainer schedule".
 [[nodiscard]] std::vector<std::string> gains_of_choice(const Candidate& chosen,
                                                        const Candidate& fastest,

@@ -534,8 +534,8 @@ TEST(Help, IsShortUnlessAllIsAskedFor) {
   const std::string brief = run_plan({"--help"}).output;
   EXPECT_LT(2 * std::count(brief.begin(), brief.end(), '\n'),
             std::count(all.begin(), all.end(), '\n'));
-  for (const char* flag : {"--gpus", "--model", "--config", "--fit", "--nccl-tests"}) {
-    const bool is_common = std::string(flag) != "--nccl-tests" && std::string(flag) != "--fit";
+  for (const char* flag : {"--gpus", "--model", "--config", "--fit", "--nvbandwidth"}) {
+    const bool is_common = std::string(flag) != "--nvbandwidth" && std::string(flag) != "--fit";
     EXPECT_EQ(brief.find(flag) != std::string::npos, is_common) << flag;
     EXPECT_NE(all.find(flag), std::string::npos) << flag;
   }

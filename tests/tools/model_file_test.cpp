@@ -1,6 +1,8 @@
 // Tests with models in the form in which users have them.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "tests/support/commands.h"
 
 namespace ptdp {
@@ -30,8 +32,11 @@ constexpr const char* kLlama = R"({
 ProgramRun plan_for(const std::string& text, std::vector<std::string> flags = {}) {
   const TemporaryDirectory directory;
   const auto file = directory.file("Llama-3-8B/config.json", text);
-  flags.insert(flags.end(), {"-v", "--gpus", "64", "--cluster", "dgx-h100", "--model",
-                             file.parent_path().string()});
+  if (std::find(flags.begin(), flags.end(), "--format") == flags.end()) {
+    flags.emplace_back("-v");
+  }
+  flags.insert(flags.end(),
+               {"--gpus", "64", "--cluster", "dgx-h100", "--model", file.parent_path().string()});
   return run_plan(flags);
 }
 

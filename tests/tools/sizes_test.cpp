@@ -1,6 +1,8 @@
 // Tests of the sizes of a job: GPUs, nodes, sequences and batches as people write them.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include <string>
 #include <vector>
 
@@ -14,7 +16,10 @@ using testing::Not;
 
 /// Runs ptdp-plan with these flags, --top 1 and -v.
 ProgramRun plan_with(std::vector<std::string> flags) {
-  flags.insert(flags.end(), {"--top", "1", "-v"});
+  flags.insert(flags.end(), {"--top", "1"});
+  if (std::find(flags.begin(), flags.end(), "--format") == flags.end()) {
+    flags.emplace_back("-v");
+  }
   return run_plan(flags);
 }
 

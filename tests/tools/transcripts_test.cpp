@@ -158,7 +158,11 @@ TEST(Transcripts, OfTasksFitATerminal) {
       continue;
     }
     ++num_lines;
-    EXPECT_LE(length_of(line), width) << command;
+    const bool is_command =
+        line.find("ptdp-") != std::string::npos || line.find("--config ") != std::string::npos;
+    if (!is_command) {
+      EXPECT_LE(length_of(line), width) << command;
+    }
     if (line.starts_with("Next: ")) {
       ++num_searches;
       EXPECT_LE(num_lines, 24) << command;

@@ -9,6 +9,7 @@
 #include "cost_model/inputs/stack_precision.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/formatting.h"
 #include "planner/text_table.h"
 
 namespace ptdp {
@@ -76,18 +77,6 @@ std::string joined(const std::vector<Value>& values) {
   return text;
 }
 
-/// Returns a count of parameters in three digits: "70.6 B", "1.01 T".
-std::string rounded_count(std::int64_t parameters) {
-  const auto count = static_cast<double>(parameters);
-  for (const auto& [unit, name] :
-       {std::pair(1e12, "T"), std::pair(1e9, "B"), std::pair(1e6, "M")}) {
-    if (count >= unit) {
-      return fmt::format("{:.3g} {}", count / unit, name);
-    }
-  }
-  return std::to_string(parameters);
-}
-
 /// Returns a run's throughput and where it was reached: "163 fp16 on 3072 a100-80gb-sxm".
 std::string throughput_text(const MeasuredRun& run) {
   return fmt::format("{:.4g} {} on {} {}", tflops_per_gpu(run, run.iteration_time),
@@ -109,7 +98,7 @@ std::string models_table() {
   return text_table<ModelProfile>(
       {{"name", -18, [](const auto& model) { return model.name; }},
        {"parameters", 10,
-        [](const auto& model) { return rounded_count(parameter_count(model.config)); }},
+        [](const auto& model) { return short_number(parameter_count(model.config)); }},
        count("layers", 7, &TransformerConfig::num_layers),
        count("hidden", 7, &TransformerConfig::hidden_size),
        count("heads", 6, &TransformerConfig::num_attention_heads),

@@ -152,9 +152,6 @@ void add_new_cluster_flags(boost::program_options::options_description& flags) {
          "reduce_scatter, alltoall or sendrecv; alltoall=FILE where the file does not tell; may be "
          "repeated");
   option("ranks", text(), "new-cluster: GPUs of --nccl-tests, where the file does not tell");
-  option("nodes", text(),
-         "nodes to plan for, in place of --gpus, with as many GPUs as the cluster's have; "
-         "new-cluster: nodes of --nccl-tests, where the file does not tell");
   option("probe", text(), "new-cluster: what the probe measured, probe.json (tools/probe)");
   option("nvbandwidth", text(), "new-cluster: an output of nvbandwidth, text or JSON");
   option("topology", text(), "new-cluster: an output of `nvidia-smi topo -m`");

@@ -32,7 +32,7 @@ int count_or(const CommandLine& line, const std::string& flag, std::int64_t low,
 PartitionRequest read_partition_request(const CommandLine& line) {
   const auto pp = line.count("pp", 1, kMostStages);
   if (!pp) {
-    throw Error("--pp is missing: the ranks of the pipeline (--help shows all flags)");
+    throw Error("--pp is missing: the ranks of the pipeline (--help tells more)");
   }
   const auto placement = line.choice_or_first<StagePlacement>("placement", kPlacementNames);
   const bool is_v = placement == StagePlacement::kV;

@@ -47,7 +47,7 @@ void assume(PlanRequest& request, std::string text) {
 std::string required(const CommandLine& line, const std::string& flag) {
   const auto value = line.text(flag);
   if (!value.has_value()) {
-    throw Error("--" + flag + " is missing (--help shows all flags)");
+    throw Error("--" + flag + " is missing (--help tells more)");
   }
   return *value;
 }
@@ -186,6 +186,12 @@ std::int64_t read_batch_size(const CommandLine& line, const ModelProfile& model,
   }
   if (model.global_batch_size > 0) {
     const std::int64_t tokens = model.global_batch_size * own_length;
+    if (tokens / length > kLargestBatch) {
+      throw Error(
+          fmt::format("--seq-length: the model's batch of {} is {} of {}; expected "
+                      "--global-batch-size too",
+                      plural(tokens, "token"), plural(tokens / length, "sequence"), length));
+    }
     const std::int64_t batch = round_batch(std::max<std::int64_t>(tokens / length, 1));
     const std::int64_t fewer = tokens - batch * length;
     assume(request,
@@ -362,7 +368,8 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
                           : asks_for_all_stacks(line)
                               ? find_stack(request.scenario.cluster.default_stack)
                               : find_stack_of(line, request.scenario.cluster);
-  request.scenario.stack = from == nullptr
+  request.scenario.stack = asks_for_all_stacks(line) ? stack
+                           : from == nullptr
                                ? as_asked(stack, line)
                                : as_asked(with_changes(stack, from->stack), line, from->precision);
   request.scenario.job = {

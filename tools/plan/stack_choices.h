@@ -8,9 +8,9 @@
 
 namespace ptdp {
 
-/// Returns a choice for each shipped stack: the request's job on its cluster, with the precision
-/// and the memory that `fit` asks for; without it, each stack's usual reserve. A stack that the
-/// cluster cannot run has the reason. `request` has no memory reserved yet.
+/// Returns a choice for each shipped stack, with the job and the cluster of `request` and the
+/// precision that flags ask for. It reserves what `fit` asks for, else each stack's usual memory. A
+/// stack that the cluster cannot run has the reason. `request` has no memory reserved yet.
 [[nodiscard]] std::vector<StackChoice> stack_choices(const CommandLine& line,
                                                      const PlanRequest& request,
                                                      const CalibrationSource& calibration,

@@ -74,7 +74,7 @@ CommandLine::CommandLine(int argc, const char* const* argv, const po::options_de
     po::notify(values_);
   } catch (const po::unknown_option& error) {
     throw Error("unknown flag " + error.get_option_name() +
-                meant_flag(error.get_option_name(), flags) + " (--help shows all)");
+                meant_flag(error.get_option_name(), flags) + " (--help tells more)");
   } catch (const po::error& error) {
     throw Error(error.what());
   }
@@ -226,7 +226,7 @@ Size parse_size(std::string_view text, std::int64_t low, std::int64_t high,
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const bool is_number = error == std::errc() && end == digits.data() + digits.size();
-  if (!is_number || number > high / factor || number * factor < low) {
+  if (!is_number || number < 0 || number > high / factor || number * factor < low) {
     throw Error(place + ": expected a whole number from " + std::to_string(low) + " to " +
                 std::to_string(high) + " (1k is 1024, 1M is 1024k), got " + in_quotes(text));
   }

@@ -50,7 +50,18 @@ std::size_t indent_of_rest(std::string_view line, std::size_t width) {
   return value != std::string_view::npos && value <= width / 2 ? value : start + usual;
 }
 
+/// Returns whether a line is to be copied as a whole: a command, or flags of one.
+bool is_command(std::string_view line) {
+  const std::string_view words = line.substr(std::min(line.find_first_not_of(' '), line.size()));
+  return words.starts_with("ptdp-") || words.starts_with("--config ") ||
+         words.starts_with("Next: ");
+}
+
 void add_wrapped(std::string_view line, std::size_t width, std::string& text) {
+  if (is_command(line)) {
+    text += std::string(line) + '\n';
+    return;
+  }
   const std::size_t indent = indent_of_rest(line, width);
   std::string begun;
   while (length_of(begun) + length_of(line) > width) {

@@ -1,4 +1,4 @@
-// What a terminal can show: how wide it is, and whether in colour.
+// What a terminal can show: how wide it is, and whether in bold.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,8 @@ namespace ptdp {
 [[nodiscard]] std::optional<int> terminal_width();
 
 /// Returns the text with lines of at most `width` characters, as far as words allow. A line goes on
-/// below its value if it has a name and a value two blanks apart, else four blanks in.
+/// below its value if it has a name and a value two blanks apart, else four blanks in. Commands
+/// stay whole, to be copied.
 [[nodiscard]] std::string wrapped(std::string_view text, int width);
 
 /// Returns the text with its first line and the titles of its sections in bold. A title follows an

@@ -158,7 +158,8 @@ double shown_until(const PlanSimulation& simulation, int columns) {
 /// Returns the columns of a drawing without --columns: what the terminal has room for.
 std::int64_t usual_columns() {
   const auto width = terminal_width();
-  return width ? std::max<std::int64_t>(*width - kBesideDrawing, 1) : kDefaultColumns;
+  return width ? std::clamp<std::int64_t>(*width - kBesideDrawing, 1, kMostColumns)
+               : kDefaultColumns;
 }
 
 /// Reads the window to draw from --from, --to, --ranks, --rows and --columns.

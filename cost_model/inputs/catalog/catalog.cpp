@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cost_model/error.h"
 #include "cost_model/inputs/huggingface/huggingface_config.h"
 
 namespace ptdp {
@@ -88,8 +89,8 @@ ModelProfile find_model(const std::string& name_or_path) {
     return huggingface_profile(reader, path);
   }
   if (!reader.has("schema")) {
-    throw Error(path.string() + ": has no model_type, as a config.json of Hugging Face, and no " +
-                "schema, as " + schema_of(ProfileKind::kModel));
+    throw Error(path.string() +
+                ": schema: missing, as is the model_type of a config.json of Hugging Face");
   }
   return read_model(reader);
 }

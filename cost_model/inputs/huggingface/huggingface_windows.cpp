@@ -150,6 +150,17 @@ void read_chunks(const Keys& keys, TransformerConfig& model) {
   }
 }
 
+/// Refuses windows of a type all of whose layers attend to all tokens.
+void refuse_windows(const Keys& keys, const TransformerConfig& model) {
+  keys.expect("use_sliding_window", false, "all layers of this type attend to all tokens");
+  keys.pass_over(std::array{"sliding_window", "max_window_layers"});
+  if (keys.has("layer_types") &&
+      rule_of(keys, read_layer_types(keys, "sliding_attention", model.num_layers)).first <
+          model.num_layers) {
+    keys.refuse("layer_types", "expected full_attention: use_sliding_window is false");
+  }
+}
+
 void read_windows_of_layers(const Keys& keys, ModelType type, TransformerConfig& model) {
   constexpr int usual_first_layer = 28;  // of Qwen
   if (type == ModelType::kLlama4) {
@@ -157,13 +168,7 @@ void read_windows_of_layers(const Keys& keys, ModelType type, TransformerConfig&
     return;
   }
   if (type == ModelType::kSmolLm3) {
-    keys.expect("use_sliding_window", false, "all layers of this type attend to all tokens");
-    keys.pass_over(std::array{"sliding_window", "max_window_layers"});
-    if (keys.has("layer_types") &&
-        rule_of(keys, read_layer_types(keys, "sliding_attention", model.num_layers)).first <
-            model.num_layers) {
-      keys.refuse("layer_types", "expected full_attention: use_sliding_window is false");
-    }
+    refuse_windows(keys, model);
     return;
   }
   if (!is_qwen(type) && !has_pattern(type) &&

@@ -93,7 +93,7 @@ TEST(PublishedFormulas, DivideTheBubbleByTheChunks) {
   const std::map<std::string, double> found = formula_values(plan);
   EXPECT_DOUBLE_EQ(found.at("bubble_fraction"), 3.0 / 84.0);
   EXPECT_THAT(found, Not(Contains(Key("batch_time"))));  // equation 1 knows no chunks
-  EXPECT_THAT(fractions_text(plan), HasSubstr("over ideal time: (p-1)/(v m) (section 2.2.2)"));
+  EXPECT_THAT(formulas_text(plan), HasSubstr("over ideal time: (p-1)/(v m) (section 2.2.2)"));
 }
 
 // By hand: t = 2, p = 4, d = 1, b = 2, B = 64: (8/2 − 1)/32. t = 1, p = 4, d = 8, b = 1, B = 512:
@@ -157,7 +157,7 @@ TEST(PublishedFormulas, AreLinesAtTheEndOfThePlanAndObjectsInJson) {
       "   1.008e+12  parameters: 12lh^2 (1 + 13/(12h) + (V+s)/(12lh)) (equation 2)\n"
       "   5.139e+19  FLOPs of a batch, all layers recomputed: 96Bslh^2 (1 + s/(6h) + V/(16lh)) "
       "(equation 3)\n";
-  EXPECT_EQ(fractions_text(plan), text);
+  EXPECT_EQ(formulas_text(plan), text);
   EXPECT_THAT(to_text(plan, RunBudget{}), EndsWith(text));
   std::vector<nlohmann::json> objects;
   for (const ObjectWriter& json : formulas_json(plan)) {

@@ -32,7 +32,9 @@ std::vector<StackChoice> choices() {
 
 TEST(Stacks, HaveThePlansOfTheirOwnSearches) {
   const SearchOptions options{.gpus = 64};
-  const StackComparison found = compare_stacks(choices(), options, CalibrationSource::shipped());
+  const StackComparison found =
+      compare_stacks(shipped_scenario("18B", "selene-a100", "megatron-lm-2021"), choices(), options,
+                     CalibrationSource::shipped());
   ASSERT_EQ(found.results.size(), 4U);
   double last = 0.0;
   for (const StackResult& result : found.results) {
@@ -54,7 +56,8 @@ TEST(Stacks, HaveThePlansOfTheirOwnSearches) {
 
 TEST(Stacks, ArePrintedInEveryFormat) {
   const StackComparison found =
-      compare_stacks(choices(), {.gpus = 64}, CalibrationSource::shipped());
+      compare_stacks(shipped_scenario("18B", "selene-a100", "megatron-lm-2021"), choices(),
+                     {.gpus = 64}, CalibrationSource::shipped());
   const std::string text = in_format(AnswerFormat::kText, found, {"an assumption"});
   EXPECT_THAT(text, HasSubstr("Train 18B on 64 GPUs (selene-a100), batch 1024: each stack at its"));
   EXPECT_THAT(text, HasSubstr("\nWithout a plan\n  of-nobody: no such kernels\n"));

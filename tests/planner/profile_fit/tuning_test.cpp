@@ -517,7 +517,8 @@ SearchOptions pinned_everywhere() {
                     .offload_num_layers = 12},
           .memory_headroom = 0.25,
           .objective = Objective::kCost,
-          .num_best = 13};
+          .num_best = 13,
+          .tie = 0.0625};
 }
 
 TEST(SearchOptionsJson, NamesEveryPinAndReadsItBack) {
@@ -525,6 +526,7 @@ TEST(SearchOptionsJson, NamesEveryPinAndReadsItBack) {
                                    {"memory_headroom", 0.25},
                                    {"objective", "cost"},
                                    {"num_best", 13},
+                                   {"tie", 0.0625},
                                    {"tp", "2"},
                                    {"pp", "3"},
                                    {"dp", "4"},
@@ -553,8 +555,8 @@ TEST(SearchOptionsJson, NamesEveryPinAndReadsItBack) {
   EXPECT_EQ(dump(again), text);
   EXPECT_EQ(again.space.offload_num_layers, 12);
   EXPECT_EQ(again.space.reshard_after_forward, false);
-  // Options without pins have six keys: the two switches are among them.
-  EXPECT_EQ(nlohmann::json::parse(dump(SearchOptions{.gpus = 8})).size(), 6U);
+  // Options without pins have seven keys: the two switches are among them.
+  EXPECT_EQ(nlohmann::json::parse(dump(SearchOptions{.gpus = 8})).size(), 7U);
 }
 
 // Files of plans are a list where they are of one job: model, batch, cluster, stack and GPUs.

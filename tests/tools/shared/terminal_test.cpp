@@ -29,6 +29,11 @@ TEST(Wrapped, KeepsANumberAndItsPercentSign) {
   EXPECT_EQ(wrapped("a loss of 12.5 % here\n", 15), "a loss of\n    12.5 % here\n");
 }
 
+TEST(Wrapped, LeavesCommandsWhole) {
+  const std::string text = "Next: ptdp-plan --gpus 64 -o plan.json\n  ptdp-plan --gpus 64 --tp 8\n";
+  EXPECT_EQ(wrapped(text, 20), text);
+}
+
 TEST(Wrapped, LeavesWordsThatAreLonger) {
   EXPECT_EQ(wrapped("a 12345678901234567890123 b\n", 20),
             "a\n    12345678901234567890123\n    b\n");
