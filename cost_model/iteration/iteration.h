@@ -42,7 +42,7 @@ struct CostBreakdown {
 /// A term of CostBreakdown with its name in files.
 struct CostTerm {
   std::string_view name;
-  Seconds CostBreakdown::*time;
+  Seconds CostBreakdown::*time = nullptr;
   bool is_optional = false;  ///< Whether files leave it out where it is 0.
 };
 /// All terms of CostBreakdown, with their names in files.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "cost_model/error.h"
 #include "cost_model/text/did_you_mean.h"
@@ -312,11 +313,11 @@ std::vector<std::string> ObjectReader::finish_but_for(
     }
     const std::vector<std::string> known(state_->asked.begin(), state_->asked.end());
     const std::string near = did_you_mean(item.key(), known);
-    const std::string place = place_of(shown(item.key()));
+    std::string place = place_of(shown(item.key()));
     if (!near.empty() || !may_be_unknown(item.key())) {
-      throw Error(place + ": unknown key" + near);
+      throw Error(place.append(": unknown key").append(near));
     }
-    unknown.push_back(place);
+    unknown.push_back(std::move(place));
   }
   return unknown;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 
 #include "cost_model/inputs/config_fields.h"
@@ -312,7 +313,7 @@ std::string pareto(const PlanningResult& result) {
              ? ""
              : fmt::format("\nLess memory for more time (Pareto front{})\n",
                            shown < front.size()
-                               ? fmt::format(", {} of {}", shown, plural(front.size(), "plan"))
+                               ? fmt::format(", {} of {}", shown, plural(std::ssize(front), "plan"))
                                : "") +
                    text;
 }

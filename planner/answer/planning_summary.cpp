@@ -130,13 +130,17 @@ std::string nearest_published(const PlanningResult& result) {
         return nearness(a) < nearness(b);
       });
   const MeasuredRun& run = nearest->run;
-  return fmt::format("Published: {} measured {} with {} on {}, predicted {} ({}).\n", run.id,
+  const Plan& best = result.plans.front();
+  const bool is_ours = run.config == best.config && nearest->is_same_stack;
+  const Seconds predicted = nearest->predicted.iteration_time.value;
+  const double loss = predicted / best.predicted.iteration_time.value - 1.0;
+  return fmt::format("Published: {} measured {} with {} on {}, predicted {} ({}){}.\n", run.id,
                      duration(run.iteration_time),
-                     run.config == result.plans.front().config && nearest->is_same_stack
-                         ? "this configuration"
-                         : to_string(run.config),
-                     run.cluster, duration(nearest->predicted.iteration_time.value),
-                     error_of(nearest->predicted.iteration_time.value, run.iteration_time));
+                     is_ours ? "this configuration" : to_string(run.config), run.cluster,
+                     duration(predicted), error_of(predicted, run.iteration_time),
+                     is_ours || !nearest->is_same_stack || loss <= 0.0
+                         ? ""
+                         : fmt::format(", {} slower than ours", percent(loss)));
 }
 
 }  // namespace

@@ -198,7 +198,7 @@ std::string faster_stack_remark(const Plan& plan, const std::vector<StackChoice>
     const Seconds least =
         is_simulated(plan.config) ? least_step_time(job) * own.factor : Seconds(0.0);
     if (least < fastest) {
-      rivals.push_back(std::make_unique<Rival>(Rival{std::move(job), std::move(own), least}));
+      rivals.push_back(std::make_unique<Rival>(Rival{job, std::move(own), least}));
     }
   }
   std::stable_sort(rivals.begin(), rivals.end(),
