@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "planner/export/exporter.h"
+#include "planner/formatting.h"
 
 namespace ptdp {
 namespace {
