@@ -423,28 +423,61 @@ std::vector<std::string> remarks_on(const PlanningResult& result) {
                   plural(cores, "core"), plural(ranks, "rank"))};
 }
 
-int run_search(const CommandLine& line) {
-  const auto log = line.text("log");
-  const std::optional<ImportedRun> from =
-      log && !line.has("from") && !line.has("config")
-          ? run_of_log(line, read_training_log(*log).arguments, *log)
-          : read_from(line);
-  PlanRequest request = read_request(line, from ? &*from : nullptr);
-  print_warnings(request.warnings);
-  SearchOptions options = read_options(line, request.gpus);
-  keep_exportable(line, request, options);
+/// A request of a search, with what is read from the other flags.
+struct SearchRequest {
+  PlanRequest request;
+  PlanRequest unreserved;  ///< The request before memory was reserved.
+  SearchOptions options;
+  CalibrationSource calibration;
+  FitRequest fit;
+  AnswerFormat format = AnswerFormat::kText;
+};
+
+/// Finds the best plans, writes the first one where --output asks for it, and prints all. Returns
+/// the exit status.
+int run_plans(const CommandLine& line, SearchRequest& asked, SearchWatch& watch) {
   const RunBudget budget = read_budget(line);
-  const CalibrationSource calibration = read_calibration(line);
-  const FitRequest fit = read_fit(line);
-  const PlanRequest unreserved = request;
-  const bool takes_all_stacks = asks_for_all_stacks(line);
-  // What was measured did fit.
-  const bool is_measured = line.has("measured") || line.has("log");
-  if (!takes_all_stacks) {
-    reserve_memory(request, calibration,
-                   is_measured && !fit.is_asked_for ? std::nullopt : std::optional(fit));
+  const PlanningResult result =
+      plan_training(asked.request.scenario, asked.options, asked.calibration);
+  watch.clear();
+  if (result.plans.empty()) {
+    if (asked.format == AnswerFormat::kJson) {
+      print(to_json(result, budget));
+    }
+    if (const int status = tell_unfound(result.search)) {
+      return status;
+    }
+    throw Error(failure_text(result) +
+                    what_might_fit(asked.unreserved, asked.options, asked.calibration, asked.fit) +
+                    why_not_exportable(line, asked.request, asked.options, asked.calibration),
+                ExitStatus::kNothingFits);
   }
-  const auto format = line.choice_or_first<AnswerFormat>("format", kPlanFormats);
+  const Plan& best = result.plans.front();
+  const auto output = line.text("output");
+  if (output.has_value()) {
+    write_plan(*output, best);
+  }
+  AnswerNotes notes = {
+      .assumptions = asked.request.assumptions,
+      .remarks = remarks_on(result),
+      .next = output.has_value()
+                  ? "ptdp-plan show " + *output
+                  : "ptdp-plan " + line.quoted_arguments_without({"threads"}) + " -o plan.json",
+      .is_whole = line.has("verbose")};
+  std::ranges::move(costs_of_switches(line, best), std::back_inserter(notes.remarks));
+  if (!line.has("stack") && asked.format == AnswerFormat::kText) {
+    std::string faster = faster_stack_remark(
+        best, stack_choices(line, asked.unreserved, asked.calibration, {}), asked.calibration);
+    if (!faster.empty()) {
+      notes.remarks.push_back(std::move(faster));
+    }
+  }
+  print_answer(in_format(asked.format, result, budget, notes), asked.format);
+  return SearchWatch::status();
+}
+
+/// Throws Error for --output and --verbose where they mean nothing.
+void check_answer_flags(const CommandLine& line, AnswerFormat format) {
   if (line.has("verbose") && format != AnswerFormat::kText) {
     throw Error("--verbose: not used by --format " + *line.text("format") + ", which tells all");
   }
@@ -453,69 +486,67 @@ int run_search(const CommandLine& line) {
     throw Error("--output: expected the name of a file, got " + in_quotes(*output) +
                 "; --format json writes to standard output");
   }
-  check_output(line, request.scenario, calibration);
+}
+
+/// Reads the flags of a search, or of one configuration; `from` is the run of a file, if any.
+SearchRequest read_search(const CommandLine& line, const ImportedRun* from) {
+  PlanRequest request = read_request(line, from);
+  print_warnings(request.warnings);
+  SearchOptions options = read_options(line, request.gpus);
+  keep_exportable(line, request, options);
+  static_cast<void>(read_budget(line));
+  SearchRequest asked{.request = request,
+                      .unreserved = request,
+                      .options = std::move(options),
+                      .calibration = read_calibration(line),
+                      .fit = read_fit(line)};
+  if (!asks_for_all_stacks(line)) {
+    // What was measured did fit.
+    const bool is_measured = line.has("measured") || line.has("log");
+    reserve_memory(
+        asked.request, asked.calibration,
+        is_measured && !asked.fit.is_asked_for ? std::nullopt : std::optional(asked.fit));
+  }
+  asked.format = line.choice_or_first<AnswerFormat>("format", kPlanFormats);
+  check_answer_flags(line, asked.format);
+  check_output(line, asked.request.scenario, asked.calibration);
+  return asked;
+}
+
+int run_search(const CommandLine& line) {
+  const auto log = line.text("log");
+  const std::optional<ImportedRun> from =
+      log && !line.has("from") && !line.has("config")
+          ? run_of_log(line, read_training_log(*log).arguments, *log)
+          : read_from(line);
+  SearchRequest asked = read_search(line, from ? &*from : nullptr);
   SearchWatch watch(kProgram, read_time_limit(line));
-  watch.watch(options);
-  if (takes_all_stacks) {
+  watch.watch(asked.options);
+  if (asks_for_all_stacks(line)) {
     refuse_flags_of_one_stack(line);
-    return run_stacks(line, unreserved, options, calibration, fit);
+    return run_stacks(line, asked.unreserved, asked.options, asked.calibration, asked.fit);
   }
   if (from || line.has("config")) {
     refuse_flags_of_searches(line, from ? "--from" : "--config");
-    request.best_command = best_command(line);
-    const GivenRequest given{given_config(line, request, from ? &*from : nullptr),
+    asked.request.best_command = best_command(line);
+    const GivenRequest given{given_config(line, asked.request, from ? &*from : nullptr),
                              from ? from->reading : ReadingNotes{}};
-    return run_given(line, request, options, calibration, given, watch);
+    return run_given(line, asked.request, asked.options, asked.calibration, given, watch);
   }
   refuse_measured_flags(line, "a search");
   if (line.has("explain")) {
-    return run_explain(line, request, options, calibration, format);
+    return run_explain(line, asked.request, asked.options, asked.calibration, asked.format);
   }
   if (line.has("compare-strategies")) {
     refuse_flags_of_plans(line, "--compare-strategies");
     if (line.has("exportable")) {
       throw Error("--exportable: not used by --compare-strategies");
     }
-    return run_comparison(compare_strategies(request.scenario, options, calibration),
-                          request.assumptions, format);
+    return run_comparison(
+        compare_strategies(asked.request.scenario, asked.options, asked.calibration),
+        asked.request.assumptions, asked.format);
   }
-
-  const PlanningResult result = plan_training(request.scenario, options, calibration);
-  watch.clear();
-  if (result.plans.empty()) {
-    if (format == AnswerFormat::kJson) {
-      print(to_json(result, budget));
-    }
-    if (const int status = tell_unfound(result.search)) {
-      return status;
-    }
-    throw Error(failure_text(result) + what_might_fit(unreserved, options, calibration, fit) +
-                    why_not_exportable(line, request, options, calibration),
-                ExitStatus::kNothingFits);
-  }
-  if (output.has_value()) {
-    write_plan(*output, result.plans.front());
-  }
-  const std::string next =
-      output.has_value()
-          ? "ptdp-plan show " + *output
-          : "ptdp-plan " + line.quoted_arguments_without({"threads"}) + " -o plan.json";
-  std::vector<std::string> remarks = remarks_on(result);
-  std::ranges::move(costs_of_switches(line, result.plans.front()), std::back_inserter(remarks));
-  if (!line.has("stack") && format == AnswerFormat::kText) {
-    std::string faster = faster_stack_remark(
-        result.plans.front(), stack_choices(line, unreserved, calibration, {}), calibration);
-    if (!faster.empty()) {
-      remarks.push_back(std::move(faster));
-    }
-  }
-  print_answer(in_format(format, result, budget,
-                         {.assumptions = request.assumptions,
-                          .remarks = std::move(remarks),
-                          .next = next,
-                          .is_whole = line.has("verbose")}),
-               format);
-  return SearchWatch::status();
+  return run_plans(line, asked, watch);
 }
 
 int run(int argc, const char* const* argv) {

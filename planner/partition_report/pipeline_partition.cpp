@@ -151,7 +151,7 @@ void check_stages(const Pipeline& pipeline, const PartitionRequest& request) {
   const Bytes missing = needed - *request.memory;
   throw Error(fmt::format("nothing fits: {} of layers, however cut, {} at least {:.2f} GiB on the "
                           "fullest GPU, {} more than the {:.2f} GiB there are{}",
-                          plural(request.pp * request.vpp, "stage"),
+                          plural(std::int64_t{1} * request.pp * request.vpp, "stage"),
                           request.pp * request.vpp == 1 ? "needs" : "need", needed.value() / kGibi,
                           binary_size(missing), request.memory->value() / kGibi, costed),
               ExitStatus::kNothingFits);

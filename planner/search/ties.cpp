@@ -21,8 +21,8 @@ constexpr double kMemorySteps = 16.0;  // beyond that, in such parts of the devi
 /// What decides among ties, the smaller the better.
 struct Merits {
   std::int64_t idle_gpus = 0;
-  bool leaves_node = false;
-  bool is_full = false;  ///< Whether less than a quarter of the device's memory is free.
+  int leaves_node = 0;  ///< 1: tensor parallelism crosses nodes.
+  int is_full = 0;      ///< 1: less than a quarter of the device's memory is free.
   int schedule = 0;
   int vpp = 1;
   int odd_sizes = 0;
@@ -48,8 +48,8 @@ Merits merits_of(const Candidate& candidate, const Scenario& scenario,
   const double over = std::max(candidate.memory / scenario.cluster.gpu.memory - kFullShare, 0.0);
   return {
       .idle_gpus = options.objective == Objective::kCost ? 0 : options.gpus - config.world_size(),
-      .leaves_node = config.tp > scenario.cluster.gpus_per_node,
-      .is_full = over > 0.0,
+      .leaves_node = config.tp > scenario.cluster.gpus_per_node ? 1 : 0,
+      .is_full = over > 0.0 ? 1 : 0,
       .schedule = rank_of(config.schedule),
       .vpp = config.vpp,
       .odd_sizes = odd_sizes(config),

@@ -322,6 +322,32 @@ ParallelConfig given_config(const CommandLine& line, const PlanRequest& request,
                : from->config;
 }
 
+namespace {
+
+/// Sets the stack of a request whose cluster is known: that of --stack, else today's stack of the
+/// framework whose file was read, else the cluster's default. With `all` it stays as it is.
+void choose_stack(const CommandLine& line, const ImportedRun* from, PlanRequest& request) {
+  const ClusterSpec& cluster = request.scenario.cluster;
+  StackSpec& stack = request.scenario.stack;
+  if (asks_for_all_stacks(line)) {
+    stack = find_stack(cluster.default_stack);
+    return;
+  }
+  const std::optional<std::string> of_framework =
+      from == nullptr || line.has("stack") ? std::nullopt : stack_of_framework(from->framework);
+  if (!line.has("stack")) {
+    assume(request,
+           of_framework
+               ? fmt::format("stack {}: today's {}", *of_framework, from->framework)
+               : fmt::format("stack {}: the default of {}", cluster.default_stack, cluster.name));
+  }
+  stack = of_framework ? find_stack(*of_framework) : find_stack_of(line, cluster);
+  stack = from == nullptr ? as_asked(stack, line)
+                          : as_asked(with_changes(stack, from->stack), line, from->precision);
+}
+
+}  // namespace
+
 PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   PlanRequest request;
   const AskedGpus asked = asked_gpus(line);
@@ -355,23 +381,7 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
         model.home == kUsualCluster ? "usual today" : "where " + model.name + " was published"));
   }
   request.scenario.cluster = find_cluster(cluster.value_or(model.home));
-  const std::optional<std::string> of_framework =
-      from == nullptr || line.has("stack") ? std::nullopt : stack_of_framework(from->framework);
-  if (!line.has("stack")) {
-    assume(request,
-           of_framework
-               ? fmt::format("stack {}: today's {}", *of_framework, from->framework)
-               : fmt::format("stack {}: the default of {}", request.scenario.cluster.default_stack,
-                             request.scenario.cluster.name));
-  }
-  const StackSpec stack = of_framework ? find_stack(*of_framework)
-                          : asks_for_all_stacks(line)
-                              ? find_stack(request.scenario.cluster.default_stack)
-                              : find_stack_of(line, request.scenario.cluster);
-  request.scenario.stack = asks_for_all_stacks(line) ? stack
-                           : from == nullptr
-                               ? as_asked(stack, line)
-                               : as_asked(with_changes(stack, from->stack), line, from->precision);
+  choose_stack(line, from, request);
   request.scenario.job = {
       .model_name = model.name,
       .model = model.config,

@@ -241,6 +241,7 @@ void add_plan_flags(boost::program_options::options_description& flags) {
 
 std::vector<NamedValue<const ScheduleTraits*>> named_schedules() {
   std::vector<NamedValue<const ScheduleTraits*>> schedules;
+  schedules.reserve(kSchedules.size());
   for (const ScheduleTraits& schedule : kSchedules) {
     schedules.push_back({&schedule, schedule.name});
   }
