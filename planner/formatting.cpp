@@ -92,8 +92,16 @@ std::string short_number(double number) {
   return fmt::format("{:.3g}", number);
 }
 
+bool is_core(const GpuSpec& gpu) {
+  return gpu.num_multiprocessors == 1;
+}
+
+std::string_view device(const GpuSpec& gpu) {
+  return is_core(gpu) ? "core" : "GPU";
+}
+
 std::string devices(std::int64_t count, const GpuSpec& gpu) {
-  return plural(count, gpu.num_multiprocessors == 1 ? "core" : "GPU");
+  return plural(count, device(gpu));
 }
 
 std::string percent(double fraction) {

@@ -25,6 +25,10 @@ namespace ptdp {
 [[nodiscard]] std::string grouped(double number);
 /// Returns a number with three digits and K, M, B or T: "15 T", "3.81 M", "9.52 K".
 [[nodiscard]] std::string short_number(double number);
+/// Returns whether a core of a processor stands for a GPU.
+[[nodiscard]] bool is_core(const GpuSpec& gpu);
+/// Returns what a rank runs on, as people call it: "GPU" or "core".
+[[nodiscard]] std::string_view device(const GpuSpec& gpu);
 /// Returns a number of GPUs, or of cores where a core of a processor stands for a GPU: "8 GPUs".
 [[nodiscard]] std::string devices(std::int64_t count, const GpuSpec& gpu);
 /// Returns a fraction as percent with one decimal: "12.3 %" for 0.123.

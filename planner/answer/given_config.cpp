@@ -16,7 +16,6 @@
 #include "planner/explain/nothing_fits.h"
 #include "planner/formatting.h"
 #include "planner/search/derived_search.h"
-#include "planner/search/ties.h"
 
 namespace ptdp {
 namespace {
@@ -173,8 +172,7 @@ GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& opt
     given.changes = smallest_fitting_changes(scenario, near, config);
   }
   given.search = search(scenario, given.options);
-  add_derived_plans(scenario, given.options, given.search);
-  choose_among_ties(scenario, given.options, given.search);
+  derive_and_choose(scenario, given.options, given.search);
   if (violation && given.changes.found.empty() && given.search.best.empty()) {
     given.larger = gpus_that_would_do(scenario, given.options);
   }

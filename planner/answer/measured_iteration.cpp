@@ -13,7 +13,6 @@
 namespace ptdp {
 namespace {
 
-constexpr double kQuantileOf95 = 1.6448536269514722;  // of the normal distribution
 constexpr std::size_t kMostShown = 6;
 constexpr double kFewTimes = 3.0;  // beyond it a ratio reads better than percent
 constexpr double kRare = 0.01;
@@ -108,7 +107,7 @@ MeasuredIteration compare_iteration(const Plan& plan, Seconds measured, const st
   const Prediction& predicted = plan.predicted;
   const Estimate<Seconds>& time = predicted.iteration_time;
   const double usual = predicted.calibration_factor;
-  const double deviation = std::log(time.high / time.low) / (2.0 * kQuantileOf95);
+  const double deviation = log_deviation(time);
   const double middle = 0.5 * (std::log(time.high.value()) + std::log(time.low.value()));
   const double z = deviation > 0.0 ? (std::log(measured.value()) - middle) / deviation : 0.0;
   return {.measured = measured,

@@ -137,8 +137,7 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   }
   IterationTimes times;
   result.search = search(scenario, searched, times);
-  add_derived_plans(scenario, options, result.search);
-  choose_among_ties(scenario, options, result.search);
+  derive_and_choose(scenario, options, result.search);
   for (const Candidate& candidate : result.search.best) {
     result.plans.push_back(make_plan(
         {scenario, candidate.config, candidate.costs.get()}, options.gpus, options.memory_headroom,

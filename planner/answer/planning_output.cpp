@@ -166,12 +166,8 @@ std::string predictions(const Plan& plan, const RunBudget& budget) {
 std::string time_breakdown(const Plan& plan) {
   const CostBreakdown& cost = plan.predicted.breakdown;
   const Seconds total = cost.total();
-  std::vector<CostTerm> terms(kCostTerms.begin(), kCostTerms.end());
-  std::stable_sort(terms.begin(), terms.end(), [&](const CostTerm& a, const CostTerm& b) {
-    return cost.*a.time > cost.*b.time;
-  });
   std::string text = "\nWhere the time goes\n";
-  for (const CostTerm& term : terms) {
+  for (const CostTerm& term : terms_by_time(cost)) {
     if (cost.*term.time / total >= kShownShare) {
       text += share_row(term.name, cost.*term.time, total);
     }
@@ -411,9 +407,15 @@ std::string headline(const Plan& plan) {
       idle > 0 ? fmt::format(", {} of them idle", idle) : "", scenario.cluster.name,
       scenario.stack.name, to_string(plan.config), stack_remark(scenario.stack, plan.config),
       duration(predicted.iteration_time.value), plural(scenario.job.global_batch_size, "sequence"),
-      share * predicted.per_gpu.value.value() / kTera,
-      scenario.cluster.gpu.num_multiprocessors == 1 ? "core" : "GPU", counted_text(scenario.stack),
-      percent(share * predicted.hfu.value));
+      share * predicted.per_gpu.value.value() / kTera, device(scenario.cluster.gpu),
+      counted_text(scenario.stack), percent(share * predicted.hfu.value));
+}
+
+std::vector<CostTerm> terms_by_time(const CostBreakdown& cost) {
+  std::vector<CostTerm> terms(kCostTerms.begin(), kCostTerms.end());
+  std::ranges::stable_sort(
+      terms, [&](const CostTerm& a, const CostTerm& b) { return cost.*a.time > cost.*b.time; });
+  return terms;
 }
 
 Estimate<double> causal_mfu(const Plan& plan) {
@@ -451,16 +453,14 @@ std::string choice_remark(const PlanningResult& result) {
   std::string text;
   const SearchResult& found = result.search;
   if (found.fastest) {
-    std::string gains;
-    for (const std::string& gain :
-         gains_of_choice(found.best.front(), *found.fastest, result.scenario, result.options)) {
-      gains += (gains.empty() ? "" : ", ") + gain;
-    }
-    text += fmt::format("Chosen among {} within {:.3g} %: {} slower than with {} for {}.\n",
-                        plural(static_cast<std::int64_t>(found.ties.size()), "plan"),
-                        100.0 * result.options.tie,
-                        percent(loss(found.best.front(), *found.fastest, result.options.objective)),
-                        fields_apart(found.fastest->config, found.best.front().config), gains);
+    text += fmt::format(
+        "Chosen among {} within {:.3g} %: {} slower than with {} for {}.\n",
+        plural(static_cast<std::int64_t>(found.ties.size()), "plan"), 100.0 * result.options.tie,
+        percent(loss(found.best.front(), *found.fastest, result.options.objective)),
+        fields_apart(found.fastest->config, found.best.front().config),
+        fmt::join(
+            gains_of_choice(found.best.front(), *found.fastest, result.scenario, result.options),
+            ", "));
   }
   if (result.fuller) {
     const Seconds time = result.fuller->best.time * result.calibration.factor;

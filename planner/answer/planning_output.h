@@ -22,6 +22,8 @@ namespace ptdp {
                                   const AnswerNotes& notes);
 /// Returns the answer in one sentence: configuration, time, rate, idle GPUs.
 [[nodiscard]] std::string headline(const Plan& plan);
+/// Returns the terms of a breakdown, the largest first.
+[[nodiscard]] std::vector<CostTerm> terms_by_time(const CostBreakdown& cost);
 /// Returns the model FLOPs utilization where attention counts as a causal mask leaves it.
 [[nodiscard]] Estimate<double> causal_mfu(const Plan& plan);
 /// Returns a line on what the best plan was chosen for among those that tie, and what a batch would

@@ -47,9 +47,7 @@ std::size_t lines_on_terminal(std::string_view text) {
 std::string largest_terms(const Plan& plan) {
   const CostBreakdown& cost = plan.predicted.breakdown;
   const Seconds total = cost.total();
-  std::vector<CostTerm> terms(kCostTerms.begin(), kCostTerms.end());
-  std::ranges::stable_sort(
-      terms, [&](const CostTerm& a, const CostTerm& b) { return cost.*a.time > cost.*b.time; });
+  std::vector<CostTerm> terms = terms_by_time(cost);
   terms.resize(std::min(terms.size(), kShownTerms));
   std::string text;
   for (const CostTerm& term : terms) {

@@ -38,7 +38,7 @@ struct PublishedFormula {
 ///                          `budget` has tokens. P counts the model's parameters, X is the
 ///                          predicted rate of a GPU
 ///
-/// Those of shared sequences (cp > 1), which SC21 does not know, are left out.
+/// Formulas of shared sequences (cp > 1) are left out: SC21 does not know these.
 [[nodiscard]] std::vector<PublishedFormula> published_formulas(const Plan& plan,
                                                                const RunBudget& budget = {});
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <numbers>
 
 #include "cost_model/text/csv_columns.h"
@@ -15,18 +14,9 @@
 #include "planner/constraints/constraint.h"
 #include "planner/formatting.h"
 #include "planner/search/derived_search.h"
-#include "planner/search/ties.h"
 
 namespace ptdp {
 namespace {
-
-constexpr double kQuantileOf95 = 1.6449;  // of a normal distribution
-
-/// Returns the standard deviation of the logarithm of a plan's time.
-double deviation_of(const Plan& plan) {
-  const Estimate<Seconds>& time = plan.predicted.iteration_time;
-  return std::log(time.high / time.low) / (2.0 * kQuantileOf95);
-}
 
 double score_of(const Plan& plan, Objective objective) {
   return score(plan.predicted.iteration_time.value, plan.config, objective);
@@ -43,8 +33,7 @@ StackResult best_with(const StackChoice& choice, const SearchOptions& options,
   const MeasuredRuns& published = calibration.published();
   result.search = search(scenario, options);
   SearchResult& found = result.search;
-  add_derived_plans(scenario, options, found);
-  choose_among_ties(scenario, options, found);
+  derive_and_choose(scenario, options, found);
   if (found.best.empty()) {
     result.reason = found.unseen      ? "nothing was found before the search ended"
                     : found.shortfall ? fmt::format("out of memory: {:.1f} GiB short at least",
@@ -91,7 +80,8 @@ std::string to_text(const StackComparison& comparison,
         loss == 0.0
             ? ""
             : fmt::format("; {:.0f} % likely the faster one",
-                          100.0 * probability_faster(plan, *comparison.results.front().plan)));
+                          100.0 * probability_faster(plan.predicted,
+                                                     comparison.results.front().plan->predicted)));
   }
   return text + titled("Without a plan", without) + titled("Assumed", assumptions);
 }
@@ -107,8 +97,9 @@ std::string to_json(const StackComparison& comparison) {
       json.count("gpus_used", result.plan->config.world_size());
       json.object("predicted", result.plan->predicted);
       json.object("memory", result.plan->memory);
-      json.number("faster_than_best",
-                  probability_faster(*result.plan, *comparison.results.front().plan));
+      json.number(
+          "faster_than_best",
+          probability_faster(result.plan->predicted, comparison.results.front().plan->predicted));
     } else {
       json.text("reason", result.reason);
     }
@@ -145,10 +136,10 @@ std::string to_csv(const StackComparison& comparison) {
 
 }  // namespace
 
-double probability_faster(const Plan& plan, const Plan& other) {
-  const double gain =
-      std::log(other.predicted.iteration_time.value / plan.predicted.iteration_time.value);
-  const double deviation = std::hypot(deviation_of(plan), deviation_of(other));
+double probability_faster(const Prediction& prediction, const Prediction& other) {
+  const Estimate<Seconds>& time = prediction.iteration_time;
+  const double gain = std::log(other.iteration_time.value / time.value);
+  const double deviation = std::hypot(log_deviation(time), log_deviation(other.iteration_time));
   if (deviation == 0.0) {
     return gain > 0.0 ? 1.0 : gain < 0.0 ? 0.0 : 0.5;
   }
@@ -177,52 +168,48 @@ std::string faster_stack_remark(const Plan& plan, const std::vector<StackChoice>
                                 const CalibrationSource& calibration) {
   const Bytes capacity = usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
   struct Rival {
-    PlannedJob job;
+    const Scenario* scenario;
     Calibration calibration;
     Seconds least;  ///< Lower bound of the time, calibrated.
   };
-  Seconds fastest = plan.predicted.iteration_time.value * (1.0 - kFasterStack);
-  std::vector<std::unique_ptr<Rival>> rivals;
+  const Seconds time = plan.predicted.iteration_time.value;
+  Seconds fastest = time * (1.0 - kFasterStack);
+  std::vector<Rival> rivals;
   for (const StackChoice& choice : choices) {
     if (!choice.scenario || choice.stack == plan.scenario.stack.name ||
         choice.scenario->stack.memory_model == MemoryModel::kPtdp) {
       continue;
     }
-    PlannedJob job(*choice.scenario, plan.config);
+    const Scenario& scenario = *choice.scenario;
+    const PlannedJob job(scenario, plan.config);
     if (find_violation(job, capacity)) {
       continue;
     }
-    Calibration own = calibration.fit_if_known(job.scenario(), plan.gpus, calibration.published())
-                          .at(run_point(job.scenario(), plan.config));
+    Calibration own = calibration.fit_if_known(scenario, plan.gpus, calibration.published())
+                          .at(run_point(scenario, plan.config));
     // What is not simulated costs little to predict.
     const Seconds least =
         is_simulated(plan.config) ? least_step_time(job) * own.factor : Seconds(0.0);
-    if (least < fastest) {
-      rivals.push_back(std::make_unique<Rival>(Rival{job, std::move(own), least}));
-    }
+    rivals.push_back({&scenario, std::move(own), least});
   }
-  std::stable_sort(rivals.begin(), rivals.end(),
-                   [](const auto& a, const auto& b) { return a->least < b->least; });
-  std::optional<Plan> winner;
-  for (const auto& rival : rivals) {
-    if (rival->least >= fastest) {
+  std::ranges::stable_sort(rivals,
+                           [](const Rival& a, const Rival& b) { return a.least < b.least; });
+  std::string text;
+  for (const Rival& rival : rivals) {
+    if (rival.least >= fastest) {
       break;
     }
-    Prediction predicted = predict(rival->job, rival->calibration);
+    const Prediction predicted = predict({*rival.scenario, plan.config}, rival.calibration);
     if (predicted.iteration_time.value < fastest) {
       fastest = predicted.iteration_time.value;
-      winner = plan;
-      winner->scenario = rival->job.scenario();
-      winner->predicted = std::move(predicted);
+      text = fmt::format(
+          "With --stack {} this configuration takes {}, {} less ({:.0f} % likely faster); --stack "
+          "all compares all.",
+          rival.scenario->stack.name, duration(fastest), percent(1.0 - fastest / time),
+          100.0 * probability_faster(predicted, plan.predicted));
     }
   }
-  return !winner ? ""
-                 : fmt::format(
-                       "With --stack {} this configuration takes {}, {} less ({:.0f} % "
-                       "likely faster); --stack all compares all.",
-                       winner->scenario.stack.name, duration(fastest),
-                       percent(1.0 - fastest / plan.predicted.iteration_time.value),
-                       100.0 * probability_faster(*winner, plan));
+  return text;
 }
 
 std::string in_format(AnswerFormat format, const StackComparison& comparison,

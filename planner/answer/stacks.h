@@ -41,9 +41,9 @@ struct StackChoice {
                                              const SearchOptions& options,
                                              const CalibrationSource& calibration);
 
-/// Returns how likely the first of two plans with different stacks takes less time. Their errors
-/// count as independent ones.
-[[nodiscard]] double probability_faster(const Plan& plan, const Plan& other);
+/// Returns how likely an iteration takes less time than another one with a different stack. Their
+/// errors count as independent ones.
+[[nodiscard]] double probability_faster(const Prediction& prediction, const Prediction& other);
 
 /// Returns a line on the stack among `choices` that takes least time with the configuration of
 /// `plan`. The line is empty unless that gains more than kFasterStack. This project's own runtime,

@@ -12,7 +12,6 @@
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
 #include "planner/search/derived_search.h"
-#include "planner/search/ties.h"
 
 namespace ptdp {
 namespace {
@@ -224,8 +223,7 @@ Explanation explain(const Scenario& scenario, const SearchOptions& options,
                     const SearchSpace& partial) {
   const auto find = [&](const SearchOptions& searched) {
     SearchResult found = search(scenario, searched);
-    add_derived_plans(scenario, searched, found);
-    choose_among_ties(scenario, searched, found);
+    derive_and_choose(scenario, searched, found);
     return found;
   };
   SearchOptions matching = options;

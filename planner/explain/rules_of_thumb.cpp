@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cost_model/contains.h"
+
 namespace ptdp {
 namespace {
 
@@ -78,7 +80,7 @@ std::vector<std::vector<Recompute>> recomputation_pins(const Rule& rule, const S
       space.recompute.empty() ? scenario.stack.can_run.recompute : space.recompute;
   std::vector<std::vector<Recompute>> pins;
   for (const Recompute kind : rule.recompute) {
-    if (std::find(allowed.begin(), allowed.end(), kind) != allowed.end()) {
+    if (contains(allowed, kind)) {
       pins.push_back({kind});
     }
   }
@@ -169,10 +171,7 @@ Baseline table_1(const Scenario& scenario, const SearchOptions& options, Iterati
 Baseline do_not_over_parallelize(const Scenario& scenario, SearchOptions options,
                                  IterationTimes& times) {
   const StackCapabilities& can_run = scenario.stack.can_run;
-  const auto has = [](const auto& values, const auto& value) {
-    return std::find(values.begin(), values.end(), value) != values.end();
-  };
-  if (has(can_run.zero_stages, 1) && options.space.zero_stage.is_any()) {
+  if (contains(can_run.zero_stages, 1) && options.space.zero_stage.is_any()) {
     options.space.zero_stage = IntegerRanges(1);
   }
   std::vector<ModelParallelism> splits = tensor_then_pipeline(scenario);
@@ -182,7 +181,7 @@ Baseline do_not_over_parallelize(const Scenario& scenario, SearchOptions options
     }
   }
   const Recompute light =
-      has(can_run.recompute, Recompute::kSelective) ? Recompute::kSelective : Recompute::kNone;
+      contains(can_run.recompute, Recompute::kSelective) ? Recompute::kSelective : Recompute::kNone;
   return follow({.name = "don't over-parallelize",
                  .source = "NVIDIA Megatron-Core user guide, parallelism strategies",
                  .splits = std::move(splits),

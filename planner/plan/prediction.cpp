@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/iteration/flops.h"
 #include "cost_model/layer/element_wise.h"
@@ -172,6 +174,11 @@ TrainingRun training_run(const Prediction& prediction, std::int64_t gpus, double
                 .high = run.gpu_hours.high * *price_per_gpu_hour};
   }
   return run;
+}
+
+double log_deviation(const Estimate<Seconds>& time) {
+  constexpr double quantile_of_95 = 1.6448536269514722;  // of the normal distribution
+  return std::log(time.high / time.low) / (2.0 * quantile_of_95);
 }
 
 }  // namespace ptdp

@@ -48,6 +48,10 @@ struct Prediction {
 /// configuration must pass find_shape_violation().
 [[nodiscard]] Prediction predict(const PlannedJob& job, const Calibration& calibration);
 
+/// Returns the standard deviation of the logarithm of an estimated time; the estimate counts as
+/// lognormal.
+[[nodiscard]] double log_deviation(const Estimate<Seconds>& time);
+
 /// What a user says about the whole training run.
 struct RunBudget {
   std::optional<double> tokens;              ///< Tokens to train on.

@@ -11,6 +11,7 @@
 #include "cost_model/memory/memory.h"
 #include "planner/search/costs_cache.h"
 #include "planner/search/finalists.h"
+#include "planner/search/ties.h"
 
 namespace ptdp {
 namespace {
@@ -232,6 +233,12 @@ void add_derived_plans(const Scenario& scenario, const SearchOptions& options,
   });
   merge_ties(options, found);
   found.best.resize(std::min(found.best.size(), num_best));
+}
+
+void derive_and_choose(const Scenario& scenario, const SearchOptions& options,
+                       SearchResult& found) {
+  add_derived_plans(scenario, options, found);
+  choose_among_ties(scenario, options, found);
 }
 
 }  // namespace ptdp

@@ -27,4 +27,8 @@ namespace ptdp {
 /// sets `found.unseen` and clears `found.is_proven`.
 void add_derived_plans(const Scenario& scenario, const SearchOptions& options, SearchResult& found);
 
+/// Ends a search of plans: adds derived ones, then puts the one that is chosen among ties first
+/// (choose_among_ties()).
+void derive_and_choose(const Scenario& scenario, const SearchOptions& options, SearchResult& found);
+
 }  // namespace ptdp

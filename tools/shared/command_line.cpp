@@ -294,7 +294,11 @@ std::optional<std::string> standard_answer(
 }
 
 void print(std::string_view text) {
-  std::cout << shown_text(text) << std::flush;
+  write_standard_output(shown_text(text));
+}
+
+void write_standard_output(std::string_view bytes) {
+  std::cout << bytes << std::flush;
   if (!std::cout) {
     throw Error("standard output: cannot write", ExitStatus::kOutputFailed);
   }

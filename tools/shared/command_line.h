@@ -137,6 +137,9 @@ inline constexpr const char* kOverlapHelp =
     const CommandLine& line, const std::string& program, std::string_view usage,
     const boost::program_options::options_description& flags);
 
+/// Writes bytes to standard output as they are. Throws Error(kOutputFailed) if it is closed or
+/// full.
+void write_standard_output(std::string_view bytes);
 /// Writes text to standard output, made safe for a terminal (shown_text.h). Throws
 /// Error(kOutputFailed) if standard output is closed or full.
 void print(std::string_view text);

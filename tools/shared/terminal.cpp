@@ -7,11 +7,10 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
-#include <iostream>
 #include <vector>
 
-#include "cost_model/error.h"
 #include "cost_model/text/shown_text.h"
+#include "tools/shared/command_line.h"
 
 namespace ptdp {
 namespace {
@@ -153,10 +152,7 @@ void print_answer(std::string_view text, AnswerFormat format) {
       shown = wrapped(shown, *width);
     }
   }
-  std::cout << shown << std::flush;
-  if (!std::cout) {
-    throw Error("standard output: cannot write", ExitStatus::kOutputFailed);
-  }
+  write_standard_output(shown);
 }
 
 }  // namespace ptdp

@@ -132,7 +132,7 @@ void read_numerics(const Keys& keys, ModelType type, TransformerConfig& model) {
       model.norm_placement = NormPlacement::kBeforeAndBehind;
       break;
     case ModelType::kLlama4:
-      // Of a model that is read for its costs.
+      // The model is read for its costs alone.
       keys.pass_over(
           std::array{"attn_scale", "attn_temperature_tuning", "floor_scale", "for_llm_compressor"});
       break;

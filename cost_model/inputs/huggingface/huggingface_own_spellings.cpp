@@ -140,20 +140,24 @@ double read_mpt_attention(const Keys& keys) {
   return rate;
 }
 
+/// Reads what MPT and DBRX, both of MosaicML, spell alike.
+TransformerConfig read_mosaic(const Keys& keys) {
+  return {.num_layers = keys.size("n_layers", kMostModelLayers),
+          .hidden_size = keys.size("d_model"),
+          .num_attention_heads = keys.size("n_heads"),
+          .vocab_size = keys.size("vocab_size"),
+          .seq_length = keys.size_or("max_seq_len", 2048, kLongestSequence),
+          .add_bias_linear = false,
+          .layernorm_bias = false,
+          .init_method_std = keys.number_or("initializer_range", kUsualDeviation, kDeviationRange)};
+}
+
 TransformerConfig read_mpt(const Keys& keys) {
-  TransformerConfig model{
-      .num_layers = keys.size("n_layers", kMostModelLayers),
-      .hidden_size = keys.size("d_model"),
-      .num_attention_heads = keys.size("n_heads"),
-      .vocab_size = keys.size("vocab_size"),
-      .seq_length = keys.size_or("max_seq_len", 2048, kLongestSequence),
-      .add_bias_linear = false,
-      .untied_embeddings = !keys.flag_or("tie_word_embeddings", true),
-      .position_embedding = PositionEmbedding::kAlibi,
-      .layernorm_bias = false,
-      .layernorm_epsilon = keys.number_or("layer_norm_epsilon", kUsualEpsilon, kEpsilonRange),
-      .init_method_std = keys.number_or("initializer_range", kUsualDeviation, kDeviationRange),
-      .activation_func = Activation::kGelu};
+  TransformerConfig model = read_mosaic(keys);
+  model.untied_embeddings = !keys.flag_or("tie_word_embeddings", true);
+  model.position_embedding = PositionEmbedding::kAlibi;
+  model.layernorm_epsilon = keys.number_or("layer_norm_epsilon", kUsualEpsilon, kEpsilonRange);
+  model.activation_func = Activation::kGelu;
   keys.expect_number("expansion_ratio", 4.0, "an MLP has four times the model's width");
   keys.expect("no_bias", true, "transformers has no biases in this type");
   keys.expect_number("embedding_fraction", 1.0, "gradients of embeddings have no factor");
@@ -204,18 +208,10 @@ void read_dbrx_experts(const Keys& keys, TransformerConfig& model) {
 }
 
 TransformerConfig read_dbrx(const Keys& keys) {
-  TransformerConfig model{
-      .num_layers = keys.size("n_layers", kMostModelLayers),
-      .hidden_size = keys.size("d_model"),
-      .num_attention_heads = keys.size("n_heads"),
-      .vocab_size = keys.size("vocab_size"),
-      .seq_length = keys.size_or("max_seq_len", 2048, kLongestSequence),
-      .gated_linear_unit = true,
-      .add_bias_linear = false,
-      .untied_embeddings = true,
-      .position_embedding = PositionEmbedding::kRope,
-      .layernorm_bias = false,
-      .init_method_std = keys.number_or("initializer_range", kUsualDeviation, kDeviationRange)};
+  TransformerConfig model = read_mosaic(keys);
+  model.gated_linear_unit = true;
+  model.untied_embeddings = true;
+  model.position_embedding = PositionEmbedding::kRope;
   keys.expect("tie_word_embeddings", false, "transformers has logits of their own in this type");
   DropoutRates rates;
   read_dbrx_attention(keys, model, rates);

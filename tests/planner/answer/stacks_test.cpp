@@ -71,18 +71,19 @@ TEST(Stacks, ArePrintedInEveryFormat) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
 }
 
-/// Returns a plan whose time is lognormal: `seconds`, and a standard deviation of the logarithm.
-Plan lognormal(double seconds, double deviation) {
-  Plan plan;
+/// Returns a prediction whose time is lognormal: `seconds`, and a standard deviation of the
+/// logarithm.
+Prediction lognormal(double seconds, double deviation) {
+  Prediction predicted;
   const double factor = std::exp(1.6449 * deviation);
-  plan.predicted.iteration_time = {Seconds(seconds), Seconds(seconds / factor),
-                                   Seconds(seconds * factor)};
-  return plan;
+  predicted.iteration_time = {Seconds(seconds), Seconds(seconds / factor),
+                              Seconds(seconds * factor)};
+  return predicted;
 }
 
 // Tables of the normal distribution: a gain of one deviation of the difference has 84.13 %.
 TEST(ProbabilityFaster, IsThatOfTwoIndependentErrors) {
-  const Plan slow = lognormal(1.0, 0.06);
+  const Prediction slow = lognormal(1.0, 0.06);
   EXPECT_NEAR(probability_faster(lognormal(std::exp(-0.1), 0.08), slow), 0.8413, 1e-4);
   EXPECT_NEAR(probability_faster(lognormal(std::exp(0.1), 0.08), slow), 0.1587, 1e-4);
   EXPECT_NEAR(probability_faster(slow, slow), 0.5, 1e-12);

@@ -63,7 +63,7 @@ TEST(RulesOfThumb, UseAllGpusWhereASplitThatFitsDoes) {
   }
 }
 
-// Of 126 layers neither 4, 8 nor 16 stages have equal numbers, but no other numbers of stages
+// Neither 4, 8 nor 16 stages have equal numbers of 126 layers, but no other numbers of stages
 // divide 16384 GPUs. Llama 3 was trained on 16 stages of them (arXiv:2407.21783, section 3.3).
 TEST(RulesOfThumb, UseAllGpusOnUnequalStagesWhereTheStackRunsThem) {
   Scenario scenario = shipped_scenario("llama-3.1-405b", "dgx-h100", "megatron-core-2025", 2048);
@@ -132,7 +132,7 @@ TEST(RulesOfThumb, RecomputeAsTheirSourcesSay) {
   for (const Recompute pinned : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
     EXPECT_THAT(kinds(later, {.gpus = 64, .space = {.recompute = {pinned}}}), Each(pinned));
   }
-  // Of two kinds that are pinned, each rule takes its own.
+  // Each rule takes its own of two kinds that are pinned.
   EXPECT_THAT(kinds(later, {.gpus = 64,
                             .space = {.recompute = {Recompute::kNone, Recompute::kSelective}}})[1],
               Recompute::kSelective);
