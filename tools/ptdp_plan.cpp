@@ -165,16 +165,16 @@ void check_output(const CommandLine& line, const Scenario& scenario,
                   const CalibrationSource& calibration) {
   std::vector<NamedFile> inputs;
   if (const auto model = line.text("model")) {
-    inputs.push_back({"--model", profile_file(ProfileKind::kModel, *model)});
+    inputs.push_back({"--model", profile_file(ProfileKind::kModel, *model).path});
   }
   if (const auto from = line.text("from")) {
     inputs.push_back({"--from", *from});
   }
   if (const auto cluster = line.text("cluster")) {
-    inputs.push_back({"--cluster", profile_file(ProfileKind::kCluster, *cluster)});
+    inputs.push_back({"--cluster", profile_file(ProfileKind::kCluster, *cluster).path});
   }
   if (const auto stack = line.text("stack"); stack && !asks_for_all_stacks(line)) {
-    inputs.push_back({"--stack", profile_file(ProfileKind::kStack, *stack)});
+    inputs.push_back({"--stack", profile_file(ProfileKind::kStack, *stack).path});
   }
   for (const std::filesystem::path& file : calibration.files(scenario)) {
     inputs.push_back({"--calibration", file});

@@ -104,7 +104,7 @@ void tell(const std::string& line) {
 void check_output(const CommandLine& line) {
   std::vector<NamedFile> inputs;
   if (const auto links = line.text("links")) {
-    inputs.push_back({"--links", profile_file(ProfileKind::kCluster, *links)});
+    inputs.push_back({"--links", profile_file(ProfileKind::kCluster, *links).path});
   }
   check_output_files(inputs, files_of_flags(line, {"output"}));
 }

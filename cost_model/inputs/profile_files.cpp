@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "cost_model/error.h"
+#include "cost_model/text/built_in_files.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
 
@@ -42,8 +43,15 @@ bool is_path(const std::string& name_or_path) {
 }
 
 /// Returns the file that a shipped profile of this name has, or would have.
-fs::path shipped_file(ProfileKind kind, const std::string& name) {
-  return profiles_directory() / traits_of(kind).directory / (name + ".json");
+ProfileFile shipped_file(ProfileKind kind, const std::string& name) {
+  return file_of_profiles(std::string(traits_of(kind).directory) + '/' + name + ".json");
+}
+
+/// Returns whether a file of profiles is there, be it a link without an end.
+bool is_there(const ProfileFile& file) {
+  std::error_code ignored;
+  return file.content.has_value() ||
+         (profiles_directory() && fs::exists(fs::symlink_status(file.path, ignored)));
 }
 
 /// Another name that a shipped profile goes by.
@@ -66,11 +74,11 @@ bool equal_without_case(std::string_view a, std::string_view b) {
 /// Returns the aliases of a kind, which profiles/aliases.json lists.
 std::vector<Alias> aliases_of(ProfileKind kind) {
   std::vector<Alias> found;
-  const fs::path path = profiles_directory() / "aliases.json";
-  if (!fs::is_regular_file(path)) {
+  const ProfileFile file = file_of_profiles("aliases.json");
+  if (!is_there(file)) {
     return found;
   }
-  ObjectReader reader = ObjectReader::from_file(path);
+  ObjectReader reader = ObjectReader::from_text(file.text(), file.path.string());
   reader.schema(kAliasSchema);
   for (const KindTraits& traits : kKinds) {
     std::vector<Alias> aliases;
@@ -123,28 +131,6 @@ bool is_hub_name(const std::string& path) {
               (shipped ? "; or the shipped --model " + *shipped : ""));
 }
 
-/// Returns the directory of profiles that the user chose; null: none.
-const char* chosen_directory() {
-  // getenv races only with setenv, which no part of ptdp calls.
-  return std::getenv("PTDP_PROFILES");  // NOLINT(concurrency-mt-unsafe)
-}
-
-/// Returns the directory of profiles beside the installed program, else the one of the source tree.
-/// Throws Error if neither is one.
-fs::path find_profiles_directory() {
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  fs::path installed = program.parent_path().parent_path() / "share/ptdp/profiles";
-  if (!program.empty() && fs::is_directory(installed)) {
-    return installed;
-  }
-  if (fs::is_directory(PTDP_SOURCE_PROFILES)) {
-    return PTDP_SOURCE_PROFILES;
-  }
-  throw Error("no profiles found: neither " + installed.string() + " nor " +
-              std::string(PTDP_SOURCE_PROFILES) + " is a directory; set PTDP_PROFILES");
-}
-
 }  // namespace
 
 const char* schema_of(ProfileKind kind) {
@@ -152,44 +138,69 @@ const char* schema_of(ProfileKind kind) {
 }
 
 ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
-  ObjectReader reader = ObjectReader::from_file(profile_file(kind, name_or_path));
+  const ProfileFile file = profile_file(kind, name_or_path);
+  ObjectReader reader = ObjectReader::from_text(file.text(), file.path.string());
   reader.schema(schema_of(kind));
   return reader;
 }
 
-fs::path profiles_directory() {
-  if (const char* chosen = chosen_directory()) {
-    if (!fs::is_directory(chosen)) {
-      throw Error("PTDP_PROFILES: expected a directory, got " + in_quotes(chosen));
-    }
-    return chosen;
+std::string ProfileFile::text(std::size_t limit) const {
+  return content ? std::string(*content) : read_file(path, limit);
+}
+
+std::optional<fs::path> profiles_directory() {
+  // getenv races only with setenv, which no part of ptdp calls.
+  const char* chosen = std::getenv("PTDP_PROFILES");  // NOLINT(concurrency-mt-unsafe)
+  if (chosen == nullptr) {
+    return std::nullopt;
   }
-  static const fs::path found = find_profiles_directory();
-  return found;
+  if (!fs::is_directory(chosen)) {
+    throw Error("PTDP_PROFILES: expected a directory, got " + in_quotes(chosen));
+  }
+  return chosen;
+}
+
+ProfileFile file_of_profiles(const std::string& path) {
+  const std::optional<fs::path> directory = profiles_directory();
+  return directory
+             ? ProfileFile{.path = *directory / path}
+             : ProfileFile{.path = fs::path("profiles") / path, .content = built_in_file(path)};
+}
+
+std::vector<std::string> files_of_profiles(const std::string& folder, std::string_view extension) {
+  std::vector<std::string> names;
+  if (const std::optional<fs::path> chosen = profiles_directory()) {
+    const fs::path directory = *chosen / folder;
+    if (!fs::is_directory(directory)) {
+      throw Error(directory.string() + ": expected a directory of profiles");
+    }
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+  } else {
+    names = built_in_names(folder);
+  }
+  std::erase_if(names,
+                [&](const std::string& name) { return fs::path(name).extension() != extension; });
+  return names;
 }
 
 std::vector<std::string> list_profiles(ProfileKind kind) {
   std::vector<std::string> names;
-  const fs::path directory = profiles_directory() / traits_of(kind).directory;
-  if (!fs::is_directory(directory)) {
-    throw Error(directory.string() + ": expected a directory of profiles");
-  }
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-    if (entry.path().extension() == ".json") {
-      names.push_back(entry.path().stem().string());
-    }
+  for (const std::string& file : files_of_profiles(traits_of(kind).directory, ".json")) {
+    names.push_back(fs::path(file).stem().string());
   }
   std::sort(names.begin(), names.end());
   return names;
 }
 
 bool is_unchanging(ProfileKind kind, const std::string& name_or_path) {
-  return chosen_directory() == nullptr && has_profile(kind, name_or_path);
+  return !profiles_directory() && has_profile(kind, name_or_path);
 }
 
 bool has_profile(ProfileKind kind, const std::string& name) {
-  std::error_code ignored;
-  return !is_path(name) && fs::exists(fs::symlink_status(shipped_file(kind, name), ignored));
+  return !is_path(name) && is_there(shipped_file(kind, name));
 }
 
 bool is_model_folder(const std::string& name) {
@@ -198,22 +209,22 @@ bool is_model_folder(const std::string& name) {
          fs::is_regular_file(fs::path(name) / "config.json", ignored);
 }
 
-fs::path profile_file(ProfileKind kind, const std::string& name_or_path) {
+ProfileFile profile_file(ProfileKind kind, const std::string& name_or_path) {
   const KindTraits& traits = traits_of(kind);
   std::error_code ignored;
   if (is_path(name_or_path)) {
     fs::path path = name_or_path;
     if (kind != ProfileKind::kModel) {
-      return path;
+      return {.path = path};
     }
     if (is_hub_name(name_or_path) && !fs::exists(fs::symlink_status(path, ignored))) {
       refuse_hub_name(name_or_path);
     }
-    return fs::is_directory(path, ignored) ? path / "config.json" : path;
+    return {.path = fs::is_directory(path, ignored) ? path / "config.json" : path};
   }
   const std::optional<std::string> shipped = find_shipped(kind, name_or_path);
   if (!shipped && kind == ProfileKind::kModel && is_model_folder(name_or_path)) {
-    return fs::path(name_or_path) / "config.json";
+    return {.path = fs::path(name_or_path) / "config.json"};
   }
   const std::string name = shipped.value_or(name_or_path);
   if (!has_profile(kind, name)) {
@@ -224,9 +235,7 @@ fs::path profile_file(ProfileKind kind, const std::string& name_or_path) {
                      : " (`ptdp-plan list " + std::string(traits.directory) +
                            "` shows all; a path to a .json file works too)"));
   }
-  const fs::path file = shipped_file(kind, name);
-  return kind == ProfileKind::kModel && fs::is_directory(file, ignored) ? file / "config.json"
-                                                                        : file;
+  return shipped_file(kind, name);
 }
 
 }  // namespace ptdp

@@ -1,26 +1,49 @@
 // Files of profiles: where they lie, and which one a name stands for.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cost_model/text/files.h"
 #include "cost_model/text/object_reader.h"
 
 namespace ptdp {
 
 enum class ProfileKind { kModel, kCluster, kStack, kGpu, kCurve };
 
-/// Returns the directory that profiles are read from: $PTDP_PROFILES, else share/ptdp/profiles
-/// beside the installed program, else the source tree that it was built from. Throws Error if
-/// $PTDP_PROFILES is set but no directory, and if none of the others is one.
-[[nodiscard]] std::filesystem::path profiles_directory();
+/// A file of profiles: on a disk, or part of the program.
+struct ProfileFile {
+  /// Where it lies. Of a file that is part of the program, what messages call it:
+  /// "profiles/clusters/dgx-h100.json".
+  std::filesystem::path path;
+  std::optional<std::string_view> content = {};  ///< Its content, if it is part of the program.
+
+  /// Returns its content. Throws Error as read_file() does.
+  [[nodiscard]] std::string text(std::size_t limit = kLargestInputFile) const;
+};
+
+/// Returns the directory that profiles are read from, $PTDP_PROFILES; nullopt if it is not set and
+/// those that are part of the program are used. Throws Error if it is set but no directory.
+[[nodiscard]] std::optional<std::filesystem::path> profiles_directory();
+
+/// Returns a file by its path below the profiles: "published/levels.json". It need not be there.
+/// Throws Error as profiles_directory() does.
+[[nodiscard]] ProfileFile file_of_profiles(const std::string& path);
+
+/// Returns the names of the files of a folder below the profiles that end in `extension` (".csv"),
+/// sorted. Throws Error if the folder is missing.
+[[nodiscard]] std::vector<std::string> files_of_profiles(const std::string& folder,
+                                                         std::string_view extension);
 
 /// Returns the schema that files of a kind name, such as "ptdp.model/1".
 [[nodiscard]] const char* schema_of(ProfileKind kind);
 
-/// Returns whether the directory of profiles has a file of this very name; an alias has none.
-/// Throws Error as profiles_directory() does.
+/// Returns whether the profiles have a file of this very name; an alias has none. Throws Error as
+/// profiles_directory() does.
 [[nodiscard]] bool has_profile(ProfileKind kind, const std::string& name);
 
 /// Returns whether a name stands for a shipped profile. Those do not change while a program runs;
@@ -38,7 +61,7 @@ enum class ProfileKind { kModel, kCluster, kStack, kGpu, kCurve };
 /// folder that is_model_folder() accepts. Throws Error with near misses for an unknown name, and
 /// with the command that downloads it for a repository of the Hugging Face Hub: there is no
 /// fallback.
-[[nodiscard]] std::filesystem::path profile_file(ProfileKind kind, const std::string& name_or_path);
+[[nodiscard]] ProfileFile profile_file(ProfileKind kind, const std::string& name_or_path);
 
 /// Opens the file that profile_file() finds and checks its schema. Throws Error for another schema,
 /// and as profile_file() and ObjectReader::from_file() do.
@@ -56,8 +79,8 @@ template <class Value>
   return value;
 }
 
-/// Returns the names of the shipped profiles of a kind, sorted by name. Throws Error if their
-/// directory is missing.
+/// Returns the names of the profiles of a kind, sorted by name. Throws Error as
+/// files_of_profiles() does.
 [[nodiscard]] std::vector<std::string> list_profiles(ProfileKind kind);
 
 }  // namespace ptdp

@@ -14,7 +14,6 @@
 namespace ptdp {
 namespace {
 
-constexpr std::size_t kLargestTable = std::size_t{16} * 1024 * 1024;
 constexpr std::size_t kMostColumns = 1000;
 
 /// Throws Error unless `text` is well-formed UTF-8 without control characters.

@@ -1,6 +1,7 @@
 // Comma-separated values with a header, read strictly.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -13,12 +14,15 @@
 
 namespace ptdp {
 
+/// Largest file of a table that is read [B].
+inline constexpr std::size_t kLargestTable = std::size_t{16} * 1024 * 1024;
+
 /// A table as in RFC 4180: quoted fields may hold commas, doubled quotes and line breaks. Lines end
 /// in LF or CRLF. A byte-order mark and empty lines are ignored.
 class CsvTable {
  public:
-  /// Reads a table from a file of at most 16 MiB. Throws Error for what read_file() and from_text()
-  /// refuse.
+  /// Reads a table from a file of at most kLargestTable bytes. Throws Error for what read_file()
+  /// and from_text() refuse.
   [[nodiscard]] static CsvTable from_file(const std::filesystem::path& path);
   /// Reads a table from text; `place` stands for the file's name in messages. Throws Error for
   /// invalid UTF-8, control characters, an unclosed quote and more than 1000 columns. A repeated or

@@ -251,7 +251,8 @@ std::string to_text(const std::vector<StackFit>& refits, const std::vector<Skipp
 
 std::vector<FileContent> calibration_files(const fs::path& directory,
                                            const std::vector<StackFit>& refits) {
-  if (is_within(directory, profiles_directory())) {
+  const std::optional<fs::path> profiles = profiles_directory();
+  if (profiles && is_within(directory, *profiles)) {
     throw Error(directory.string() + ": lies in the shipped profiles; expected another directory");
   }
   if (refits.empty()) {

@@ -146,35 +146,34 @@ double tflops_per_gpu(const MeasuredRun& run, Seconds time) {
          static_cast<double>(run.config.world_size()) / kTera;
 }
 
-MeasuredRuns read_runs(const std::vector<std::filesystem::path>& files) {
+namespace {
+
+void append(MeasuredRuns& all, MeasuredRuns runs) {
+  std::move(runs.runs.begin(), runs.runs.end(), std::back_inserter(all.runs));
+  std::move(runs.skipped.begin(), runs.skipped.end(), std::back_inserter(all.skipped));
+}
+
+MeasuredRuns read_all_published() {
   MeasuredRuns all;
   RowModels models;
-  for (const std::filesystem::path& file : files) {
-    MeasuredRuns runs = read_measured_runs(CsvTable::from_file(file), models);
-    std::move(runs.runs.begin(), runs.runs.end(), std::back_inserter(all.runs));
-    std::move(runs.skipped.begin(), runs.skipped.end(), std::back_inserter(all.skipped));
+  for (const std::string& name : files_of_profiles("published", ".csv")) {
+    const ProfileFile file = file_of_profiles("published/" + name);
+    append(all, read_measured_runs(
+                    CsvTable::from_text(file.text(kLargestTable), file.path.string()), models));
   }
   return all;
 }
 
-namespace {
-
-MeasuredRuns read_all_published() {
-  std::vector<std::filesystem::path> files;
-  const std::filesystem::path directory = profiles_directory() / "published";
-  if (!std::filesystem::is_directory(directory)) {
-    throw Error(directory.string() + ": expected a directory of published runs");
-  }
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (entry.path().extension() == ".csv") {
-      files.push_back(entry.path());
-    }
-  }
-  std::sort(files.begin(), files.end());
-  return read_runs(files);
-}
-
 }  // namespace
+
+MeasuredRuns read_runs(const std::vector<std::filesystem::path>& files) {
+  MeasuredRuns all;
+  RowModels models;
+  for (const std::filesystem::path& file : files) {
+    append(all, read_measured_runs(CsvTable::from_file(file), models));
+  }
+  return all;
+}
 
 const MeasuredRuns& read_published_runs() {
   static const MeasuredRuns published = read_all_published();

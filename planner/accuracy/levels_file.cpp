@@ -105,8 +105,8 @@ Levels parse_levels(std::string_view text, const std::string& place) {
 
 const Levels& shipped_levels() {
   static const Levels levels = [] {
-    const std::filesystem::path file = profiles_directory() / "published" / "levels.json";
-    return parse_levels(read_file(file), file.string());
+    const ProfileFile file = file_of_profiles("published/levels.json");
+    return parse_levels(file.text(), file.path.string());
   }();
   return levels;
 }

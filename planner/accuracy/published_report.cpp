@@ -437,8 +437,8 @@ GroupNotes parse_notes(std::string_view text, const std::string& place) {
 }
 
 GroupNotes read_notes() {
-  const std::filesystem::path file = profiles_directory() / "published" / "notes.md";
-  return parse_notes(read_file(file), file.string());
+  const ProfileFile file = file_of_profiles("published/notes.md");
+  return parse_notes(file.text(), file.path.string());
 }
 
 std::string to_markdown(const CostedRuns& runs, const GroupNotes& notes) {

@@ -36,11 +36,6 @@ std::string sign_of_a_bug(const std::string& text) {
   return "";
 }
 
-RunOptions with_shipped_profiles(RunOptions options) {
-  options.environment.emplace("PTDP_PROFILES", std::string(PTDP_SOURCE_DIR) + "/profiles");
-  return options;
-}
-
 bool is_one_printable_line(const std::string& text) {
   return !text.empty() && text.back() == '\n' &&
          std::none_of(text.begin(), text.end() - 1,
@@ -70,15 +65,15 @@ fs::path run_program_path() {
 }
 
 ProgramRun run_run(const std::vector<std::string>& arguments, RunOptions options) {
-  return run_program(run_program_path(), arguments, with_shipped_profiles(std::move(options)));
+  return run_program(run_program_path(), arguments, std::move(options));
 }
 
 ProgramRun run_plan(const std::vector<std::string>& arguments, RunOptions options) {
-  return run_program(plan_program(), arguments, with_shipped_profiles(std::move(options)));
+  return run_program(plan_program(), arguments, std::move(options));
 }
 
 ProgramRun run_validate(const std::vector<std::string>& arguments, RunOptions options) {
-  return run_program(validate_program(), arguments, with_shipped_profiles(std::move(options)));
+  return run_program(validate_program(), arguments, std::move(options));
 }
 
 ProgramRun run_validate_few(std::vector<std::string> arguments, RunOptions options) {
@@ -87,11 +82,11 @@ ProgramRun run_validate_few(std::vector<std::string> arguments, RunOptions optio
 }
 
 ProgramRun run_calibrate(const std::vector<std::string>& arguments, RunOptions options) {
-  return run_program(calibrate_program(), arguments, with_shipped_profiles(std::move(options)));
+  return run_program(calibrate_program(), arguments, std::move(options));
 }
 
 ProgramRun run_sim(const std::vector<std::string>& arguments, RunOptions options) {
-  return run_program(sim_program(), arguments, with_shipped_profiles(std::move(options)));
+  return run_program(sim_program(), arguments, std::move(options));
 }
 
 ProgramRun run_plan_with(const Inputs& inputs) {

@@ -98,7 +98,9 @@ std::string models_table() {
   return text_table<ModelProfile>(
       {{"name", -18, [](const auto& model) { return model.name; }},
        {"parameters", 10,
-        [](const auto& model) { return short_number(parameter_count(model.config)); }},
+        [](const auto& model) {
+          return short_number(static_cast<double>(parameter_count(model.config)));
+        }},
        count("layers", 7, &TransformerConfig::num_layers),
        count("hidden", 7, &TransformerConfig::hidden_size),
        count("heads", 6, &TransformerConfig::num_attention_heads),

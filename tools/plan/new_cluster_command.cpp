@@ -128,10 +128,10 @@ void check_new_cluster_output(const CommandLine& line) {
     inputs.push_back({"--nccl-tests", bench_file_of(value).file});
   }
   if (const auto from = line.text("from")) {
-    inputs.push_back({"--from", profile_file(ProfileKind::kCluster, *from)});
+    inputs.push_back({"--from", profile_file(ProfileKind::kCluster, *from).path});
   }
   if (const auto gpu = line.text("gpu")) {
-    inputs.push_back({"--gpu", profile_file(ProfileKind::kGpu, *gpu)});
+    inputs.push_back({"--gpu", profile_file(ProfileKind::kGpu, *gpu).path});
   }
   check_output_files(inputs, files_of_flags(line, {"output"}));
 }

@@ -266,7 +266,8 @@ StackSpec at_chosen_precision(const StackSpec& stack, const CommandLine& line,
 void tell_passed_over(const CommandLine& line, PlanRequest& request) {
   const auto name = line.text("model");
   if (name && is_model_folder(*name) &&
-      profile_file(ProfileKind::kModel, *name) != std::filesystem::path(*name) / "config.json") {
+      profile_file(ProfileKind::kModel, *name).path !=
+          std::filesystem::path(*name) / "config.json") {
     assume(request, "model " + *name + ": the shipped one; --model ./" + *name +
                         " takes the folder of this name");
   }

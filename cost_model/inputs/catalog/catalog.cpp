@@ -83,8 +83,9 @@ Profile find_profile(ProfileKind kind, const std::string& name_or_path) {
 }  // namespace
 
 ModelProfile find_model(const std::string& name_or_path) {
-  const fs::path path = profile_file(ProfileKind::kModel, name_or_path);
-  ObjectReader reader = ObjectReader::from_file(path);
+  const ProfileFile file = profile_file(ProfileKind::kModel, name_or_path);
+  const fs::path& path = file.path;
+  ObjectReader reader = ObjectReader::from_text(file.text(), path.string());
   if (is_huggingface_config(reader)) {
     return huggingface_profile(reader, path);
   }

@@ -8,6 +8,7 @@
 
 #include "cost_model/inputs/catalog/catalog.h"
 #include "tests/planner/costed_runs.h"
+#include "tests/support/profiles_variable.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/thrown.h"
 
@@ -73,15 +74,17 @@ TEST(WriteCalibrations, WritesAFilePerClusterAndStack) {
 TEST(WriteCalibrations, RefusesTheShippedProfiles) {
   const std::vector<StackFit> refits =
       refit(runs_of("megatron-lm-2021", {1.2, 1.2, 1.2}), "runs.csv");
+  const std::filesystem::path profiles = PTDP_SOURCE_DIR "/profiles";
+  const ProfilesVariable variable(profiles.string());
   for (const char* inside : {".", "stacks", "new/deeper", "stacks/../new"}) {
     EXPECT_THAT(message_of([&] {
-                  write_calibrations(profiles_directory() / inside, refits);
+                  write_calibrations(profiles / inside, refits);
                   return 0;
                 }),
                 HasSubstr("lies in the shipped profiles"))
         << inside;
   }
-  EXPECT_FALSE(std::filesystem::exists(profiles_directory() / "new"));
+  EXPECT_FALSE(std::filesystem::exists(profiles / "new"));
 }
 
 TEST(WriteCalibrations, RefusesToWriteNothing) {

@@ -13,7 +13,7 @@ namespace {
 
 // Work is handed to threads row by row; rows that cannot be costed lie among the others.
 TEST(CostRuns, OnSeveralThreadsAreThoseOfOne) {
-  const std::filesystem::path published = profiles_directory() / "published";
+  const std::filesystem::path published = PTDP_SOURCE_DIR "/profiles/published";
   MeasuredRuns runs = read_runs(
       {published / "sc21-t1.csv", published / "sc21-f12.csv", published / "megascale-moe.csv"});
   for (std::size_t i = 0; i < runs.runs.size(); i += 3) {

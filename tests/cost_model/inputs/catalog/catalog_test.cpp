@@ -13,6 +13,7 @@
 
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/text/files.h"
+#include "tests/support/profiles_variable.h"
 #include "tests/support/round_trip.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/thrown.h"
@@ -26,35 +27,6 @@ using testing::EndsWith;
 using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
-
-constexpr const char* kVariable = "PTDP_PROFILES";
-
-/// Sets or clears PTDP_PROFILES during its lifetime.
-class ProfilesVariable {
- public:
-  explicit ProfilesVariable(const std::optional<std::string>& value) {
-    if (const char* before = std::getenv(kVariable)) {
-      before_ = before;
-    }
-    set(value);
-  }
-  ProfilesVariable(const ProfilesVariable&) = delete;
-  ProfilesVariable& operator=(const ProfilesVariable&) = delete;
-  ProfilesVariable(ProfilesVariable&&) = delete;
-  ProfilesVariable& operator=(ProfilesVariable&&) = delete;
-  ~ProfilesVariable() { set(before_); }
-
- private:
-  static void set(const std::optional<std::string>& value) {
-    if (value.has_value()) {
-      ::setenv(kVariable, value->c_str(), 1);
-    } else {
-      ::unsetenv(kVariable);
-    }
-  }
-
-  std::optional<std::string> before_;
-};
 
 /// A kind of profile with its directory under profiles/.
 struct Kind {
@@ -87,8 +59,18 @@ constexpr const char* kModelText = R"({
   "global_batch_size": 6
 })";
 
-TEST_F(ShippedProfiles, LieInTheSourceTree) {
-  EXPECT_TRUE(fs::equivalent(profiles_directory(), PTDP_SOURCE_DIR "/profiles"));
+TEST_F(ShippedProfiles, ArePartOfTheProgramByteByByte) {
+  EXPECT_EQ(profiles_directory(), std::nullopt);
+  const fs::path source = PTDP_SOURCE_DIR "/profiles";
+  for (const auto& entry : fs::recursive_directory_iterator(source)) {
+    if (!entry.is_regular_file() || entry.path().filename() == "README.md") {
+      continue;
+    }
+    const std::string path = fs::relative(entry.path(), source).string();
+    const ProfileFile file = file_of_profiles(path);
+    ASSERT_TRUE(file.content.has_value()) << path;
+    EXPECT_EQ(file.text(), read_file(entry.path())) << path;
+  }
 }
 
 TEST_F(ShippedProfiles, AreListedFileByFile) {
