@@ -306,7 +306,7 @@ std::string told_of_pilot(const std::filesystem::path& directory, std::vector<st
                             directory.string(), pilot.runs.empty() ? "run-1" : pilot.runs[0].folder,
                             kPilotLog));
   }
-  const auto exporter =
+  const auto* const exporter =
       std::find_if(kExporters.begin(), kExporters.end(),
                    [&](const Exporter& known) { return known.name == pilot.framework; });
   std::vector<ShortRun> possible;

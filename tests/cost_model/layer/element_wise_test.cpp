@@ -381,7 +381,9 @@ TEST(ElementWiseTime, OfASumWithItsNormIsThatOfBothWhereOnlyTheyWereMeasured) {
               {.sizes = {sizes[0], 2.0 * sizes[1], 1.0}, .time = Seconds(1.5 * time)}},
           "test");
     };
-    const auto time = [&] { return element_wise_time(both, 6.0, 10.0, gpu, Precision::kBf16); };
+    const auto time = [&, both = both] {
+      return element_wise_time(both, 6.0, 10.0, gpu, Precision::kBf16);
+    };
     measure(norm, 100.0);
     expect_time(time(), time_of_passes(4, 6.0, 10.0));
     measure(sum, 100.0);

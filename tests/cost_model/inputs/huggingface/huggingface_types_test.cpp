@@ -1,5 +1,6 @@
 // Types of models with structures beyond Llama's: parameters to the last number, what each has that
 // others lack, and what is refused.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <string>
@@ -515,8 +516,7 @@ TEST(HuggingFaceTypes, RefuseWhatTheirFieldsCannotSay) {
                                                         {"alibi", "false"},
                                                         {"alibi_bias_max", "16"}}) {
     EXPECT_THAT(refused("mpt", R"("n_layers": 2, "d_model": 64, "n_heads": 4, "vocab_size": 9,
-        "attn_config": {")" + key +
-                                   "\": " + value + "}"),
+        "attn_config": {)" + fmt::format(R"("{}": {}}})", key, value)),
                 HasSubstr("config.json: attn_config." + key + ": expected"));
   }
 }
@@ -552,8 +552,9 @@ TEST(HuggingFaceTypes, WarnOfKeysThatNobodyKnows) {
            {"full_attn_interval", ""},
            {"linear_conv_kernel_dim", ""},
            {"n_gram", ""}}) {
-    EXPECT_THAT(message_of([&, key = key] { return found(kSmall + ", \"" + key + "\": 4"); }),
-                EndsWith("config.json: \"" + key + "\": unknown key" + hint));
+    EXPECT_THAT(
+        message_of([&, key = key] { return found(kSmall + fmt::format(R"(, "{}": 4)", key)); }),
+        EndsWith(fmt::format(R"(config.json: "{}": unknown key{})", key, hint)));
   }
   // Weights are trained on by what is executed exactly: there nothing is passed over.
   EXPECT_THAT(refused("llama", kSmall + R"(, "my_company_tag": 1)"),
