@@ -3,6 +3,37 @@
 #include "cost_model/inputs/rank_sizes.h"
 
 namespace ptdp {
+namespace {
+
+/// What one pass over each kind of tensor of a layer moves on a rank.
+struct Passes {
+  Bytes norms;
+  Bytes all_heads;  ///< Queries, keys and values.
+  Bytes context;
+  Bytes mlp;
+  Bytes scores;
+  Bytes rotary;  ///< Queries and keys, read and written for their positions.
+};
+
+/// Adds what a stack that fuses nothing moves besides; rotary positions in fp32 take 10 passes for
+/// 2.
+void add_unfused(LayerTraffic& traffic, const Passes& passes, const TransformerConfig& model) {
+  traffic.forward += (has_dropout(model) || model.add_bias_linear ? 8.0 : 0.0) * passes.norms +
+                     4.0 * passes.rotary + 2.0 * passes.mlp;
+  traffic.backward += 4.0 * passes.rotary + (model.gated_linear_unit ? 4.0 : 0.0) * passes.mlp;
+  traffic.attention_forward += 16.0 * passes.scores;
+  traffic.attention_backward += 17.0 * passes.scores;
+}
+
+/// Adds what a deterministic stack fills; `whole` are results before they are scattered.
+void add_filled(LayerTraffic& traffic, const Passes& passes, Bytes whole,
+                const TransformerConfig& model) {
+  const Bytes of_both = 4.0 * passes.norms + whole + passes.all_heads + passes.context;
+  traffic.forward += of_both + (model.gated_linear_unit ? 2.0 : 1.0) * passes.mlp;
+  traffic.backward += of_both + passes.mlp;
+}
+
+}  // namespace
 
 LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size, int tp,
                            bool is_sequence_parallel, const StackSpec& stack) {
@@ -49,19 +80,12 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
     traffic.forward += norm_forward * compressed;
     traffic.backward += norm_backward * compressed;
   }
+  const Passes passes{norms, all_heads, context, mlp, scores, rotary};
   if (!stack.fused_element_wise) {
-    // Rotary positions in fp32 take 10 passes for 2.
-    traffic.forward +=
-        (drops || model.add_bias_linear ? 8.0 : 0.0) * norms + 4.0 * rotary + 2.0 * mlp;
-    traffic.backward += 4.0 * rotary + (model.gated_linear_unit ? 4.0 : 0.0) * mlp;
-    traffic.attention_forward += 16.0 * scores;
-    traffic.attention_backward += 17.0 * scores;
+    add_unfused(traffic, passes, model);
   }
   if (stack.deterministic) {
-    const Bytes whole = is_sequence_parallel ? 4.0 * tp * norms : Bytes(0.0);
-    const Bytes of_both = 4.0 * norms + whole + all_heads + context;
-    traffic.forward += of_both + (model.gated_linear_unit ? 2.0 : 1.0) * mlp;
-    traffic.backward += of_both + mlp;
+    add_filled(traffic, passes, is_sequence_parallel ? 4.0 * tp * norms : Bytes(0.0), model);
   }
   return traffic;
 }
