@@ -153,7 +153,7 @@ struct PackedTimeline {
 };
 
 /// A kind of action.
-struct ActionKind {
+struct TimelineKind {
   std::string name;    ///< "forward", "backward", "weight gradient", "optimizer" ...
   std::string letter;  ///< What a wide rectangle shows before its microbatch: "F".
   Tint tint = Tint::kCompute;
@@ -164,7 +164,7 @@ struct ActionKind {
 /// Steps of one pipeline; the first is drawn, the others by a click.
 struct TimelineView {
   int num_ranks = 0;
-  std::vector<ActionKind> kinds;
+  std::vector<TimelineKind> kinds;
   std::vector<PackedTimeline> schedules;
 };
 
