@@ -1,0 +1,118 @@
+// What becomes of the answer when its inputs change: a tornado.
+
+function stepAt(input, compare) {
+  const fitting = input.steps.filter(({time_s: time}) => time !== undefined);
+  return fitting.reduce((found, step) => found && !compare(step.change, found.change) ? found : step, undefined);
+}
+
+// The time where nothing changes: told by a step without change, else by the nearest one.
+function baseTime(view) {
+  const steps = view.inputs.flatMap(({steps}) => steps).filter(({time_s: time}) => time !== undefined);
+  return steps.sort((a, b) => Math.abs(a.change) - Math.abs(b.change))[0]?.time_s ?? 0;
+}
+
+function change(value) {
+  return value === 0 ? "as it is" : withSign(percent(value), value);
+}
+
+function flipRows(view) {
+  const rows = view.inputs.map((input) => {
+    const times = input.steps.map(({time_s: time}) => time).filter((time) => time !== undefined);
+    return {
+      input, low: stepAt(input, (a, b) => a < b), high: stepAt(input, (a, b) => a > b),
+      swing: times.length > 0 ? most(times) - least(times) : 0,
+      others: input.steps.filter(({is_same: isSame, time_s: time}) => !isSame && time !== undefined),
+      unfit: input.steps.filter(({time_s: time}) => time === undefined),
+    };
+  });
+  return rows.sort((a, b) => b.swing - a.swing);
+}
+
+function flipTip({input}) {
+  return [input.name, ...input.steps.map(({change: by, time_s: time, winner, is_same: isSame}) => [
+    change(by), time === undefined ? "nothing fits" : `${shown(time, "s")}${isSame ? "" : ` by ${winner}`}`])];
+}
+
+function flipRow(row, {top, base, place, nameWidth, isNarrow, width}) {
+  const barTop = top + (isNarrow ? 20 : 7);
+  const middle = barTop + 8;
+  const side = (step, color, pattern) => {
+    const [a, b] = [place(base), place(step?.time_s ?? base)];
+    return patterned({x: Math.min(a, b), y: barTop, width: Math.max(1, Math.abs(a - b)), height: 16},
+      color, pattern);
+  };
+  const ends = [row.low, row.high].filter((step) => step && step.change !== 0)
+    .sort((a, b) => a.time_s - b.time_s);
+  const isOneSided = ends.length === 2 && (ends[0].time_s - base) * (ends[1].time_s - base) > 0;
+  const labels = isOneSided ? ends.slice(Math.abs(ends[0].time_s - base) > Math.abs(ends[1].time_s - base) ? 0 : 1)
+    .slice(0, 1) : ends;
+  const marks = row.others.map((step) => shape("path", {
+    d: "M0,-7L6,0L0,7L-6,0Z", transform: `translate(${place(step.time_s)},${middle})`, class: "flip",
+  }));
+  const name = row.input.name + (row.unfit.length > 0 ? " ✕" : "");
+  return withTip(shape("g", {class: "row"},
+    shape("rect", {x: 0, y: top, width, height: isNarrow ? 42 : 30, class: "hit"}),
+    text(0, isNarrow ? top + 13 : middle + 4.5, fitted(name, (isNarrow ? width : nameWidth) - 12), {class: "name"}),
+    side(row.low, "var(--series-1)", ""), side(row.high, "var(--series-2)", "falling"),
+    ...labels.map((step) => {
+      const isLeft = step.time_s < base || (step.time_s === base && step === ends[0]);
+      return text(place(step.time_s) + (isLeft ? -10 : 10), middle + 4.5, change(step.change),
+        {class: "share", "text-anchor": isLeft ? "end" : "start"});
+    }), ...marks), () => flipTip(row));
+}
+
+function drawFlips(rows, base, width, label) {
+  const isNarrow = width < NARROW;
+  const rowHeight = isNarrow ? 42 : 30;
+  const nameWidth = isNarrow ? 0
+    : Math.min(width * 0.3, most(rows.map(({input}) => textWidth(input.name))) + 40);
+  const times = rows.flatMap(({input}) => input.steps.map(({time_s: time}) => time ?? base));
+  const horizontal = scale({name: "time", unit: "s", is_log: false}, [least(times), most(times)],
+    [nameWidth + 58, width - 62]);
+  const {ticks, unit} = ticksOf(horizontal, Math.max(2, Math.round((width - nameWidth) / 130)));
+  const height = rows.length * rowHeight + 44;
+  const bottom = height - 40;
+  const grid = ticks.flatMap(({value, text: tick}) => {
+    const at = horizontal.place(value);
+    return [shape("line", {x1: at, x2: at, y1: 0, y2: bottom, class: "grid"}),
+      text(at, bottom + 16, tick, {class: "tick", "text-anchor": "middle"})];
+  });
+  const at = horizontal.place(base);
+  return drawing(width, height, label, ...grid,
+    ...rows.map((row, i) => flipRow(row,
+      {top: i * rowHeight, base, place: horizontal.place, nameWidth, isNarrow, width})),
+    shape("line", {x1: at, x2: at, y1: 0, y2: bottom, class: "axis"}),
+    text((nameWidth + width) / 2, height - 6, `time of an iteration (${unit}); the line: ${shown(base, "s")}`,
+      {class: "axis-title", "text-anchor": "middle"}));
+}
+
+function flipsFinding(rows) {
+  const flipping = rows.filter(({others}) => others.length > 0);
+  const unfit = rows.filter(({unfit: steps}) => steps.length > 0);
+  const names = (some) => some.map(({input}) => input.name).join(", ");
+  return (flipping.length === 0 ? "No change makes another plan win"
+    : `Another plan wins under changes of ${flipping.length} of ${counted(rows.length, "input")}: ${names(flipping)}`) +
+    (unfit.length > 0 ? `. Nothing fits under some changes of ${names(unfit)}` : "");
+}
+
+function flipsView(view, title) {
+  const rows = flipRows(view);
+  const label = `${flipsFinding(rows)}.`;
+  return [
+    element("p", {}, label),
+    legend([
+      {name: "input smaller", mark: swatch("var(--series-1)", "")},
+      {name: "input larger", mark: swatch("var(--series-2)", "falling")},
+      {name: "another plan wins", mark: shape("path", {d: "M11,0L17,7L11,14L5,7Z", class: "flip"})},
+      ...(rows.some(({unfit}) => unfit.length > 0) ? [{name: "nothing fits somewhere",
+        mark: text(11, 12, "✕", {class: "name", "text-anchor": "middle"})}] : []),
+    ]),
+    picture((width) => drawFlips(rows, baseTime(view), width, label)),
+    view.note ? element("p", {class: "note"}, view.note) : null,
+    numbers(title, ["input", "change", "time", "this plan", "best plan"], () =>
+      view.inputs.flatMap(({name, steps}) => steps.map((step) => [
+        name, {value: step.change, text: change(step.change)},
+        step.time_s === undefined ? "nothing fits" : quantity(step.time_s, "s"),
+        step.same_s === undefined ? "does not fit" : quantity(step.same_s, "s"),
+        step.is_same ? "the same" : step.winner])))];
+}
