@@ -21,9 +21,8 @@ function whisker({bar, from}, place, y) {
     return null;
   }
   const [low, high] = [place(from + bar.low), place(from + bar.high)];
-  return shape("path", {
-    class: "whisker", d: `M${low},${y - 4}v8M${low},${y}H${high}M${high},${y - 4}v8`,
-  });
+  const d = `M${low},${y - 4}v8M${low},${y}H${high}M${high},${y - 4}v8`;
+  return shape("g", {}, shape("path", {d, class: "halo"}), shape("path", {d, class: "whisker"}));
 }
 
 function barTip({bar}, unit, share) {

@@ -40,10 +40,10 @@ function unitFor(size, unit) {
   return {factor: 1, unit};
 }
 
-function shown(value, unit = "") {
+function shown(value, unit = "", significant = 4) {
   const scaled = unitFor(Math.abs(value), unit);
   const isShort = scaled.factor >= 1e3 && !BASE_UNITS.has(unit);
-  const text = digits(value / scaled.factor, isShort ? 3 : 4);
+  const text = digits(value / scaled.factor, isShort ? significant - 1 : significant);
   return scaled.unit ? `${text} ${scaled.unit}` : text;
 }
 

@@ -113,27 +113,60 @@ class Scatter {
     event.preventDefault();
   }
 
-  pointNode(plot, {point, group, groupName}, index) {
-    const lines = () => pointTip(this.view, groupName, point);
+  pointNode({point, group, groupName}, index) {
     const canPin = this.canPin && point.parts;
     const told = `${point.name}: ${shown(point.x, this.view.x.unit)}, ${shown(point.y, this.view.y.unit)}`;
     const node = shape("path", {
-      d: MARKS[group % 8], class: canPin ? "point can-pin" : "point", style: `fill: ${seriesColor(group)}`,
-      transform: `translate(${plot.x(point.x).toFixed(1)},${plot.y(point.y).toFixed(1)})`,
+      d: MARKS[group % 8], class: "point", style: `fill: ${seriesColor(group)}`,
+      transform: `translate(${this.places[index].x.toFixed(1)},${this.places[index].y.toFixed(1)})`,
       tabindex: index === this.current ? 0 : -1, role: canPin ? "button" : "img", "aria-label": told,
       "aria-pressed": canPin ? index === this.pinnedIndex ? "true" : "false" : undefined,
-      click: () => {
-        this.focusOn(index);
-        this.pin(index);
-      },
       keydown: (event) => this.pressed(event, index),
       focus: () => {
         const box = node.getBoundingClientRect();
-        showTip(box.right, box.bottom, lines());
+        showTip(box.right, box.bottom, pointTip(this.view, groupName, point));
       },
       blur: hideTip,
     });
-    return withTip(node, lines);
+    return node;
+  }
+
+  // The point that is nearest to the pointer, if it is near.
+  nearest(svg, event, width) {
+    const box = svg.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top].map((at) => at * width / box.width);
+    const distances = this.places.map((place) => Math.hypot(place.x - x, place.y - y));
+    return distances.indexOf(Math.min(22, least(distances)));
+  }
+
+  listen(svg, width) {
+    const near = (index) => {
+      svg.classList.toggle("is-near", index >= 0);
+      this.nodes.forEach((node, i) => node.classList.toggle("is-near", i === index));
+    };
+    fill(svg, {
+      pointermove: (event) => {
+        const index = this.nearest(svg, event, width);
+        near(index);
+        if (index >= 0) {
+          const {point, groupName} = this.points[index];
+          showTip(event.clientX, event.clientY, pointTip(this.view, groupName, point));
+        } else {
+          hideTip();
+        }
+      },
+      pointerleave: () => {
+        near(-1);
+        hideTip();
+      },
+      click: (event) => {
+        const index = this.nearest(svg, event, width);
+        if (index >= 0) {
+          this.focusOn(index);
+          this.pin(index);
+        }
+      },
+    }, []);
   }
 
   draw(width) {
@@ -147,7 +180,8 @@ class Scatter {
     });
     const clip = clipOf(plot);
     const curves = view.curves.flatMap((curve, i) => curveShapes(plot, curve, view.groups.length + i));
-    this.nodes = this.points.map((point, i) => this.pointNode(plot, point, i));
+    this.places = this.points.map(({point}) => ({x: plot.x(point.x), y: plot.y(point.y)}));
+    this.nodes = this.points.map((point, i) => this.pointNode(point, i));
     this.markPinned();
     const best = view.reference ? shape("circle", {
       cx: plot.x(view.reference.x), cy: plot.y(view.reference.y), r: 9, class: "reference",
@@ -155,14 +189,15 @@ class Scatter {
     const svg = drawing(width, height, this.label, shape("defs", {}, clip.node), ...plot.nodes,
       shape("g", {"clip-path": clip.path}, ...curves), best, ...this.nodes);
     svg.setAttribute("role", "group");
+    this.listen(svg, width);
     return svg;
   }
 }
 
 function scatterFinding(view, points) {
-  const least = view.reference ?? points[0]?.point;
-  return `${counted(points.length, "point")} of ${view.y.name} over ${view.x.name}` + (least
-    ? `; ${least.name} is at ${shown(least.x, view.x.unit)} and ${shown(least.y, view.y.unit)}` : "");
+  const best = view.reference ?? points[0]?.point;
+  return `${counted(points.length, "point")} of ${view.y.name} over ${view.x.name}` + (best
+    ? `; ${best.name} is at ${shown(best.x, view.x.unit)} and ${shown(best.y, view.y.unit)}` : "");
 }
 
 function scatterView(view, title) {

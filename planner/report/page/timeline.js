@@ -63,10 +63,15 @@ class Timeline {
   async choose(index) {
     const wanted = [this.schedules[index], ...(this.measured ? [this.measured] : [])];
     this.chosen = index;
-    for (const schedule of wanted) {
-      if (!this.cache.has(schedule)) {
-        this.cache.set(schedule, await unpacked(schedule));
+    try {
+      for (const schedule of wanted) {
+        if (!this.cache.has(schedule)) {
+          this.cache.set(schedule, await unpacked(schedule));
+        }
       }
+    } catch (fault) {
+      this.summary.textContent = `The actions of ${wanted[0].name} cannot be read: ${fault.message}`;
+      return;
     }
     if (this.chosen !== index) {
       return;  // another one was chosen meanwhile
@@ -390,7 +395,6 @@ function timelineView(view, title) {
   timeline.canvas.setAttribute("aria-describedby", id);
   const box = element("div", {class: "timeline-box"}, timeline.controls(), timeline.summary, timeline.legend,
     timeline.canvas, timeline.told, keys, timeline.numbersPlace);
-  timeline.choose(0).catch((fault) => box.replaceChildren(
-    element("p", {class: "warning"}, `The actions of the timeline cannot be read: ${fault.message}`)));
+  timeline.choose(0);
   return [box];
 }

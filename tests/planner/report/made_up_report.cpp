@@ -280,9 +280,12 @@ FlipsView flips() {
   return view;
 }
 
-TimelineView large_step() {
-  const Pipeline pipeline{
-      .ranks = 64, .microbatches = 512, .forward = 55000, .backward = 121000, .most_in_flight = 64};
+TimelineView large_step(int ranks, int microbatches) {
+  const Pipeline pipeline{.ranks = ranks,
+                          .microbatches = microbatches,
+                          .forward = 55000,
+                          .backward = 121000,
+                          .most_in_flight = ranks};
   Pipeline all_first = pipeline;
   all_first.most_in_flight = pipeline.microbatches + pipeline.ranks;
   return {.num_ranks = pipeline.ranks,
@@ -302,7 +305,7 @@ TimelineView measured_step() {
 
 }  // namespace
 
-Report made_up_report() {
+Report made_up_report(int ranks, int microbatches) {
   Report report;
   report.title = "1T on 3072 GPUs: 102.7 s per iteration";
   report.sentence =
@@ -313,7 +316,7 @@ Report made_up_report() {
   report.command = "ptdp-plan --gpus 3072 --model 1T --report plan.html";
   report.sections = {
       {"time", "Where does the time go?", "Of each iteration, by term.", waterfall()},
-      {"steps", "What does each GPU do, and when?", "", large_step()},
+      {"steps", "What does each GPU do, and when?", "", large_step(ranks, microbatches)},
       {"memory", "Does it fit?", "The fullest GPU of each stage.", memory_of_stages()},
       {"memory-over-time", "When is memory full?", "", memory_over_time()},
       {"candidates", "Why not another plan?", "All that fit, by time and memory.", candidates()},

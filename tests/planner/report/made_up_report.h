@@ -12,8 +12,8 @@ inline const std::string kHostileName =
     "</script><img src=x onerror=alert(1)><!-- & \"quoted\" 'single' \xE2\x80\xA8\xE2\x80\xA9 "
     "`${1}`";
 
-/// Returns a report with every view. Its first timeline is a step of 1F1B with 64 ranks and 512
-/// microbatches, so 65,536 actions.
-[[nodiscard]] Report made_up_report();
+/// Returns a report with every view. Its first timeline is a step of 1F1B with so many ranks and
+/// microbatches.
+[[nodiscard]] Report made_up_report(int ranks = 4, int microbatches = 8);
 
 }  // namespace ptdp
