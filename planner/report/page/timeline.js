@@ -349,6 +349,7 @@ class Timeline {
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);
     context.drawImage(this.picture, 0, 0);
+    this.canvas.dataset.drawn = this.panels.map(({schedule}) => schedule.name).join();
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.panels.forEach((data, i) => this.inLanes(context, this.places[i], () => {
       if (this.hasPath) {
