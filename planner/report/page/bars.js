@@ -46,7 +46,7 @@ function barRow(placed, {top, height, isNarrow, nameWidth, width, place, unit, w
   const group = shape("g", {class: isTotal ? "row total" : "row"},
     shape("rect", {x: 0, y: top, width, height, class: "hit"}),
     text(0, textY, fitted(bar.name, nameRoom), {class: "name"}),
-    patterned({x, y: barTop, width: Math.max(1, Math.abs(place(to) - place(from))), height: barHeight, rx: 2},
+    patterned("rect", {x, y: barTop, width: Math.max(1, Math.abs(place(to) - place(from))), height: barHeight, rx: 2},
       `var(--${bar.tint})`, TINT_PATTERNS[bar.tint]),
     whisker(placed, place, middle),
     text(valueRight, textY, shown(bar.value, unit), {class: "value", "text-anchor": "end"}),
@@ -137,22 +137,25 @@ function drawStacked(view, width, label) {
     columns: view.columns.map(({name}) => name),
   });
   const gap = plot.step > 14 ? Math.min(10, plot.step * 0.2) : plot.step > 4 ? 1 : 0;
+  // One path for each category: a printer takes seconds for hundreds of patterns.
+  const paths = view.categories.map(() => "");
   const columns = view.columns.map((column, i) => {
-    const x = plot.x(i) - plot.step / 2 + gap / 2;
     let reached = 0;
-    const parts = column.values.map((value, category) => {
+    column.values.forEach((value, category) => {
       const [bottom, top] = [plot.y(reached), plot.y(reached + value)];
       reached += value;
-      return value === 0 ? null : patterned(
-        {x, y: top, width: plot.step - gap, height: Math.max(0, bottom - top - (bottom - top > 3 ? 1 : 0))},
-        seriesColor(category), plot.step > 8 ? SERIES_PATTERNS[category % 8] : "");
+      const height = bottom - top - (bottom - top > 3 ? 1 : 0);
+      if (height > 0) {
+        paths[category] += `M${plot.x(i) - plot.step / 2 + gap / 2},${top}h${plot.step - gap}v${height}H` +
+          `${plot.x(i) - plot.step / 2 + gap / 2}Z`;
+      }
     });
-    return withTip(shape("g", {class: "row"},
-      shape("rect", {x: plot.x(i) - plot.step / 2, y: plot.top, width: plot.step,
-        height: plot.bottom - plot.top, class: "hit"}), ...parts.filter((part) => part)),
-      () => stackedTip(view, column));
+    return withTip(shape("rect", {x: plot.x(i) - plot.step / 2, y: plot.top, width: plot.step,
+      height: plot.bottom - plot.top, class: "hit column"}), () => stackedTip(view, column));
   });
-  return drawing(width, height, label, ...plot.nodes, ...columns,
+  const layers = paths.map((d, i) => patterned("path", {d}, seriesColor(i),
+    plot.step > 8 ? SERIES_PATTERNS[i % 8] : ""));
+  return drawing(width, height, label, ...plot.nodes, ...layers, ...columns,
     view.limit ? limitLine(plot, view.limit, view.y.unit, width) : null);
 }
 

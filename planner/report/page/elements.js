@@ -153,10 +153,10 @@ function patterns() {
         shape("path", {d: path, class: "hatch"})))));
 }
 
-// A rectangle of a colour under a pattern; it may have none.
-function patterned(place, color, pattern) {
-  return shape("g", {}, shape("rect", {...place, style: `fill: ${color}`}),
-    pattern ? shape("rect", {...place, fill: `url(#pattern-${pattern})`}) : null);
+// A shape of a colour under a pattern; it may have none.
+function patterned(name, place, color, pattern) {
+  return shape("g", {}, shape(name, {...place, style: `fill: ${color}`}),
+    pattern ? shape(name, {...place, fill: `url(#pattern-${pattern})`}) : null);
 }
 
 function legend(entries) {
@@ -165,5 +165,5 @@ function legend(entries) {
 }
 
 function swatch(color, pattern) {
-  return patterned({x: 1, y: 1, width: 20, height: 12, rx: 2}, color, pattern);
+  return patterned("rect", {x: 1, y: 1, width: 20, height: 12, rx: 2}, color, pattern);
 }

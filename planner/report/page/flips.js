@@ -38,7 +38,7 @@ function flipRow(row, {top, base, place, nameWidth, isNarrow, width}) {
   const middle = barTop + 8;
   const side = (step, color, pattern) => {
     const [a, b] = [place(base), place(step?.time_s ?? base)];
-    return patterned({x: Math.min(a, b), y: barTop, width: Math.max(1, Math.abs(a - b)), height: 16},
+    return patterned("rect", {x: Math.min(a, b), y: barTop, width: Math.max(1, Math.abs(a - b)), height: 16},
       color, pattern);
   };
   const ends = [row.low, row.high].filter((step) => step && step.change !== 0)

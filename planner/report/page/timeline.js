@@ -108,8 +108,10 @@ class Timeline {
     const shownRows = Math.min(this.numRanks, Math.max(Math.min(4, this.numRanks), rows));
     const begin = Math.min(Math.max(0, from), this.end - span);
     const first = Math.min(Math.max(0, top), this.numRanks - shownRows);
+    const isMoved = begin !== this.view.from || begin + span !== this.view.to || first !== this.view.top ||
+      shownRows !== this.view.rows;
     this.view = {from: begin, to: begin + span, top: first, rows: shownRows};
-    this.redraw(true);
+    this.redraw(isMoved);
   }
 
   zoomBy(factor, x = null) {

@@ -22,21 +22,24 @@ class Lane {
     this.line = new Uint32Array(width);
   }
 
-  add(pixel, part, [red, green, blue]) {
+  add(pixel, part, color) {
+    const {mixed} = this;
     const at = 4 * pixel;
-    this.mixed[at] += part * red;
-    this.mixed[at + 1] += part * green;
-    this.mixed[at + 2] += part * blue;
-    this.mixed[at + 3] += part;
+    mixed[at] += part * color[0];
+    mixed[at + 1] += part * color[1];
+    mixed[at + 2] += part * color[2];
+    mixed[at + 3] += part;
   }
 
   // Mixes in a colour from one place to another; both may lie between pixels.
   fill(from, to, color) {
-    const [begin, end] = [Math.max(0, from), Math.min(this.width, to)];
+    const begin = Math.max(0, from);
+    const end = Math.min(this.width, to);
     if (end <= begin) {
       return;
     }
-    const [first, last] = [Math.floor(begin), Math.min(this.width - 1, Math.floor(end))];
+    const first = Math.floor(begin);
+    const last = Math.min(this.width - 1, Math.floor(end));
     if (first === last) {
       this.add(first, end - begin, color);
       return;
