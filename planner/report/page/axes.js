@@ -39,7 +39,7 @@ function ticksOf({axis, low, high}, count, marks) {
     };
     return {
       unit: hasPrefix ? "" : axis.unit,
-      ticks: (marks ?? logTicks(low, high, count)).map((value) => ({value, text: told(value)})),
+      ticks: (marks?.filter((mark) => mark >= low) ?? logTicks(low, high, count)).map((value) => ({value, text: told(value)})),
     };
   }
   const {factor, unit} = unitFor(Math.max(Math.abs(low), Math.abs(high)), axis.unit);
@@ -124,6 +124,9 @@ function clipOf({left, right, top, bottom}) {
 
 function limitLine(plot, limit, unit, width) {
   const at = plot.y(limit.value);
+  if (!Number.isFinite(at)) {
+    return null;
+  }
   const label = `${limit.name}: ${shown(limit.value, unit)}`;
   return shape("g", {class: "limit"},
     shape("line", {x1: plot.left, x2: plot.right, y1: at, y2: at}),

@@ -79,9 +79,9 @@ function drawFlips(rows, base, width, label) {
   });
   const at = horizontal.place(base);
   return drawing(width, height, label, ...grid,
+    shape("line", {x1: at, x2: at, y1: 0, y2: bottom, class: "axis"}),
     ...rows.map((row, i) => flipRow(row,
       {top: i * rowHeight, base, place: horizontal.place, nameWidth, isNarrow, width})),
-    shape("line", {x1: at, x2: at, y1: 0, y2: bottom, class: "axis"}),
     text((nameWidth + width) / 2, height - 6, `time of an iteration (${unit}); the line: ${shown(base, "s")}`,
       {class: "axis-title", "text-anchor": "middle"}));
 }
@@ -97,6 +97,9 @@ function flipsFinding(rows) {
 
 function flipsView(view, title) {
   const rows = flipRows(view);
+  if (!rows.some(({low}) => low)) {
+    return [element("p", {}, "No change was tried under which something fits."), view.note ?? ""];
+  }
   const label = `${flipsFinding(rows)}.`;
   return [
     element("p", {}, label),

@@ -316,7 +316,7 @@ class Timeline {
     const [first] = this.places;
     const {from, to} = this.view;
     const {factor, unit} = unitFor(Math.max(to - from, to * 1e-3), "s");
-    const {ticks, step} = linearTicks(from / factor, to / factor, first.width / 100);
+    const {ticks, step} = linearTicks(from / factor, to / factor, Math.max(4, first.width / 100));
     const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     context.font = `11px ${FONT}`;
     context.fillStyle = this.colors.muted;

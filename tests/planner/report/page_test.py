@@ -175,16 +175,16 @@ class Browser:
     def view(self, section):
         return next(part["view"] for part in self.document["sections"] if part["id"] == section)
 
-    def open(self, faults, width=1280, script=None, **options):
+    def open(self, faults, width=1280, script=None, address=ADDRESS, **options):
         context = self.browser.new_context(viewport={"width": width, "height": 900}, **options)
         page = context.new_page()
         page.on("console", lambda message: faults.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: faults.append(f"error: {error}"))
         page.on("dialog", lambda dialog: (faults.append("dialog"), dialog.dismiss()))
-        page.on("request", lambda request: request.url == ADDRESS or faults.append(request.url))
+        page.on("request", lambda request: request.url == address or faults.append(request.url))
         if script:
             page.add_init_script(script)
-        page.goto(ADDRESS)
+        page.goto(address)
         return page
 
 
@@ -193,6 +193,48 @@ def until_drawn(page):
         (canvas) => canvas.dataset.drawn) && [...document.querySelectorAll('.picture')].every(
         (picture) => picture.firstChild)""")
     return page
+
+
+def packed(*columns):
+    """Columns of numbers as a timeline has them."""
+    numbers = [number for column in columns for number in column]
+    return base64.b64encode(zlib.compress(struct.pack(f"<{len(numbers)}i", *numbers))).decode()
+
+
+def schedule(name="1f1b", num_actions=(), actions=None, end_s=0.0):
+    return {"name": name, "end_s": end_s, "bubble_s": 0.0, "tick_s": 0.5, "num_actions": list(num_actions),
+            "actions": actions or packed(*[[]] * 5), "critical_path": {"ranks": [], "indices": []}}
+
+
+AXIS, LOG_AXIS = ({"name": "it", "unit": "s", "is_log": is_log} for is_log in (False, True))
+KIND = {"name": "forward", "letter": "F", "tint": "compute"}
+BAR = {"name": "n" * 300, "value": -2.5, "tint": "idle", "low": -3, "high": 0}
+POINT = {"x": 0, "y": -1, "name": "p"}
+# Little, nothing, zeros, negative numbers, long names, many ranks.
+HARD_VIEWS = [
+    {"kind": "text", "paragraphs": []}, {"kind": "table", "columns": [], "rows": []},
+    {"kind": "bars", "unit": "s", "is_waterfall": False, "bars": []},
+    {"kind": "bars", "unit": "s", "is_waterfall": True, "bars": [BAR], "total": BAR},
+    {"kind": "bars", "unit": "", "is_waterfall": False, "bars": [{**BAR, "value": 0, "low": 0}]},
+    {"kind": "stacked", "x": AXIS, "y": AXIS, "categories": [], "columns": []},
+    {"kind": "stacked", "x": AXIS, "y": AXIS, "categories": ["a"], "columns": [{"name": "0", "values": [0]}]},
+    *({"kind": "curves", "x": axis, "y": axis, "limits": [], "curves": curves} for axis in (AXIS, LOG_AXIS)
+      for curves in ([], [{"name": "c", "x": [], "y": [], "has_steps": True}],
+                     [{"name": "c", "x": [1], "y": [0], "has_steps": False}],
+                     [{"name": "c", "x": [0, 1], "y": [-1, 1e-12], "has_steps": True}])),
+    *({"kind": "scatter", "x": axis, "y": axis, "groups": [{"name": "g", "points": points}], "curves": [],
+       "parts": [], "part_unit": ""} for axis in (AXIS, LOG_AXIS)
+      for points in ([], [POINT], [POINT, POINT, {**POINT, "x": 1e9, "y": 3}])),
+    {"kind": "curves", "x": AXIS, "y": LOG_AXIS, "limits": [{"name": "l", "value": 0}], "curves": []},
+    {"kind": "flips", "inputs": []}, {"kind": "flips", "inputs": [{"name": "i", "steps": []}]},
+    {"kind": "flips", "inputs": [{"name": "i", "steps": [{"change": 0.1, "winner": "", "is_same": True}]}]},
+    {"kind": "timeline", "num_ranks": 0, "kinds": [], "schedules": []},
+    {"kind": "timeline", "num_ranks": 1, "kinds": [KIND], "schedules": [schedule(num_actions=[0])]},
+    {"kind": "timeline", "num_ranks": 1, "kinds": [KIND], "schedules": [
+        schedule("measured", [1], packed([0], [1], [0], [-1], [-1]), 0.5)]},
+    {"kind": "timeline", "num_ranks": 1000, "kinds": [KIND], "schedules": [
+        schedule("1f1b", [1] * 1000, packed(*[[1] * 1000, [2] * 1000, *[[0] * 1000] * 3]), 1.5)]},
+]
 
 
 def open_all(page):
@@ -328,6 +370,36 @@ class PageTest(unittest.TestCase):
             self.assertAlmostEqual(width, bar["value"] * share, delta=0.01)
             reached += bar["value"]
         self.assertGreater(length, 100)
+
+    def page_of(self, views):
+        """A page that shows these views."""
+        document = {**self.document, "rests_on": [], "sections": [
+            {"id": f"s{i}", "title": f"{i}: {view['kind']}", "note": "", "view": view}
+            for i, view in enumerate(views)]}
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition('id="report">')
+        file = DIRECTORY / "other.html"
+        file.write_text(f'{before}id="report">{json.dumps(document)}{rest[rest.index("</script>"):]}',
+                        encoding="utf-8")
+        return file.resolve().as_uri()
+
+    def test_draws_little_and_nothing(self):
+        for width in (390, 1280):
+            page = self.drawn(width=width, address=self.page_of(HARD_VIEWS))
+            self.assertEqual(page.locator("section").count(), len(HARD_VIEWS))
+            open_all(page)
+            for canvas in page.locator("canvas.timeline").all():
+                canvas.click()
+                for key in ("ArrowDown", "ArrowRight", "+", "]", "Shift+ArrowUp", "Home"):
+                    page.keyboard.press(key)
+            html = page.locator("main").evaluate("(main) => main.outerHTML")
+            self.assertEqual(re.findall(".{100}(?:NaN|Infinity|undefined).{30}", html), [])
+            self.assertEqual(page.evaluate("document.documentElement.scrollWidth"), width)
+
+    def test_says_which_schedule_is_damaged(self):
+        page = self.open(address=self.page_of([{
+            "kind": "timeline", "num_ranks": 1, "kinds": [KIND],
+            "schedules": [schedule("1f1b", [2], packed([0], [1], [0], [0], [0]))]}]))
+        page.get_by_text("The actions of 1f1b cannot be read: expected 5 numbers for each of 2 actions, found 5").wait_for()
 
     # How it is used
 
