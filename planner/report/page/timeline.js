@@ -166,7 +166,8 @@ class Timeline {
       return;
     }
     if (!this.cursor) {
-      this.setCursor({panel: 0, action: actionAt(this.panels[0], Math.max(0, Math.floor(this.view.top)), this.view.from)});
+      const first = actionAt(this.panels[0], Math.floor(this.view.top), this.view.from);
+      this.setCursor(first >= 0 ? {panel: 0, action: first} : null);
       return;
     }
     let {panel, action} = this.cursor;

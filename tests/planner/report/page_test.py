@@ -179,7 +179,7 @@ class Browser:
         context = self.browser.new_context(viewport={"width": width, "height": 900}, **options)
         page = context.new_page()
         page.on("console", lambda message: faults.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: faults.append(f"error: {error}"))
+        page.on("pageerror", lambda error: faults.append(f"error: {error} {error.stack}"))
         page.on("dialog", lambda dialog: (faults.append("dialog"), dialog.dismiss()))
         page.on("request", lambda request: request.url == address or faults.append(request.url))
         if script:
