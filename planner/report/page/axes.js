@@ -37,17 +37,13 @@ function ticksOf({axis, low, high}, count, marks) {
       const short = hasPrefix ? scaled.unit : scaled.unit.slice(0, 1);
       return `${plain(Number((value / scaled.factor).toPrecision(4)))} ${short}`.trim();
     };
+    const places = marks?.filter((mark) => mark >= low) ?? logTicks(low, high, count);
     return {
-      unit: hasPrefix ? "" : axis.unit,
-      ticks: (marks?.filter((mark) => mark >= low) ?? logTicks(low, high, count)).map((value) => ({value, text: told(value)})),
+      unit: hasPrefix ? "" : axis.unit, ticks: places.map((value) => ({value, text: told(value)})),
     };
   }
   const {factor, unit} = unitFor(Math.max(Math.abs(low), Math.abs(high)), axis.unit);
-  const {ticks, step} = linearTicks(low / factor, high / factor, count);
-  const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-  const text = (value) => value.toLocaleString("en-US", {
-    minimumFractionDigits: decimals, maximumFractionDigits: decimals,
-  }).replace(/^-/, "−");
+  const {ticks, text} = linearTicks(low / factor, high / factor, count);
   return {unit, ticks: ticks.map((tick) => ({value: tick * factor, text: text(tick)}))};
 }
 

@@ -40,14 +40,14 @@ function barRow(placed, {top, height, isNarrow, nameWidth, width, place, unit, w
   const middle = barTop + barHeight / 2;
   const textY = isNarrow ? top + 13 : middle + 4.5;
   const x = Math.min(place(from), place(to));
+  const length = Math.max(1, Math.abs(place(to) - place(from)));
   const valueRight = whole > 0 ? width - 58 : width;
   const valueWidth = textWidth(shown(bar.value, unit));
   const nameRoom = isNarrow ? valueRight - valueWidth - 12 : nameWidth - 12;
   const group = shape("g", {class: isTotal ? "row total" : "row"},
     shape("rect", {x: 0, y: top, width, height, class: "hit"}),
     text(0, textY, fitted(bar.name, nameRoom), {class: "name"}),
-    patterned("rect", {x, y: barTop, width: Math.max(1, Math.abs(place(to) - place(from))), height: barHeight, rx: 2},
-      `var(--${bar.tint})`, TINT_PATTERNS[bar.tint]),
+    patterned("rect", {x, y: barTop, width: length, height: barHeight, rx: 2}, `var(--${bar.tint})`, TINT_PATTERNS[bar.tint]),
     whisker(placed, place, middle),
     text(valueRight, textY, shown(bar.value, unit), {class: "value", "text-anchor": "end"}),
     share === undefined ? null
@@ -99,7 +99,8 @@ function barsFinding(view, placed) {
   }
   const largest = `the largest is ${bars[0].name} with ${shown(bars[0].value, view.unit)}`;
   const whole = view.is_waterfall ? ` of ${shown(placed.at(-1).to, view.unit)}` : "";
-  return `${view.is_waterfall ? "Waterfall" : "Picture"} of ${counted(bars.length, "bar")}; ${largest}${whole}`;
+  const picture = view.is_waterfall ? "Waterfall" : "Picture";
+  return `${picture} of ${counted(bars.length, "bar")}; ${largest}${whole}`;
 }
 
 const TINT_NAMES = {

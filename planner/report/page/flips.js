@@ -1,13 +1,12 @@
 // What becomes of the answer when its inputs change: a tornado.
 
-function stepAt(input, compare) {
-  const fitting = input.steps.filter(({time_s: time}) => time !== undefined);
-  return fitting.reduce((found, step) => found && !compare(step.change, found.change) ? found : step, undefined);
+function fittingSteps(input) {
+  return input.steps.filter(({time_s: time}) => time !== undefined);
 }
 
 // The time where nothing changes: told by a step without change, else by the nearest one.
 function baseTime(view) {
-  const steps = view.inputs.flatMap(({steps}) => steps).filter(({time_s: time}) => time !== undefined);
+  const steps = view.inputs.flatMap(fittingSteps);
   return steps.sort((a, b) => Math.abs(a.change) - Math.abs(b.change))[0]?.time_s ?? 0;
 }
 
@@ -17,11 +16,12 @@ function change(value) {
 
 function flipRows(view) {
   const rows = view.inputs.map((input) => {
-    const times = input.steps.map(({time_s: time}) => time).filter((time) => time !== undefined);
+    const fitting = fittingSteps(input);
+    const times = fitting.map(({time_s: time}) => time);
     return {
-      input, low: stepAt(input, (a, b) => a < b), high: stepAt(input, (a, b) => a > b),
+      input, low: fitting.find((step) => step.change < 0), high: fitting.findLast((step) => step.change > 0),
       swing: times.length > 0 ? most(times) - least(times) : 0,
-      others: input.steps.filter(({is_same: isSame, time_s: time}) => !isSame && time !== undefined),
+      others: fitting.filter(({is_same: isSame}) => !isSame),
       unfit: input.steps.filter(({time_s: time}) => time === undefined),
     };
   });
@@ -29,8 +29,9 @@ function flipRows(view) {
 }
 
 function flipTip({input}) {
-  return [input.name, ...input.steps.map(({change: by, time_s: time, winner, is_same: isSame}) => [
-    change(by), time === undefined ? "nothing fits" : `${shown(time, "s")}${isSame ? "" : ` by ${winner}`}`])];
+  const told = ({time_s: time, winner, is_same: isSame}) => time === undefined ? "nothing fits"
+    : `${shown(time, "s")}${isSame ? "" : ` by ${winner}`}`;
+  return [input.name, ...input.steps.map((step) => [change(step.change), told(step)])];
 }
 
 function flipRow(row, {top, base, place, nameWidth, isNarrow, width}) {
@@ -41,18 +42,19 @@ function flipRow(row, {top, base, place, nameWidth, isNarrow, width}) {
     return patterned("rect", {x: Math.min(a, b), y: barTop, width: Math.max(1, Math.abs(a - b)), height: 16},
       color, pattern);
   };
-  const ends = [row.low, row.high].filter((step) => step && step.change !== 0)
+  const ends = [row.low, row.high].filter((step) => step)
     .sort((a, b) => a.time_s - b.time_s);
+  // Where both ends are on one side, the farther one alone has a label.
   const isOneSided = ends.length === 2 && (ends[0].time_s - base) * (ends[1].time_s - base) > 0;
-  const labels = isOneSided ? ends.slice(Math.abs(ends[0].time_s - base) > Math.abs(ends[1].time_s - base) ? 0 : 1)
-    .slice(0, 1) : ends;
+  const labels = isOneSided ? [ends[0].time_s < base ? ends[0] : ends[1]] : ends;
   const marks = row.others.map((step) => shape("path", {
     d: "M0,-7L6,0L0,7L-6,0Z", transform: `translate(${place(step.time_s)},${middle})`, class: "flip",
   }));
   const name = row.input.name + (row.unfit.length > 0 ? " ✕" : "");
+  const nameRoom = (isNarrow ? width : nameWidth) - 12;
   return withTip(shape("g", {class: "row"},
     shape("rect", {x: 0, y: top, width, height: isNarrow ? 42 : 30, class: "hit"}),
-    text(0, isNarrow ? top + 13 : middle + 4.5, fitted(name, (isNarrow ? width : nameWidth) - 12), {class: "name"}),
+    text(0, isNarrow ? top + 13 : middle + 4.5, fitted(name, nameRoom), {class: "name"}),
     side(row.low, "var(--series-1)", ""), side(row.high, "var(--series-2)", "falling"),
     ...labels.map((step) => {
       const isLeft = step.time_s < base || (step.time_s === base && step === ends[0]);
@@ -90,14 +92,15 @@ function flipsFinding(rows) {
   const flipping = rows.filter(({others}) => others.length > 0);
   const unfit = rows.filter(({unfit: steps}) => steps.length > 0);
   const names = (some) => some.map(({input}) => input.name).join(", ");
+  const count = `${flipping.length} of ${counted(rows.length, "input")}`;
   return (flipping.length === 0 ? "No change makes another plan win"
-    : `Another plan wins under changes of ${flipping.length} of ${counted(rows.length, "input")}: ${names(flipping)}`) +
+    : `Another plan wins under changes of ${count}: ${names(flipping)}`) +
     (unfit.length > 0 ? `. Nothing fits under some changes of ${names(unfit)}` : "");
 }
 
 function flipsView(view, title) {
   const rows = flipRows(view);
-  if (!rows.some(({low}) => low)) {
+  if (!view.inputs.some((input) => fittingSteps(input).length > 0)) {
     return [element("p", {}, "No change was tried under which something fits."), view.note ?? ""];
   }
   const label = `${flipsFinding(rows)}.`;

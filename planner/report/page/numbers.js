@@ -6,6 +6,12 @@ const PREFIXES = [
 const BASE_UNITS = new Set(["s", "B", "B/s", "FLOP", "FLOP/s", "Hz"]);
 const PREFIXED_UNIT = /^([kMGTP]i?(B|bit|FLOP|W)|[mµun]s\b|%|\$)/;
 
+// A number with so many decimals.
+function fixed(value, decimals) {
+  return value.toLocaleString("en-US", {minimumFractionDigits: decimals, maximumFractionDigits: decimals})
+    .replace(/^-/, "−");
+}
+
 // Rounds to so many significant digits; whole numbers keep all of theirs.
 function digits(value, significant = 4) {
   const size = Math.abs(value);
@@ -13,11 +19,7 @@ function digits(value, significant = 4) {
     return value.toExponential(significant - 1).replace(/-/g, "−").replace("+", "");
   }
   const whole = size === 0 ? 1 : Math.floor(Math.log10(size)) + 1;
-  const decimals = Number.isInteger(value) ? 0 : Math.max(0, significant - whole);
-  const text = value.toLocaleString("en-US", {
-    minimumFractionDigits: decimals, maximumFractionDigits: decimals,
-  });
-  return text.replace("-", "−");
+  return fixed(value, Number.isInteger(value) ? 0 : Math.max(0, significant - whole));
 }
 
 // All digits of a round number.
@@ -60,7 +62,7 @@ function counted(count, one, many = `${one}s`) {
   return `${digits(count)} ${count === 1 ? one : many}`;
 }
 
-// Round numbers that part low .. high into about `count` steps.
+// Round numbers that part low .. high into about `count` steps, and what tells them.
 function linearTicks(low, high, count) {
   const rough = (high - low) / Math.max(1, count);
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -69,7 +71,8 @@ function linearTicks(low, high, count) {
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i) {
     ticks.push(i * step || 0);  // no −0
   }
-  return {ticks, step};
+  const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  return {ticks, text: (tick) => fixed(tick, decimals)};
 }
 
 // Powers of ten, with 2 and 5 between them where they are few.

@@ -1,7 +1,8 @@
 // Points over two axes, one of which can be pinned beside the reference.
 
 const MARKS = [
-  "M-4.2,0a4.2,4.2 0 1 0 8.4,0a4.2,4.2 0 1 0 -8.4,0Z", "M-3.8,-3.8h7.6v7.6h-7.6Z", "M0,-5.4L5.4,0L0,5.4L-5.4,0Z",
+  "M-4.2,0a4.2,4.2 0 1 0 8.4,0a4.2,4.2 0 1 0 -8.4,0Z",
+  "M-3.8,-3.8h7.6v7.6h-7.6Z", "M0,-5.4L5.4,0L0,5.4L-5.4,0Z",
   "M0,-5L4.8,3.6H-4.8Z", "M0,5L4.8,-3.6H-4.8Z", "M-5,-1.5h3.5v-3.5h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5Z",
   "M-5,-2.2h10v4.4h-10Z", "M-2.2,-5h4.4v10h-4.4Z",
 ];
@@ -25,14 +26,16 @@ function pinned(view, point, unpin) {
       more: point.parts[i] - reference.parts[i]}))
     .sort((a, b) => Math.abs(b.more) - Math.abs(a.more));
   const signed = (value) => ({value, text: withSign(shown(value, unit), value)});
-  const row = ({name, here, there, more}) => [name, quantity(there, unit), quantity(here, unit), signed(more)];
+  const row = ({name, here, there, more}) =>
+    [name, quantity(there, unit), quantity(here, unit), signed(more)];
   const sums = {name: "together", here: total(point.parts), there: total(reference.parts)};
-  return element("div", {class: "pinned", role: "group", "aria-label": `${point.name} beside ${reference.name}`},
+  const title = `${point.name} beside ${reference.name}`;
+  return element("div", {class: "pinned", role: "group", "aria-label": title},
     element("div", {class: "pinned-head"},
       element("h3", {}, point.name),
       element("button", {type: "button", click: unpin}, "Unpin")),
     point.note ? element("p", {}, point.note) : null,
-    table(`${point.name} beside ${reference.name}`, ["part", reference.name, "this one", "difference"],
+    table(title, ["part", reference.name, "this one", "difference"],
       [...differences.map(row), row({...sums, more: sums.here - sums.there})]));
 }
 

@@ -84,9 +84,9 @@ class Timeline {
   }
 
   tellSummary() {
-    const told = this.panels.map(({schedule, starts}) => `${schedule.name}: ${counted(starts.length, "action")} of ` +
-      `${counted(schedule.num_actions.length, "rank")} in ${shown(schedule.end_s, "s")}, of which the pacing rank waits ` +
-      `${shown(schedule.bubble_s, "s")} (${percent(schedule.bubble_s / (schedule.end_s || 1))})`);
+    const told = this.panels.map(({schedule: {name, end_s: end, bubble_s: bubble}, starts, ranks}) =>
+      `${name}: ${counted(starts.length, "action")} of ${counted(ranks.length, "rank")} in ${shown(end, "s")}, ` +
+      `of which the pacing rank waits ${shown(bubble, "s")} (${percent(bubble / (end || 1))})`);
     const summary = `${told.join("; ")}.`;
     this.summary.textContent = summary;
     this.canvas.setAttribute("aria-label", `${this.title}. ${summary}`);
@@ -117,7 +117,8 @@ class Timeline {
   zoomBy(factor, x = null) {
     const {from, to} = this.view;
     const place = this.places?.[0];
-    const kept = x !== null ? place.time(x) : this.cursor ? this.cursorTime() : (from + to) / 2;
+    const time = this.cursor ? this.cursorTime() : (from + to) / 2;
+    const kept = x !== null ? place.time(x) : Math.min(to, Math.max(from, time));
     this.setView({...this.view, from: kept - (kept - from) / factor, to: kept + (to - kept) / factor});
   }
 
@@ -144,13 +145,19 @@ class Timeline {
     return {x: event.clientX - box.left, y: event.clientY - box.top};
   }
 
-  hover(at) {
-    const panel = at && this.places ? this.places.findIndex(({top, height}) => at.y >= top && at.y < top + height) : -1;
+  // The action at a place of the canvas, if there is one.
+  under(at) {
+    const isAt = ({top, height}) => at && at.y >= top && at.y < top + height;
+    const panel = this.places?.findIndex(isAt) ?? -1;
     const place = this.places?.[panel];
     const rank = place && at.x >= place.left ? place.rank(at.y) : -1;
     const action = rank >= 0 && rank < this.panels[panel].ranks.length
       ? actionAt(this.panels[panel], rank, place.time(at.x)) : -1;
-    this.hovered = action >= 0 ? {panel, action} : null;
+    return action >= 0 ? {panel, action} : null;
+  }
+
+  hover(at) {
+    this.hovered = this.under(at);
     this.tell();
     this.redraw(false);
   }
@@ -166,14 +173,15 @@ class Timeline {
       return;
     }
     if (!this.cursor) {
-      const first = actionAt(this.panels[0], Math.floor(this.view.top), this.view.from);
+      const first = actionAt(this.panels[0], Math.ceil(this.view.top), this.view.from);
       this.setCursor(first >= 0 ? {panel: 0, action: first} : null);
       return;
     }
     let {panel, action} = this.cursor;
     const rank = rankOf(this.panels[panel], action);
     if (rows === 0) {
-      action = Math.min(this.panels[panel].first[rank + 1] - 1, Math.max(this.panels[panel].first[rank], action + columns));
+      const {first} = this.panels[panel];
+      action = Math.min(first[rank + 1] - 1, Math.max(first[rank], action + columns));
     } else {
       let next = rank + rows;
       if (next < 0 || next >= this.panels[panel].ranks.length) {
@@ -217,7 +225,8 @@ class Timeline {
     const {name, facts} = actionFacts(data, this.kinds, shownAction.action);
     this.told.replaceChildren(
       element("strong", {}, this.panels.length > 1 ? `${name}, ${data.schedule.name}` : name),
-      ...facts.map(([what, fact]) => element("span", {}, element("span", {class: "muted"}, `${what} `), fact)));
+      ...facts.map(([what, fact]) =>
+        element("span", {}, element("span", {class: "muted"}, `${what} `), fact)));
   }
 
   redraw(isMoved) {
@@ -298,8 +307,8 @@ class Timeline {
     context.fillStyle = this.colors.muted;
     context.textBaseline = "middle";
     context.textAlign = "right";
-    const {ticks, step} = linearTicks(this.view.top, this.view.top + this.view.rows - 1, place.height / 30);
-    for (const rank of step < 1 ? ticks.filter(Number.isInteger) : ticks) {
+    const {ticks} = linearTicks(this.view.top, this.view.top + this.view.rows, place.height / 30);
+    for (const rank of ticks.filter(Number.isInteger)) {
       const y = place.y(rank) + place.rowHeight / 2;
       if (rank < this.numRanks && y > place.top && y < place.top + place.height) {
         context.fillText(String(rank), place.left - 8, y);
@@ -317,8 +326,7 @@ class Timeline {
     const [first] = this.places;
     const {from, to} = this.view;
     const {factor, unit} = unitFor(Math.max(to - from, to * 1e-3), "s");
-    const {ticks, step} = linearTicks(from / factor, to / factor, Math.max(4, first.width / 100));
-    const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+    const {ticks, text} = linearTicks(from / factor, to / factor, Math.max(4, first.width / 100));
     context.font = `11px ${FONT}`;
     context.fillStyle = this.colors.muted;
     context.textBaseline = "alphabetic";
@@ -327,7 +335,7 @@ class Timeline {
     context.textAlign = "center";
     for (const tick of ticks) {
       const x = first.x(tick * factor);
-      const label = `${tick.toLocaleString("en-US", {minimumFractionDigits: decimals, maximumFractionDigits: decimals})} ${unit}`;
+      const label = `${text(tick)} ${unit}`;
       const half = context.measureText(label).width / 2;
       context.fillRect(x, MARGIN.top - 5, 1, 5);
       context.fillText(label, Math.min(Math.max(x, first.left + half), first.left + first.width - half), 15);
@@ -368,7 +376,8 @@ class Timeline {
 
   outline(context, data, place, action) {
     const [from, to] = [place.x(data.starts[action]), place.x(data.ends[action])];
-    const box = [from - 1.5, place.y(rankOf(data, action)) - 1.5, Math.max(2, to - from) + 3, place.rowHeight + 2];
+    const top = place.y(rankOf(data, action));
+    const box = [from - 1.5, top - 1.5, Math.max(2, to - from) + 3, place.rowHeight + 2];
     context.lineWidth = 4;
     context.strokeStyle = this.colors.halo;
     context.strokeRect(...box);
@@ -378,9 +387,9 @@ class Timeline {
   }
 }
 
-const TIMELINE_KEYS = "Once the picture is clicked or reached by Tab, the wheel or + and − zoom. With Shift, or by ] " +
-  "and [, rows become taller and flatter. Dragging, or Shift with arrows, pans. Arrows move a cursor over " +
-  "actions. Home shows all.";
+const TIMELINE_KEYS = "Once the picture is clicked or reached by Tab, the wheel or + and − zoom. With " +
+  "Shift, or by ] and [, rows become taller and flatter. Dragging, or Shift with arrows, pans. Arrows " +
+  "move a cursor over actions. Home shows all.";
 
 let timelines = 0;
 

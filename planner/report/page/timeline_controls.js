@@ -53,6 +53,7 @@ function onWheel(timeline, canvas, event) {
 function listen(timeline, canvas) {
   const keys = timelineKeys(timeline);
   let dragged = null;
+  let pressed = null;
   fill(canvas, {
     keydown: (event) => {
       if (keys[event.key] && !event.ctrlKey && !event.metaKey && !event.altKey) {
@@ -66,7 +67,7 @@ function listen(timeline, canvas) {
       }
     },
     pointerdown: (event) => {
-      dragged = timeline.within(event);
+      dragged = pressed = timeline.within(event);
       canvas.setPointerCapture(event.pointerId);
     },
     pointermove: (event) => {
@@ -78,7 +79,13 @@ function listen(timeline, canvas) {
       timeline.dragBy(dragged.x - at.x, dragged.y - at.y);
       dragged = at;
     },
-    pointerup: () => { dragged = null; },
+    pointerup: (event) => {
+      const at = timeline.within(event);
+      if (dragged && Math.hypot(at.x - pressed.x, at.y - pressed.y) < 4) {
+        timeline.setCursor(timeline.under(at));
+      }
+      dragged = null;
+    },
     pointercancel: () => { dragged = null; },
     pointerleave: () => timeline.hover(null),
   }, []);

@@ -64,7 +64,7 @@ function actionFacts(data, kinds, action) {
   if (data.hasChunks && data.chunks[action] >= 0) {
     facts.push(["chunk", String(data.chunks[action])]);
   }
-  facts.push(["starts at", shown(data.starts[action], "s", 7)],
+  facts.push(["starts at", shown(data.starts[action], "s", 6)],
     ["takes", shown(data.ends[action] - data.starts[action], "s")]);
   facts.push(["waits", gap <= 0 ? "not at all" :
     `${shown(gap, "s")}${kind.waits_for ? ` for ${kind.waits_for}` : ""}`]);

@@ -146,10 +146,11 @@ function paintPath(context, data, place, color) {
     const [from, to] = [place.x(data.starts[action]), place.x(data.ends[action])];
     const [top, height] = [place.y(rank), Math.max(1, place.rowHeight - 1)];
     context.lineTo(from, top + height / 2);
-    context.lineTo(to, top + height / 2);
     if (to - from >= 4) {
       context.rect(from + 0.75, top + 0.75, Math.max(1, to - from - 1.5), Math.max(1, height - 1.5));
       context.moveTo(to, top + height / 2);
+    } else {
+      context.lineTo(to, top + height / 2);
     }
   }
   context.stroke();

@@ -438,6 +438,17 @@ class PageTest(unittest.TestCase):
         self.assertAlmostEqual(value_of(facts["waits"].split(" for ")[0], "s"), gap, 4)
         self.assertTrue(facts["waits"].endswith("for activations of the stage before"))
 
+    def test_keeps_the_action_that_was_clicked(self):
+        page = self.drawn()
+        canvas = page.locator("#measured canvas")
+        canvas.click(position={"x": 300, "y": 60})
+        clicked = self.facts(page, "measured")
+        self.assertNotEqual(self.at(page, "measured", 500, 100), clicked)
+        page.mouse.move(5, 5)
+        self.assertEqual(self.facts(page, "measured"), clicked)
+        page.keyboard.press("Escape")
+        self.assertIsNone(self.facts(page, "measured")["name"])
+
     def test_zooms_around_the_pointer_and_back(self):
         page = self.drawn()
         canvas = page.locator("#steps canvas")
