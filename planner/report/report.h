@@ -147,7 +147,8 @@ struct PackedTimeline {
   /// Five columns of little-endian 32-bit integers, one after the other, compressed by zlib's
   /// deflate and then base64: ticks between the end of the rank's action before (0 for the first)
   /// and the start; ticks that the action takes; kind (index into TimelineView::kinds); microbatch;
-  /// chunk. Actions of a rank are in the order of their starts, rank after rank.
+  /// chunk. Actions of a rank are in the order of their starts, rank after rank. A microbatch or
+  /// chunk of −1 is none.
   std::string actions;
   std::vector<std::pair<int, int>> critical_path;  ///< Rank and index within the rank, in order.
 };
@@ -161,7 +162,8 @@ struct TimelineKind {
   std::string waits_for;
 };
 
-/// Steps of one pipeline; the first is drawn, the others by a click.
+/// Steps of one pipeline; the first is drawn, the others by a click. One named "measured" is drawn
+/// below each of the others.
 struct TimelineView {
   int num_ranks = 0;
   std::vector<TimelineKind> kinds;

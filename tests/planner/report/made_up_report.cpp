@@ -53,6 +53,7 @@ std::vector<std::vector<Pass>> step_of(const Pipeline& pipeline) {
   std::vector<std::vector<std::int64_t>> forward_end(num_ranks, none);
   std::vector<std::vector<std::int64_t>> backward_end(num_ranks, none);
   std::vector<std::vector<Pass>> orders;
+  orders.reserve(num_ranks);
   for (int rank = 0; rank < pipeline.ranks; ++rank) {
     orders.push_back(order_of(pipeline, rank));
   }

@@ -16,10 +16,10 @@ using testing::MatchesRegex;
 using Column = std::vector<std::int32_t>;
 using Columns = std::vector<Column>;
 
-std::string from_base64(const std::string& text) {
+std::vector<unsigned char> from_base64(const std::string& text) {
   constexpr std::string_view digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
+  std::vector<unsigned char> bytes;
   unsigned bits = 0;
   int known = 0;
   for (const char digit : text) {
@@ -30,19 +30,17 @@ std::string from_base64(const std::string& text) {
     known += 6;
     if (known >= 8) {
       known -= 8;
-      bytes += static_cast<char>(bits >> known & 0xff);
+      bytes.push_back(static_cast<unsigned char>(bits >> known & 0xff));
     }
   }
   return bytes;
 }
 
 Column unpacked(const std::string& text, std::size_t size) {
-  const std::string packed = from_base64(text);
+  const std::vector<unsigned char> packed = from_base64(text);
   std::vector<unsigned char> bytes(4 * size + 1);
   uLongf length = bytes.size();
-  EXPECT_EQ(::uncompress(bytes.data(), &length,
-                         reinterpret_cast<const unsigned char*>(packed.data()), packed.size()),
-            Z_OK);
+  EXPECT_EQ(::uncompress(bytes.data(), &length, packed.data(), packed.size()), Z_OK);
   EXPECT_EQ(length, 4 * size);
   Column numbers;
   for (std::size_t i = 0; i + 3 < length; i += 4) {
@@ -61,7 +59,7 @@ TEST(PackedNumbers, AreUnpackedWhateverIsLeftOfThreeBytes) {
   for (std::int32_t size = 0; size < 12; ++size) {
     Column numbers;
     for (std::int32_t i = 0; i < size; ++i) {
-      numbers.push_back(i * 715827883);
+      numbers.push_back(i * 178956971);
     }
     const std::string text = packed_numbers(Columns{numbers});
     EXPECT_EQ(text.size() % 4, 0U);
