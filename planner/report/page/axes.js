@@ -28,7 +28,7 @@ function extent(axis, values, {hasZero = false} = {}) {
   return [low < 0 || !hasZero ? low - room : low, high + room];
 }
 
-// Ticks and the unit that they are told in. `marks` are where ticks of a logarithmic axis shall be.
+// Ticks and the unit that they are told in. `marks` are where ticks shall be, if that suits the axis.
 function ticksOf({axis, low, high}, count, marks) {
   if (axis.is_log) {
     const hasPrefix = BASE_UNITS.has(axis.unit);
@@ -43,6 +43,9 @@ function ticksOf({axis, low, high}, count, marks) {
     };
   }
   const {factor, unit} = unitFor(Math.max(Math.abs(low), Math.abs(high)), axis.unit);
+  if (marks?.every(Number.isInteger) && axis.unit === "") {
+    return {unit: "", ticks: marks.map((value) => ({value, text: plain(value)}))};
+  }
   const {ticks, text} = linearTicks(low / factor, high / factor, count);
   return {unit, ticks: ticks.map((tick) => ({value: tick * factor, text: text(tick)}))};
 }
@@ -152,8 +155,7 @@ function bandOf(pixels, others, hasSteps) {
   return `${forth}${steps.join("")}Z`;
 }
 
-function curveShapes(plot, curve, index) {
-  const color = seriesColor(index);
+function curveShapes(plot, curve, index, color = seriesColor(index)) {
   const nodes = [];
   if (curve.low && curve.high) {
     nodes.push(shape("path", {
@@ -168,9 +170,9 @@ function curveShapes(plot, curve, index) {
   return nodes;
 }
 
-function curveMark(index) {
+function curveMark(index, color = seriesColor(index)) {
   return shape("path", {
-    d: "M0,7H22", class: "curve", style: `stroke: ${seriesColor(index)}`,
+    d: "M0,7H22", class: "curve", style: `stroke: ${color}`,
     "stroke-dasharray": DASHES[index % 8] || false,
   });
 }

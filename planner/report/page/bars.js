@@ -1,6 +1,7 @@
 // Bars below each other, and columns of stacked values.
 
 const NARROW = 560;
+const MANY_BARS = 24;
 
 // Where each bar begins and ends, the total of a waterfall last.
 function placedBars(view) {
@@ -32,16 +33,21 @@ function barTip({bar}, unit, share) {
     share === undefined ? "" : ["of the whole", percent(share)], bar.note];
 }
 
-function barRow(placed, {top, height, isNarrow, nameWidth, width, place, unit, whole}) {
+// Where the bar of a row begins, and how high it is.
+function barPlace(top, height, isNarrow) {
+  const room = height < 24 ? 3 : 6;
+  return isNarrow ? [top + 19, height - 29] : [top + room, height - 2 * room];
+}
+
+function barRow(placed, {top, height, isNarrow, nameWidth, width, place, unit, whole, shareWidth}) {
   const {bar, from, to, isTotal} = placed;
   const share = whole > 0 && !isTotal ? bar.value / whole : undefined;
-  const barTop = isNarrow ? top + 20 : top + 6;
-  const barHeight = isNarrow ? 16 : height - 12;
+  const [barTop, barHeight] = barPlace(top, height, isNarrow);
   const middle = barTop + barHeight / 2;
   const textY = isNarrow ? top + 13 : middle + 4.5;
   const x = Math.min(place(from), place(to));
   const length = Math.max(1, Math.abs(place(to) - place(from)));
-  const valueRight = whole > 0 ? width - 58 : width;
+  const valueRight = width - shareWidth;
   const valueWidth = textWidth(shown(bar.value, unit));
   const nameRoom = isNarrow ? valueRight - valueWidth - 12 : nameWidth - 12;
   const group = shape("g", {class: isTotal ? "row total" : "row"},
@@ -57,12 +63,12 @@ function barRow(placed, {top, height, isNarrow, nameWidth, width, place, unit, w
 
 function drawBars(view, placed, width, label) {
   const isNarrow = width < NARROW;
-  const rowHeight = isNarrow ? 46 : 32;
+  const rowHeight = placed.length > MANY_BARS ? isNarrow ? 34 : 19 : isNarrow ? 46 : 32;
   const whole = view.is_waterfall ? view.total?.value ?? placed.at(-1)?.to ?? 0 : 0;
   const nameWidth = isNarrow ? 0
-    : Math.min(width * 0.34, most(placed.map(({bar}) => textWidth(bar.name))) + 16);
-  const valueWidth = most(placed.map(({bar}) => textWidth(shown(bar.value, view.unit)))) +
-    (whole > 0 ? 78 : 20);
+    : Math.min(width * 0.34, most(placed.map(({bar, isTotal}) => textWidth(bar.name) * (isTotal ? 1.12 : 1))) + 16);
+  const shareWidth = whole > 0 ? most(view.bars.map(({value}) => textWidth(percent(value / whole)))) + 14 : 0;
+  const valueWidth = most(placed.map(({bar}) => textWidth(shown(bar.value, view.unit)))) + shareWidth + 24;
   const ends = placed.flatMap(({bar, from, to}) =>
     [0, from, to, from + (bar.low ?? 0), from + (bar.high ?? bar.value)]);
   const axis = {unit: view.unit, is_log: false};
@@ -79,15 +85,12 @@ function drawBars(view, placed, width, label) {
   });
   const links = view.is_waterfall ? placed.slice(1).map(({isTotal, from}, i) => {
     const at = horizontal.place(isTotal ? placed[i].to : from);
-    const barBottom = isNarrow ? 36 : rowHeight - 6;
-    const barTop = isNarrow ? 20 : 6;
-    return shape("line", {
-      x1: at, x2: at, y1: i * rowHeight + barBottom, y2: (i + 1) * rowHeight + barTop, class: "link",
-    });
+    const [top, height] = barPlace(i * rowHeight, rowHeight, isNarrow);
+    return shape("line", {x1: at, x2: at, y1: top + height, y2: top + rowHeight, class: "link"});
   }) : [];
   const rows = placed.map((one, i) => barRow(one, {
     top: i * rowHeight, height: rowHeight, isNarrow, nameWidth, width, place: horizontal.place,
-    unit: view.unit, whole,
+    unit: view.unit, whole, shareWidth,
   }));
   return drawing(width, height, label, ...grid, ...links, ...rows);
 }
@@ -137,7 +140,7 @@ function drawStacked(view, width, label) {
     x: view.x, y: view.y, ys: extent(view.y, [...sums, view.limit?.value ?? 0], {hasZero: true}),
     columns: view.columns.map(({name}) => name),
   });
-  const gap = plot.step > 14 ? Math.min(10, plot.step * 0.2) : plot.step > 4 ? 1 : 0;
+  const gap = plot.step > 14 ? Math.max(plot.step * 0.2, plot.step - 110) : plot.step > 4 ? 1 : 0;
   // One path for each category: a printer takes seconds for hundreds of patterns.
   const paths = view.categories.map(() => "");
   const columns = view.columns.map((column, i) => {
@@ -154,8 +157,8 @@ function drawStacked(view, width, label) {
     return withTip(shape("rect", {x: plot.x(i) - plot.step / 2, y: plot.top, width: plot.step,
       height: plot.bottom - plot.top, class: "hit column"}), () => stackedTip(view, column));
   });
-  const layers = paths.map((d, i) => patterned("path", {d}, seriesColor(i),
-    plot.step > 8 ? SERIES_PATTERNS[i % 8] : ""));
+  const layers = paths.map((d, i) =>
+    patterned("path", {d}, seriesColor(i), plot.step > 8 ? seriesPattern(i) : ""));
   return drawing(width, height, label, ...plot.nodes, ...layers, ...columns,
     view.limit ? limitLine(plot, view.limit, view.y.unit, width) : null);
 }
@@ -175,7 +178,9 @@ function stackedView(view, title) {
   const label = stackedFinding(view);
   const unit = view.y.unit;
   return [
-    legend(view.categories.map((name, i) => ({name, mark: swatch(seriesColor(i), SERIES_PATTERNS[i % 8])}))),
+    legend(view.categories
+      .map((name, i) => ({name, mark: swatch(seriesColor(i), seriesPattern(i))}))
+      .filter((_, i) => view.columns.some(({values}) => values[i] !== 0))),
     picture((width) => drawStacked(view, width, label)),
     numbers(title, [view.x.name, ...view.categories, "together"], () =>
       view.columns.map(({name, values}) =>

@@ -28,12 +28,15 @@ function nearestX(view, plot, pixel) {
 
 function drawCurves(view, width, label) {
   const height = Math.min(380, Math.max(260, width * 0.5));
-  const ys = view.curves.flatMap(({y, low = [], high = []}) => [...y, ...low, ...high]);
+  const ys = [...view.curves.flatMap(({y, low = [], high = []}) => [...y, ...low, ...high]),
+    ...view.limits.map(({value}) => value)];
+  // An axis begins at 0 unless all that matters is far from it, as a loss is.
+  const hasZero = !view.y.is_log && (view.limits.length > 0 || least(ys) < 0.5 * most(ys));
   const places = [...new Set(view.curves.flatMap(({x}) => x))];
   const plot = frame(width, height, {
     x: view.x, y: view.y, marks: places.length <= 12 ? places : undefined,
     xs: tight(view.x, view.curves.flatMap(({x}) => x)),
-    ys: extent(view.y, [...ys, ...view.limits.map(({value}) => value)], {hasZero: !view.y.is_log}),
+    ys: extent(view.y, ys, {hasZero}),
   });
   const clip = clipOf(plot);
   const line = shape("line", {y1: plot.top, y2: plot.bottom, class: "pointer", visibility: "hidden"});

@@ -138,6 +138,11 @@ const TINT_PATTERNS = {waste: "falling", communication: "upright", idle: "dots"}
 const SERIES_PATTERNS = ["", "falling", "dots", "rising", "", "upright", "rising", "dots"];
 const DASHES = ["", "7 4", "2 3", "10 3 2 3", "5 2", "1 4", "12 4", "4 4 1 4"];
 
+// Of the ninth and later ones the pattern differs from that of the first of the same colour.
+function seriesPattern(index) {
+  return SERIES_PATTERNS[(index + 3 * Math.floor(index / 8)) % 8];
+}
+
 function seriesColor(index) {
   return `var(--series-${index % 8 + 1})`;
 }

@@ -55,7 +55,11 @@ function withSign(text, value) {
 
 function percent(fraction) {
   const value = 100 * fraction;
-  return `${plain(Math.abs(value) < 9.95 ? Number(value.toPrecision(2)) : Math.round(value))} %`;
+  const size = Math.abs(value);
+  if (size > 0 && size < 0.005) {
+    return "<0.01 %";
+  }
+  return `${plain(Number(value.toFixed(size < 0.995 ? 2 : size < 9.95 ? 1 : 0)))} %`;
 }
 
 function counted(count, one, many = `${one}s`) {

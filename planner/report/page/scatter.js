@@ -7,9 +7,17 @@ const MARKS = [
   "M-5,-2.2h10v4.4h-10Z", "M-2.2,-5h4.4v10h-4.4Z",
 ];
 
+// Of the ninth and later groups the shape differs from that of the first of the same colour.
+function markOf(group) {
+  return MARKS[(group + Math.floor(group / 8)) % 8];
+}
+
+// Lines that points are seen against have no colour of a group.
+const LINE_COLOR = "var(--muted)";
+
 function pointMark(index) {
   return shape("path", {
-    d: MARKS[index % 8], transform: "translate(11,7)", class: "point", style: `fill: ${seriesColor(index)}`,
+    d: markOf(index), transform: "translate(11,7)", class: "point", style: `fill: ${seriesColor(index)}`,
   });
 }
 
@@ -120,7 +128,7 @@ class Scatter {
     const canPin = this.canPin && point.parts;
     const told = `${point.name}: ${shown(point.x, this.view.x.unit)}, ${shown(point.y, this.view.y.unit)}`;
     const node = shape("path", {
-      d: MARKS[group % 8], class: "point", style: `fill: ${seriesColor(group)}`,
+      d: markOf(group), class: "point", style: `fill: ${seriesColor(group)}`,
       transform: `translate(${this.places[index].x.toFixed(1)},${this.places[index].y.toFixed(1)})`,
       tabindex: index === this.current ? 0 : -1, role: canPin ? "button" : "img", "aria-label": told,
       "aria-pressed": canPin ? index === this.pinnedIndex ? "true" : "false" : undefined,
@@ -182,16 +190,19 @@ class Scatter {
       ys: extent(view.y, [...all.map(({y}) => y), ...view.curves.flatMap(({y}) => y)]),
     });
     const clip = clipOf(plot);
-    const curves = view.curves.flatMap((curve, i) => curveShapes(plot, curve, view.groups.length + i));
+    const curves = view.curves.flatMap((curve, i) => curveShapes(plot, curve, i, LINE_COLOR));
     this.places = this.points.map(({point}) => ({x: plot.x(point.x), y: plot.y(point.y)}));
     this.nodes = this.points.map((point, i) => this.pointNode(point, i));
     this.markPinned();
     const best = view.reference ? shape("circle", {
       cx: plot.x(view.reference.x), cy: plot.y(view.reference.y), r: 9, class: "reference",
     }) : null;
+    const lines = shape("g", {"clip-path": clip.path}, ...curves);
+    const hasMany = this.points.length > 200;  // they would hide the lines
     const svg = drawing(width, height, this.label, shape("defs", {}, clip.node), ...plot.nodes,
-      shape("g", {"clip-path": clip.path}, ...curves), best, ...this.nodes);
+      hasMany ? null : lines, best, ...this.nodes, hasMany ? lines : null);
     svg.setAttribute("role", "group");
+    svg.classList.toggle("has-many", hasMany);
     this.listen(svg, width);
     return svg;
   }
@@ -209,7 +220,7 @@ function scatterView(view, title) {
   return [
     legend([
       ...view.groups.map(({name}, i) => ({name, mark: pointMark(i)})),
-      ...view.curves.map(({name}, i) => ({name, mark: curveMark(view.groups.length + i)})),
+      ...view.curves.map(({name}, i) => ({name, mark: curveMark(i, LINE_COLOR)})),
       ...(view.reference ? [{name: view.reference.name,
         mark: shape("circle", {cx: 11, cy: 7, r: 5.5, class: "reference"})}] : []),
     ]),

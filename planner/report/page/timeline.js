@@ -37,7 +37,7 @@ class Timeline {
   kindLegend() {
     const items = this.kinds.map(({name, letter, tint}) => {
       const alike = this.kinds.filter((kind) => kind.tint === tint);
-      const shade = alike.length === 1 ? 1 : alike.findIndex((kind) => kind.name === name) % 3;
+      const shade = alike.length === 1 ? 1 : alike.findIndex((kind) => kind.name === name) % 5;
       return element("li", {},
         element("span", {class: `kind shade-${shade}`, style: `--tint: var(--${tint})`}, letter), name);
     });
@@ -84,6 +84,9 @@ class Timeline {
   }
 
   tellSummary() {
+    [...this.legend.children].forEach((item, kind) => {
+      item.hidden = !this.panels.some(({kinds}) => kinds.includes(kind));
+    });
     const told = this.panels.map(({schedule: {name, end_s: end, bubble_s: bubble}, starts, ranks}) =>
       `${name}: ${counted(starts.length, "action")} of ${counted(ranks.length, "rank")} in ${shown(end, "s")}, ` +
       `of which the pacing rank waits ${shown(bubble, "s")} (${percent(bubble / (end || 1))})`);
@@ -318,7 +321,7 @@ class Timeline {
       context.textAlign = "left";
       context.fillStyle = this.colors.ink;
       context.font = `600 12px ${FONT}`;
-      context.fillText(name === "measured" ? name : `${name}, predicted`, place.left, place.top - 11);
+      context.fillText(["measured", "predicted"].includes(name) ? name : `${name}, predicted`, place.left, place.top - 11);
     }
   }
 

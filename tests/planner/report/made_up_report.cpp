@@ -29,6 +29,7 @@ struct Pipeline {
   std::int64_t backward = 0;
   int most_in_flight = 0;  ///< Forward passes that the first rank is ahead of backward passes.
   double noise = 0.0;      ///< By how much of its length a pass is longer or shorter, at most.
+  int num_kinds = 2;       ///< Kinds that passes have: forward, and others in turns.
 };
 
 std::vector<Pass> order_of(const Pipeline& pipeline, int rank) {
@@ -98,7 +99,9 @@ PackedTimeline timeline_of(const std::string& name, const Pipeline& pipeline) {
     for (const Pass& pass : rank) {
       columns[0].push_back(static_cast<std::int32_t>(pass.start - reached));
       columns[1].push_back(static_cast<std::int32_t>(pass.end - pass.start));
-      columns[2].push_back(pass.kind);
+      columns[2].push_back(pass.kind == kForward
+                               ? kForward
+                               : kBackward + pass.microbatch % (pipeline.num_kinds - 1));
       columns[3].push_back(pass.microbatch);
       columns[4].push_back(0);
       reached = pass.end;
@@ -125,14 +128,20 @@ PackedTimeline timeline_of(const std::string& name, const Pipeline& pipeline) {
 }
 
 std::vector<TimelineKind> kinds() {
-  return {{.name = "forward",
-           .letter = "F",
-           .tint = Tint::kCompute,
-           .waits_for = "activations of the stage before"},
-          {.name = "backward",
-           .letter = "B",
-           .tint = Tint::kCompute,
-           .waits_for = "gradients of the stage after"}};
+  return {
+      {.name = "forward",
+       .letter = "F",
+       .tint = Tint::kCompute,
+       .waits_for = "activations of the stage before"},
+      {.name = "backward",
+       .letter = "B",
+       .tint = Tint::kCompute,
+       .waits_for = "gradients of the stage after"},
+      {.name = "input gradient", .letter = "I", .tint = Tint::kCompute, .waits_for = ""},
+      {.name = "weight gradient", .letter = "W", .tint = Tint::kCompute, .waits_for = ""},
+      {.name = "forward with backward", .letter = "FB", .tint = Tint::kCompute, .waits_for = ""},
+      {.name = "message", .letter = "S", .tint = Tint::kCommunication, .waits_for = ""},
+      {.name = "optimizer", .letter = "O", .tint = Tint::kOptimizer, .waits_for = ""}};
 }
 
 BarsView waterfall() {
@@ -299,6 +308,7 @@ TimelineView measured_step() {
       .ranks = 8, .microbatches = 16, .forward = 10000, .backward = 20000, .most_in_flight = 8};
   Pipeline real = pipeline;
   real.noise = 0.12;
+  real.num_kinds = 7;
   return {.num_ranks = pipeline.ranks,
           .kinds = kinds(),
           .schedules = {timeline_of("1f1b", pipeline), timeline_of("measured", real)}};
