@@ -1,6 +1,5 @@
 // Types of models with structures beyond Llama's: parameters to the last number, what each has that
 // others lack, and what is refused.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <string>
@@ -516,7 +515,8 @@ TEST(HuggingFaceTypes, RefuseWhatTheirFieldsCannotSay) {
                                                         {"alibi", "false"},
                                                         {"alibi_bias_max", "16"}}) {
     EXPECT_THAT(refused("mpt", R"("n_layers": 2, "d_model": 64, "n_heads": 4, "vocab_size": 9,
-        "attn_config": {)" + fmt::format(R"("{}": {}}})", key, value)),
+        "attn_config": {)" + std::string("\"").append(key).append("\": ").append(value) +
+                                   "}"),
                 HasSubstr("config.json: attn_config." + key + ": expected"));
   }
 }
@@ -553,8 +553,11 @@ TEST(HuggingFaceTypes, WarnOfKeysThatNobodyKnows) {
            {"linear_conv_kernel_dim", ""},
            {"n_gram", ""}}) {
     EXPECT_THAT(
-        message_of([&, key = key] { return found(kSmall + fmt::format(R"(, "{}": 4)", key)); }),
-        EndsWith(fmt::format(R"(config.json: "{}": unknown key{})", key, hint)));
+        message_of([&, key = key] {
+          return found(kSmall + std::string(", \"").append(key).append("\": 4"));
+        }),
+        EndsWith(
+            std::string("config.json: \"").append(key).append("\": unknown key").append(hint)));
   }
   // Weights are trained on by what is executed exactly: there nothing is passed over.
   EXPECT_THAT(refused("llama", kSmall + R"(, "my_company_tag": 1)"),
