@@ -1,6 +1,7 @@
 // What the ways of cutting a list of layers share: costs as integers.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,10 +15,22 @@ struct LayerTicks {
   /// Time before each layer, and in total (at most 2^62), in ticks (a power of two of seconds).
   std::vector<std::int64_t> time;
   std::vector<std::int64_t> memory;  ///< Memory before each layer, and in total [B].
-  std::int64_t memory_limit = 0;     ///< Most memory of a rank [B].
+  /// What a microbatch keeps of the layers before each layer, and in total [B].
+  std::vector<std::int64_t> kept;
+  std::vector<double> in_flight;  ///< Microbatches in flight on each rank; empty: none count.
+  std::int64_t memory_limit = 0;  ///< Most memory of a rank [B].
 
   [[nodiscard]] int num_layers() const { return static_cast<int>(time.size()) - 1; }
   [[nodiscard]] std::int64_t total() const { return time.back(); }
+  /// Returns the memory that layers `first` … `end`−1 take on a rank [B].
+  [[nodiscard]] std::int64_t memory_of(int rank, int first, int end) const {
+    const std::int64_t always = memory[end] - memory[first];
+    return in_flight.empty() ? always
+                             : always + std::llround(in_flight[rank] *
+                                                     static_cast<double>(kept[end] - kept[first]));
+  }
+  /// Returns the layers with memory that does not matter.
+  [[nodiscard]] LayerTicks without_memory() const;
   /// Returns the longest time of a single layer, in ticks.
   [[nodiscard]] std::int64_t longest() const;
 };

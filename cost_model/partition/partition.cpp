@@ -32,14 +32,16 @@ std::int64_t whole_bytes(Bytes memory) {
   return std::llround(std::min(memory.value(), 0x1p62));
 }
 
-LayerTicks to_ticks(std::span<const LayerCost> layers, std::optional<Bytes> memory_limit) {
+LayerTicks to_ticks(std::span<const LayerCost> layers, std::optional<Bytes> memory_limit,
+                    const std::vector<double>& in_flight) {
   const int exponent = tick_exponent(layers);
-  LayerTicks ticks{.time = {0}, .memory = {0}};
+  LayerTicks ticks{.time = {0}, .memory = {0}, .kept = {0}, .in_flight = in_flight};
   for (const LayerCost& layer : layers) {
-    assert(layer.time >= Seconds(0.0) && layer.memory >= Bytes(0.0));
+    assert(layer.time >= Seconds(0.0) && layer.memory >= Bytes(0.0) && layer.kept >= Bytes(0.0));
     const std::int64_t time = std::llround(std::ldexp(layer.time.value(), exponent));
     ticks.time.push_back(ticks.time.back() + time);
     ticks.memory.push_back(ticks.memory.back() + whole_bytes(layer.memory));
+    ticks.kept.push_back(ticks.kept.back() + whole_bytes(layer.kept));
   }
   ticks.memory_limit = memory_limit ? whole_bytes(*memory_limit) : kNoLimit;
   return ticks;
@@ -49,16 +51,13 @@ std::int64_t time_of(const LayerTicks& ticks, int layer) {
   return ticks.time[layer + 1] - ticks.time[layer];
 }
 
-std::int64_t memory_of(const LayerTicks& ticks, int layer) {
-  return ticks.memory[layer + 1] - ticks.memory[layer];
-}
-
 /// Whether all layers but the first and the last cost the same.
 bool is_even_inside(const LayerTicks& ticks) {
-  for (int layer = 2; layer + 1 < ticks.num_layers(); ++layer) {
-    if (time_of(ticks, layer) != time_of(ticks, 1) ||
-        memory_of(ticks, layer) != memory_of(ticks, 1)) {
-      return false;
+  for (const auto* sums : {&ticks.time, &ticks.memory, &ticks.kept}) {
+    for (int layer = 2; layer + 1 < ticks.num_layers(); ++layer) {
+      if ((*sums)[layer + 1] - (*sums)[layer] != (*sums)[2] - (*sums)[1]) {
+        return false;
+      }
     }
   }
   return ticks.num_layers() >= 3;
@@ -79,13 +78,13 @@ std::optional<std::vector<int>> cut_evenly(const LayerTicks& ticks,
     times.layer = Seconds(1.0);
     times.embedding = times.logits = Seconds(0.0);
   }
-  const std::int64_t memory = memory_of(ticks, 1);
   std::vector<int> most(static_cast<std::size_t>(request.pp));
   for (int rank = 0; rank < request.pp; ++rank) {
+    const auto memory_of = [&](int layer) { return ticks.memory_of(rank, layer, layer + 1); };
+    const std::int64_t memory = memory_of(1);
     std::int64_t room = ticks.memory_limit;
-    room -= rank == 0 ? memory_of(ticks, 0) : 0;
-    room -=
-        rank == rank_of_stage(request, request.pp * request.vpp - 1) ? memory_of(ticks, last) : 0;
+    room -= rank == 0 ? memory_of(0) : 0;
+    room -= rank == rank_of_stage(request, request.pp * request.vpp - 1) ? memory_of(last) : 0;
     if (room < 0) {
       return std::nullopt;
     }
@@ -103,12 +102,10 @@ std::optional<std::vector<int>> cut_evenly(const LayerTicks& ticks,
 
 /// Cuts the chunks of a single rank, which holds everything, as if they were ranks. Returns nullopt
 /// when memory is short.
-std::optional<std::vector<int>> cut_single_rank(LayerTicks ticks, int vpp) {
-  if (ticks.memory.back() > ticks.memory_limit) {
-    return std::nullopt;
-  }
-  ticks.memory_limit = kNoLimit;
-  return cut_contiguously(ticks, vpp);
+std::optional<std::vector<int>> cut_single_rank(const LayerTicks& ticks, int vpp) {
+  return ticks.memory_of(0, 0, ticks.num_layers()) > ticks.memory_limit
+             ? std::nullopt
+             : cut_contiguously(ticks.without_memory(), vpp);
 }
 
 std::optional<std::vector<int>> cut(const LayerTicks& ticks, const PartitionRequest& request) {
@@ -134,6 +131,13 @@ std::int64_t LayerTicks::longest() const {
   return most;
 }
 
+LayerTicks LayerTicks::without_memory() const {
+  LayerTicks ticks = *this;
+  ticks.memory_limit = kNoLimit;
+  ticks.in_flight.clear();
+  return ticks;
+}
+
 int rank_of_stage(const PartitionRequest& request, int stage) {
   const bool is_upward = request.placement == StagePlacement::kV && stage >= request.pp;
   return is_upward ? 2 * request.pp - 1 - stage : stage % request.pp;
@@ -144,11 +148,15 @@ std::optional<std::vector<int>> partition_layers(std::span<const LayerCost> laye
   assert(request.pp >= 1 && request.vpp >= 1);
   assert(request.placement == StagePlacement::kLooped ||
          (request.placement == StagePlacement::kV && request.vpp == 2));
-  return cut(to_ticks(layers, request.memory), request);
+  assert(request.in_flight.empty() ||
+         (request.in_flight.size() == static_cast<std::size_t>(request.pp) &&
+          std::is_sorted(request.in_flight.rbegin(), request.in_flight.rend())));
+  return cut(to_ticks(layers, request.memory, request.in_flight), request);
 }
 
 Bytes least_memory(std::span<const LayerCost> layers, const PartitionRequest& request) {
-  LayerTicks ticks = to_ticks(layers, std::nullopt);
+  assert(request.in_flight.empty());
+  LayerTicks ticks = to_ticks(layers, std::nullopt, {});
   ticks.time = ticks.memory;
   std::fill(ticks.memory.begin(), ticks.memory.end(), 0);
   const auto sizes = cut(ticks, request);
@@ -166,10 +174,12 @@ std::vector<LayerCost> loads_of_ranks(std::span<const LayerCost> layers,
   std::vector<LayerCost> loads(static_cast<std::size_t>(request.pp));
   std::size_t layer = 0;
   for (std::size_t stage = 0; stage < layers_per_stage.size(); ++stage) {
-    LayerCost& load = loads[rank_of_stage(request, static_cast<int>(stage))];
+    const int rank = rank_of_stage(request, static_cast<int>(stage));
+    const double in_flight = request.in_flight.empty() ? 0.0 : request.in_flight[rank];
     for (int i = 0; i < layers_per_stage[stage]; ++i, ++layer) {
-      load.time += layers[layer].time;
-      load.memory += layers[layer].memory;
+      loads[rank].time += layers[layer].time;
+      loads[rank].memory += layers[layer].memory + in_flight * layers[layer].kept;
+      loads[rank].kept += layers[layer].kept;
     }
   }
   return loads;

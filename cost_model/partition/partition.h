@@ -14,6 +14,8 @@ namespace ptdp {
 struct LayerCost {
   Seconds time;  ///< Forward and backward time of one microbatch; not negative.
   Bytes memory;  ///< Memory on the GPU that holds the layer; not negative, counted in whole bytes.
+  /// Memory that each microbatch in flight takes besides; not negative, counted in whole bytes.
+  Bytes kept = {};
 
   friend bool operator==(const LayerCost&, const LayerCost&) = default;
 };
@@ -26,6 +28,9 @@ struct PartitionRequest {
   StagePlacement placement = StagePlacement::kLooped;
   /// Most memory that a rank may hold; nullopt: no limit.
   std::optional<Bytes> memory = std::nullopt;
+  /// Microbatches in flight on each rank, which keep LayerCost::kept; from rank to rank no more.
+  /// Empty: kept memory does not count.
+  std::vector<double> in_flight = {};
   /// Most steps that a search for vpp > 1 may take; the default is some seconds of them.
   std::int64_t most_steps = 100'000'000;
 };
@@ -72,7 +77,7 @@ struct PartitionRequest {
 
 /// Returns the memory of the fullest rank in the partition that needs least: the smallest limit
 /// under which there is a partition. Needs pp·vpp layers or more. Ignores the request's own limit.
-/// Throws Error as partition_layers() does.
+/// The request must have nothing in flight. Throws Error as partition_layers() does.
 [[nodiscard]] Bytes least_memory(std::span<const LayerCost> layers,
                                  const PartitionRequest& request);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
+#include <ranges>
 
 #include "cost_model/partition/layer_ticks.h"
 
@@ -68,8 +69,9 @@ class ContiguousCut {
     return size;
   }
 
-  /// Returns the furthest end of a part that starts before layer `start`.
-  [[nodiscard]] int furthest_end(int start) const {
+  /// Returns the furthest end of part `part` if it starts before layer `start`; `start` itself
+  /// where not even that layer fits.
+  [[nodiscard]] int furthest_end(int part, int start) const {
     const auto within = [start](const std::vector<std::int64_t>& sums, std::int64_t most) {
       const std::int64_t bound =
           most > sums.back() - sums[start] ? sums.back() : sums[start] + most;
@@ -79,27 +81,36 @@ class ContiguousCut {
     };
     const int of_several = within(ticks_.time, std::min(cap_, of_several_));
     const int of_one = std::min(within(ticks_.time, cap_), start + 1);
-    return std::min(std::max(of_several, of_one), within(ticks_.memory, ticks_.memory_limit));
+    const int by_time = std::max(of_several, of_one);
+    const auto ends = std::views::iota(start + 1, by_time + 1);
+    return *std::ranges::partition_point(ends, [&](int end) { return fits(part, start, end); }) - 1;
   }
 
-  /// Returns the earliest start of a part that ends before layer `end`.
-  [[nodiscard]] int earliest_start(int end) const {
+  /// Returns the earliest start of part `part` if it ends before layer `end`.
+  [[nodiscard]] int earliest_start(int part, int end) const {
     const auto within = [end](const std::vector<std::int64_t>& sums, std::int64_t most) {
       return static_cast<int>(std::lower_bound(sums.begin(), sums.begin() + end, sums[end] - most) -
                               sums.begin());
     };
     const int of_several = within(ticks_.time, std::min(cap_, of_several_));
     const int of_one = std::max(within(ticks_.time, cap_), end - 1);
-    return std::max(std::min(of_several, of_one), within(ticks_.memory, ticks_.memory_limit));
+    const auto starts = std::views::iota(std::min(of_several, of_one), end);
+    return *std::ranges::partition_point(starts,
+                                         [&](int start) { return !fits(part, start, end); });
   }
 
-  /// Whether parts within the caps, each as long as it may be, reach the last layer.
+  [[nodiscard]] bool fits(int part, int start, int end) const {
+    return ticks_.memory_of(part, start, end) <= ticks_.memory_limit;
+  }
+
+  /// Whether parts within the caps, each as long as it may be, reach the last layer. A layer that
+  /// a part cannot hold may fit a later one, where fewer microbatches are in flight. The parts
+  /// before it are then made shorter, so that each has a layer.
   [[nodiscard]] bool is_feasible() const {
     int end = 0;
     for (int part = 0; part < parts_; ++part) {
-      const int start = end;
-      end = std::min(furthest_end(start), num_layers() - (parts_ - 1 - part));
-      if (end == start) {
+      end = std::min(furthest_end(part, end), num_layers() - (parts_ - 1 - part));
+      if (end <= part) {
         return false;
       }
     }
@@ -107,17 +118,17 @@ class ContiguousCut {
   }
 
   /// Finds where each cut can be: its bounds are those of parts as long as they may be, from the
-  /// front and from the back. All positions between are possible too, since a part may always be
-  /// shorter.
+  /// front and from the back. The parts before it can reach all positions between, since a part may
+  /// always be shorter, and what fits a part fits the later ones.
   void find_windows() {
     windows_.assign(static_cast<std::size_t>(parts_) + 1, {});
     for (int cut = 1; cut <= parts_; ++cut) {
       windows_[cut].last =
-          std::min(furthest_end(windows_[cut - 1].last), num_layers() - (parts_ - cut));
+          std::min(furthest_end(cut - 1, windows_[cut - 1].last), num_layers() - (parts_ - cut));
     }
     windows_[parts_].first = num_layers();
     for (int cut = parts_ - 1; cut > 0; --cut) {
-      windows_[cut].first = std::max(earliest_start(windows_[cut + 1].first), cut);
+      windows_[cut].first = std::max(earliest_start(cut, windows_[cut + 1].first), cut);
     }
   }
 
@@ -155,7 +166,7 @@ class ContiguousCut {
       return;
     }
     const int end = ends.first + (ends.last - ends.first) / 2;
-    const int first = std::max(starts.first, earliest_start(end));
+    const int first = std::max(starts.first, earliest_start(cut - 1, end));
     const int last = std::min(starts.last, end - 1);
     assert(first <= last);
     int best = first;
@@ -173,23 +184,22 @@ class ContiguousCut {
     choose(cut, {end + 1, ends.last}, {best, starts.last});
   }
 
-  /// Returns cuts of which each in turn is as close to an equal share of what is left as the
-  /// windows allow.
+  /// Returns cuts of which each in turn, from the last on, is as close to an equal share of what is
+  /// left as the windows allow.
   [[nodiscard]] std::vector<int> nearest_to_equal() const {
-    std::vector<int> cuts = {0};
-    for (int cut = 1; cut < parts_; ++cut) {
-      const int start = cuts.back();
-      const int first = std::max(windows_[cut].first, start + 1);
-      const int last = std::min(windows_[cut].last, furthest_end(start));
-      const std::int64_t share =
-          ticks_.time[start] + (ticks_.total() - ticks_.time[start]) / (parts_ - cut + 1);
+    std::vector<int> cuts(static_cast<std::size_t>(parts_) + 1, 0);
+    cuts.back() = num_layers();
+    for (int cut = parts_ - 1; cut > 0; --cut) {
+      const int end = cuts[cut + 1];
+      const int first = std::max(windows_[cut].first, earliest_start(cut, end));
+      const int last = std::min(windows_[cut].last, end - 1);
+      const std::int64_t share = ticks_.time[end] - ticks_.time[end] / (cut + 1);
       const auto begin = ticks_.time.begin();
       const auto above = std::lower_bound(begin + first, begin + last, share) - begin;
       const bool is_nearer_before =
           above > first && share - ticks_.time[above - 1] <= ticks_.time[above] - share;
-      cuts.push_back(static_cast<int>(is_nearer_before ? above - 1 : above));
+      cuts[cut] = static_cast<int>(is_nearer_before ? above - 1 : above);
     }
-    cuts.push_back(num_layers());
     return cuts;
   }
 

@@ -54,7 +54,7 @@ class SearchedCut {
       // The proof that the longest virtual stage is as short as possible may take longer than it is
       // worth, so it gets a tenth of the steps. What was found by then will do.
       most_steps_ = std::min(most_steps_, steps_ + request_.most_steps / 10);
-      const auto of_stages = cut_contiguously(without_memory(), request_.pp * request_.vpp);
+      const auto of_stages = cut_contiguously(ticks_.without_memory(), request_.pp * request_.vpp);
       if (auto shorter = minimize(&Caps::stage, value_of(*of_stages, &Caps::stage))) {
         best = std::move(shorter);
       }
@@ -69,12 +69,6 @@ class SearchedCut {
                 std::to_string(request_.vpp) +
                 " stages takes too long; expected a smaller --vpp, fewer layers, or equal ones "
                 "between the first and the last");
-  }
-
-  [[nodiscard]] LayerTicks without_memory() const {
-    LayerTicks ticks = ticks_;
-    ticks.memory_limit = kNoCut;
-    return ticks;
   }
 
   [[nodiscard]] bool is_exhausted() const { return steps_ > most_steps_; }
@@ -213,10 +207,12 @@ class SearchedCut {
   /// What the virtual stages of a rank take so far, and what there is for this rank and those
   /// behind it.
   struct Progress {
-    std::int64_t time = 0;         ///< Time of all layers for this rank and those behind it.
-    std::int64_t memory = 0;       ///< Memory of all layers for this rank and those behind it [B].
+    std::int64_t time = 0;  ///< Time of all layers for this rank and those behind it.
+    /// Memory of all layers for this rank and those behind it, with nothing in flight [B].
+    std::int64_t memory = 0;
     std::int64_t used_time = 0;    ///< Time of this rank's virtual stages placed so far.
     std::int64_t used_memory = 0;  ///< Memory of this rank's virtual stages placed so far [B].
+    std::int64_t used_in_all = 0;  ///< That memory with what microbatches in flight keep [B].
   };
 
   /// Chooses how many layers the virtual stage of `rank` in `loop` has, and goes on with the next
@@ -236,8 +232,10 @@ class SearchedCut {
     const bool is_placed = from_middle(counts, middle, [&](int count) {
       Progress after = progress;
       after.used_time += time_of(loop, count);
-      after.used_memory += std::abs(ticks_.memory[end_of(loop, count)] - ticks_.memory[begin]);
-      if (after.used_memory > ticks_.memory_limit) {
+      const auto [first, end] = std::minmax({begin, end_of(loop, count)});
+      after.used_memory += ticks_.memory[end] - ticks_.memory[first];
+      after.used_in_all += ticks_.memory_of(rank, first, end);
+      if (after.used_in_all > ticks_.memory_limit) {
         return false;
       }
       loops_[loop].at = end_of(loop, count);

@@ -41,8 +41,19 @@ std::vector<LayerCost> random_layers(int fewest) {
         layer.time = Seconds(std::ldexp(1.0, *rc::gen::inRange(0, 22)));
     }
     layer.memory = Bytes(*rc::gen::inRange(0, 10));
+    layer.kept = Bytes(*rc::gen::inRange(0, 5));
   }
   return layers;
+}
+
+/// Sets how many microbatches each rank has in flight, in half of all cases.
+void put_in_flight(PartitionRequest& request) {
+  if (*rc::gen::arbitrary<bool>()) {
+    for (int rank = 0; rank < request.pp; ++rank) {
+      request.in_flight.push_back(*rc::gen::inRange(0, 6));
+    }
+    std::sort(request.in_flight.rbegin(), request.in_flight.rend());
+  }
 }
 
 PartitionRequest random_request(int most_vpp) {
@@ -53,6 +64,7 @@ PartitionRequest random_request(int most_vpp) {
   }
   if (*rc::gen::arbitrary<bool>()) {
     request.memory = Bytes(*rc::gen::inRange(5, 60));
+    put_in_flight(request);
   }
   return request;
 }
@@ -108,6 +120,9 @@ TEST(Partition, HasShortStagesWhereTheSlowestRankAllows) {
     PartitionRequest request = random_request(3);
     request.pp = std::max(request.pp, 2);
     request.vpp = std::max(request.vpp, 2);
+    if (!request.in_flight.empty()) {
+      request.in_flight.resize(static_cast<std::size_t>(request.pp), 0.0);
+    }
     const auto expected = best_partition(layers, request, [](const PartitionScore& score) {
       return std::tuple(score.slowest_rank, score.longest_stage);
     });
@@ -134,7 +149,8 @@ TEST(Partition, HasTheShortestLongestStageOfEquallyFastOnes) {
 // Equal layers between an embedding and logits of any time and memory, as most models have.
 TEST(Partition, OfAnEvenModelEqualsBruteForceOnSeveralStagesPerRank) {
   EXPECT_TRUE(rc::check([] {
-    const LayerCost inner{Seconds(*rc::gen::inRange(1, 6)), Bytes(*rc::gen::inRange(1, 6))};
+    const LayerCost inner{Seconds(*rc::gen::inRange(1, 6)), Bytes(*rc::gen::inRange(1, 6)),
+                          Bytes(*rc::gen::inRange(0, 3))};
     std::vector<LayerCost> layers(*rc::gen::inRange<std::size_t>(5, 12), inner);
     for (LayerCost* end : {&layers.front(), &layers.back()}) {
       *end = {Seconds(*rc::gen::inRange(0, 12)), Bytes(*rc::gen::inRange(0, 25))};
@@ -144,6 +160,7 @@ TEST(Partition, OfAnEvenModelEqualsBruteForceOnSeveralStagesPerRank) {
       request.placement = StagePlacement::kV;
     }
     request.memory = Bytes(*rc::gen::inRange(5, 60));
+    put_in_flight(request);
     const auto expected = best_partition(
         layers, request, [](const PartitionScore& score) { return score.slowest_rank; });
     const auto found = partition_layers(layers, request);
@@ -181,6 +198,30 @@ TEST(Partition, OfAnEvenModelLeavesRoomForWhatStandsAtItsEnds) {
   EXPECT_EQ(least_memory(layers, request), Bytes(15.0));
 }
 
+// By hand: layer 1 keeps 4 B of each microbatch. Of the 8 B there are, 3 in flight would take 12 on
+// rank 0, and 2 on rank 1 take 8. So rank 0 has layer 0 alone, whatever the times say, and layer 1
+// needs rank 1 for itself.
+TEST(Partition, PutsLayersThatKeepMuchWhereFewMicrobatchesAreInFlight) {
+  std::vector<LayerCost> layers = layers_of({1, 1, 8, 8});
+  for (LayerCost& layer : layers) {
+    layer.memory = Bytes(1.0);
+  }
+  layers[1] = {Seconds(1.0), Bytes(0.0), Bytes(4.0)};
+  PartitionRequest request{.pp = 3, .memory = Bytes(8.0), .in_flight = {3.0, 2.0, 1.0}};
+  EXPECT_EQ(partition_layers(layers, request), (std::vector{1, 1, 2}));
+  request.in_flight.clear();
+  EXPECT_EQ(partition_layers(layers, request), (std::vector{2, 1, 1}));
+}
+
+// By hand: layer 2 fits rank 2 alone. Rank 0 could take both layers before it, but then rank 1
+// would have none.
+TEST(Partition, LeavesALayerToARankThatCouldDoWithout) {
+  std::vector<LayerCost> layers = layers_of({1, 1, 1, 1});
+  layers[2].kept = Bytes(5.0);
+  EXPECT_EQ(partition_layers(layers, {.pp = 3, .memory = Bytes(5.0), .in_flight = {3.0, 2.0, 1.0}}),
+            (std::vector{1, 1, 2}));
+}
+
 // A V of three ranks, by hand: 0 1 2 2 1 0.
 TEST(RankOfStage, GoesRoundOrDownAndUpAgain) {
   PartitionRequest request{.pp = 3, .vpp = 2};
@@ -216,6 +257,7 @@ TEST(LeastMemory, IsWhatAPartitionNeeds) {
   EXPECT_TRUE(rc::check([] {
     const std::vector<LayerCost> layers = random_layers(4);
     PartitionRequest request = random_request(2);
+    request.in_flight.clear();
     request.pp = std::min(request.pp, static_cast<int>(layers.size()) / request.vpp);
     const Bytes least = least_memory(layers, request);
     request.memory = least;

@@ -57,6 +57,9 @@ inline PartitionScore score_of(std::span<const LayerCost> layers, const Partitio
     for (int i = 0; i < sizes.at(stage); ++i, ++layer) {
       time += layers[layer].time.value();
       memories[rank] += layers[layer].memory.value();
+      if (!request.in_flight.empty()) {
+        memories[rank] += request.in_flight[rank] * layers[layer].kept.value();
+      }
     }
     times[rank] += time;
     score.longest_stage = std::max(score.longest_stage, time);
