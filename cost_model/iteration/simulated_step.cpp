@@ -5,7 +5,6 @@
 #include <cassert>
 
 #include "cost_model/iteration/schedule_shape.h"
-#include "cost_model/iteration/step_builder.h"
 #include "cost_model/simulation/engine/step_simulator.h"
 #include "cost_model/simulation/turn_taking.h"
 
@@ -70,8 +69,9 @@ bool is_simulated(const ParallelConfig& config) {
   return traits_of(config.schedule).is_synchronous;
 }
 
-StepActions step_actions(const PlannedJob& job) {
-  const StepBuckets buckets = step_buckets(job);
+namespace {
+
+StepActions actions_with(const PlannedJob& job, const StepBuckets& buckets) {
   const auto is_cut = [](const std::vector<int>& counts) {
     return std::ranges::any_of(counts, [](int count) { return count > 0; });
   };
@@ -84,6 +84,22 @@ StepActions step_actions(const PlannedJob& job) {
           .overlaps_reductions = overlaps_reduction(job.stack(), job.config().pp),
           .gathers_parameters = is_gathered,
           .ties_embeddings = !job.model().untied_embeddings};
+}
+
+}  // namespace
+
+StepActions step_actions(const PlannedJob& job) {
+  return actions_with(job, step_buckets(job));
+}
+
+GivenStep given_step(const PlannedJob& job) {
+  return {.times = step_times(job), .actions = step_actions(job), .shape = schedule_shape(job)};
+}
+
+GivenStep given_step(const PlannedJob& job, const StageLoads& loads) {
+  return {.times = step_times(job, loads),
+          .actions = actions_with(job, step_buckets(job, loads.held)),
+          .shape = schedule_sizes(job.config(), job.microbatches())};
 }
 
 bool is_contended(const StepTimes& times, const StepActions& actions) {
@@ -104,14 +120,14 @@ double simulated_actions(const ParallelConfig& config, std::int64_t num_microbat
 /// The step of one configuration, to be simulated with all of its times or with some.
 class StepSimulations::Step {
  public:
-  Step(const PlannedJob& job, StepSimulations& simulations)
+  Step(const PlannedJob& job, GivenStep step, StepSimulations& simulations)
       : stack_(job.stack()),
         config_(job.config()),
         num_microbatches_(job.microbatches()),
-        times_(step_times(job)),
-        actions_(step_actions(job)),
+        times_(std::move(step.times)),
+        actions_(std::move(step.actions)),
         schedule_(traits_of(job.config().schedule)),
-        shape_(schedule_shape(job)),
+        shape_(std::move(step.shape)),
         simulations_(simulations) {
     assert(is_simulated(job.config()));
     times_.shares_links = is_contended(times_, actions_);
@@ -193,13 +209,13 @@ class StepSimulations::Step {
   SimulatedPart part_;
 };
 
-Seconds StepSimulations::simulate(const PlannedJob& job) {
-  Step step(job, *this);
+Seconds StepSimulations::simulate(const PlannedJob& job, GivenStep given) {
+  Step step(job, std::move(given), *this);
   return step.simulate(step.times());
 }
 
-StepParts StepSimulations::parts(const PlannedJob& job) {
-  Step step(job, *this);
+StepParts StepSimulations::parts(const PlannedJob& job, GivenStep given) {
+  Step step(job, std::move(given), *this);
   const Seconds whole = step.simulate(step.times());
   StepTimes times = step.times();
   leave_out_ends(times);

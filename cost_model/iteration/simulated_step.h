@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cost_model/iteration/step_builder.h"
 #include "cost_model/pipeline_rank/planned_job.h"
 #include "cost_model/pipeline_rank/rank_costs.h"
 #include "cost_model/schedule/generators/generators.h"
@@ -24,6 +25,18 @@ namespace ptdp {
 
 /// Returns what the passes of schedule/passes/communication.h add to the configuration's schedule.
 [[nodiscard]] StepActions step_actions(const PlannedJob& job);
+
+/// All that a step's simulation is given.
+struct GivenStep {
+  StepTimes times;
+  StepActions actions;  ///< What the passes of communication.h add to the schedule.
+  ScheduleShape shape;  ///< Sizes and durations for which the schedule is generated.
+};
+/// Returns the step of a transformer.
+[[nodiscard]] GivenStep given_step(const PlannedJob& job);
+/// Returns the step of any layers, as step_times() takes them. The schedule must not depend on
+/// durations.
+[[nodiscard]] GivenStep given_step(const PlannedJob& job, const StageLoads& loads);
 
 /// Whether transfers run beside compute or one another, so that they may share links.
 ///
@@ -60,9 +73,13 @@ struct StepParts {
 class StepSimulations {
  public:
   /// Returns the time of the whole step, uncalibrated. The configuration must be one that can run.
-  [[nodiscard]] Seconds simulate(const PlannedJob& job);
+  [[nodiscard]] Seconds simulate(const PlannedJob& job) { return simulate(job, given_step(job)); }
+  /// Returns the time of a given step of the job's degrees, stack and batch, uncalibrated.
+  [[nodiscard]] Seconds simulate(const PlannedJob& job, GivenStep given);
   /// Returns the times of the step's parts, by two simulations more than simulate().
-  [[nodiscard]] StepParts parts(const PlannedJob& job);
+  [[nodiscard]] StepParts parts(const PlannedJob& job) { return parts(job, given_step(job)); }
+  /// Returns the times of a given step's parts, as simulate() takes it.
+  [[nodiscard]] StepParts parts(const PlannedJob& job, GivenStep given);
 
  private:
   class Step;

@@ -10,6 +10,7 @@
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/iteration/virtual_stage_durations.h"
 #include "cost_model/layer/fp8_casts.h"
+#include "cost_model/network/collectives.h"
 #include "cost_model/operations/memory_bound.h"
 
 namespace ptdp {
@@ -48,48 +49,151 @@ TransferTime message_over(const PlannedJob& job, const Placements& groups) {
   return {.latency = latency, .transfer = exchange_time(job, groups, /*messages=*/1.0) - latency};
 }
 
+/// Returns the node of each pipeline rank.
+std::vector<int> nodes_of_ranks(const PlannedJob& job) {
+  const RankGrid grid(job.config());
+  const std::int64_t node = gpus_taken_per_node(job.cluster(), grid.world_size());
+  std::vector<int> nodes;
+  for (int rank = 0; rank < job.config().pp; ++rank) {
+    nodes.push_back(static_cast<int>(rank * grid.stride(Dimension::kPipeline) / node));
+  }
+  return nodes;
+}
+
+constexpr GroupPlacement kNeighborsOnANode = {.size = 2, .ranks_per_node = 2};
+
+/// Returns the groups as a message from a pipeline rank to the next one meets them: those of the
+/// pipeline hold the two alone, or what spans nodes.
+Placements groups_of_hop(const PlannedJob& job, const std::vector<int>& nodes, int rank) {
+  Placements groups = job.groups();
+  const int next = (rank + 1) % job.config().pp;
+  if (nodes[rank] == nodes[next]) {
+    groups.pipeline = kNeighborsOnANode;
+  } else if (!job.cluster().network_tiers.empty()) {
+    const std::int64_t stride = RankGrid(job.config()).stride(Dimension::kPipeline);
+    groups.pipeline.oversubscription =
+        oversubscription_between(rank * stride, next * stride, job.cluster());
+  }
+  return groups;
+}
+
 /// Sets messages within a node and across nodes, and which ranks lie on which node. Where the
 /// network has tiers, sets the time of a message between each two neighbors.
 void add_messages(const PlannedJob& job, StepTimes& times) {
-  const ClusterSpec& cluster = job.cluster();
   Placements within = job.groups();
-  within.pipeline = {.size = 2, .ranks_per_node = 2};
+  within.pipeline = kNeighborsOnANode;
   times.within_node = message_over(job, within);
   times.across_nodes = message_over(job, job.groups());
-  const RankGrid grid(job.config());
-  const std::int64_t stride = grid.stride(Dimension::kPipeline);
-  const std::int64_t node = gpus_taken_per_node(cluster, grid.world_size());
-  for (int rank = 0; rank < job.config().pp; ++rank) {
-    times.node_of.push_back(static_cast<int>(rank * stride / node));
+  for (int rank = 0; !job.cluster().network_tiers.empty() && rank < job.config().pp; ++rank) {
+    times.hops.push_back(message_over(job, groups_of_hop(job, times.node_of, rank)));
   }
-  if (cluster.network_tiers.empty()) {
-    return;
-  }
-  for (int rank = 0; rank < job.config().pp; ++rank) {
-    const int next = (rank + 1) % job.config().pp;
-    Placements hop = within;
-    if (rank * stride / node != next * stride / node) {
-      hop = job.groups();
-      hop.pipeline.oversubscription =
-          oversubscription_between(rank * stride, next * stride, cluster);
+}
+
+/// Sets one bucket of each virtual stage's gradients and parameters.
+void add_buckets(const PlannedJob& job, const std::vector<RankParameters>& parameters,
+                 StepTimes& times) {
+  const StackSpec& stack = job.stack();
+  for (const RankParameters& held : parameters) {
+    if (!has_replicas(job.groups(), held)) {
+      times.reductions.emplace_back();
+      times.gathers.emplace_back();
+      continue;
     }
-    times.hops.push_back(message_over(job, hop));
+    const double count = held.total();
+    const double buckets = num_gradient_buckets(stack, job.config().pp, count);
+    const auto pieces_of = [](double bytes) { return bytes / kSmallestBucket; };
+    const double copies = overlaps_reduction(stack, job.config().pp)
+                              ? kBucketPasses * stack.gradient_bucket_bytes
+                              : stack.gradient_staging_traffic;
+    TransferTime reduction =
+        split(reduction_time(job, held, buckets),
+              reduction_time(job, held, pieces_of(count * stack.reduced_gradient_bytes)));
+    reduction.transfer += memory_bound_time(Bytes(count * copies / buckets), job.cluster().gpu);
+    times.reductions.push_back(shards_gradients(job.config()) ? TransferTime{} : reduction);
+    times.gathers.push_back(
+        shards_weights(job.config())
+            ? TransferTime{}
+            : split(gathering_time(job, held, buckets),
+                    gathering_time(job, held, pieces_of(gathered_weights(stack, held).total()))));
   }
+}
+
+/// Sets the norm and the optimizer of each pipeline rank, of which a GPU holds `parameters`.
+void add_optimizer(const PlannedJob& job, const std::vector<RankParameters>& parameters,
+                   StepTimes& times) {
+  for (const RankParameters& held : parameters) {
+    const OptimizerTime optimizer = optimizer_time(job, held);
+    times.norm = optimizer.norm;
+    times.optimizer.push_back(optimizer.step);
+  }
+}
+
+/// Returns the passes of a step and how its parts run; messages, buckets and the optimizer are yet
+/// to be set.
+StepTimes times_with_passes(const PlannedJob& job, std::vector<StageDurations> passes) {
+  const StackSpec& stack = job.stack();
+  const Placements& groups = job.groups();
+  return {.stages = std::move(passes),
+          .messages = message_mode(stack, job.config()),
+          .node_of = nodes_of_ranks(job),
+          .data = data_mode(stack, job.config().pp),
+          .data_is_across_nodes =
+              !groups.data.is_within_node() || !groups.shard_replicas.is_within_node(),
+          .ranks_meet = !stack.optimizer_post_validation,
+          .overlap_slowdown = stack.overlap_slowdown};
+}
+
+/// Returns all that passes take: virtual_stage_durations(), the accumulation of gradients, and what
+/// full sharding and offloading add.
+std::vector<StageDurations> whole_passes(const PlannedJob& job) {
+  const ParallelConfig& config = job.config();
+  std::vector<StageDurations> stages = virtual_stage_durations(job);
+  const auto microbatches = static_cast<double>(job.microbatches());
+  // PipeDream adds no gradient to another.
+  const double accumulations = traits_of(config.schedule).applies_every_microbatch
+                                   ? 0.0
+                                   : (microbatches - 1.0) / microbatches;
+  const int num_stages = config.pp * config.vpp;
+  for (int stage = 0; stage < num_stages; ++stage) {
+    const Seconds ends =
+        (stage == 0 ? job.costs().embedding_accumulation : Seconds(0.0)) +
+        (stage == num_stages - 1 ? uses_at_the_end(job.model()) * job.costs().embedding_accumulation
+                                 : Seconds(0.0));
+    const LayerCosts layers =
+        sum_of(job.costs(), layers_of_virtual_stage(job.model(), config, stage));
+    StageDurations& of = stages[static_cast<std::size_t>(stage)];
+    of = stage_durations(of.forward, of.input_gradient,
+                         of.weight_gradient + accumulations * share_accumulated(config) *
+                                                  (layers.gradient_accumulation + ends),
+                         of.alone);
+  }
+  if (shards_gradients(config)) {
+    const ShardingTime time = sharding_time(job);
+    add_to_passes(time.forward, time.backward, stages);
+  }
+  if (offloads_activations(config.offload)) {
+    const OffloadTime time = activation_offload_time(job);
+    add_to_passes(time.forward, time.backward, stages);
+  }
+  return stages;
 }
 
 }  // namespace
 
 StepBuckets step_buckets(const PlannedJob& job) {
+  return step_buckets(job, parameters_by_virtual_stage(job.model(), job.config()));
+}
+
+StepBuckets step_buckets(const PlannedJob& job, const std::vector<RankParameters>& held) {
   const Placements& groups = job.groups();
-  const std::vector<RankParameters> parameters =
-      parameters_by_virtual_stage(job.model(), job.config());
   const bool has_any = std::ranges::any_of(
-      parameters, [&](const RankParameters& held) { return has_replicas(groups, held); });
+      held, [&](const RankParameters& of_stage) { return has_replicas(groups, of_stage); });
   StepBuckets buckets;
-  for (const RankParameters& held : parameters) {
+  for (const RankParameters& of_stage : held) {
     const int count =
-        has_any ? static_cast<int>(num_gradient_buckets(job.stack(), job.config().pp, held.total()))
-                : 0;
+        has_any
+            ? static_cast<int>(num_gradient_buckets(job.stack(), job.config().pp, of_stage.total()))
+            : 0;
     buckets.reductions.push_back(shards_gradients(job.config()) ? 0 : count);
     buckets.gathers.push_back(
         shards_optimizer(job.config()) && !shards_weights(job.config()) ? count : 0);
@@ -114,78 +218,32 @@ DataMode data_mode(const StackSpec& stack, int pp) {
 }
 
 StepTimes step_times(const PlannedJob& job) {
-  const StackSpec& stack = job.stack();
-  const ClusterSpec& cluster = job.cluster();
-  const TransformerConfig& model = job.model();
-  const Placements& groups = job.groups();
-  const auto microbatches = static_cast<double>(job.microbatches());
-  StepTimes times{.stages = virtual_stage_durations(job),
-                  .messages = message_mode(stack, job.config()),
-                  .data = data_mode(stack, job.config().pp),
-                  .data_is_across_nodes =
-                      !groups.data.is_within_node() || !groups.shard_replicas.is_within_node(),
-                  .tied = split(tied_reduction_time(job), Seconds(0.0)),
-                  .overlap_slowdown = stack.overlap_slowdown};
-  times.ranks_meet = !stack.optimizer_post_validation;
-
-  // PipeDream adds no gradient to another.
-  const double accumulations = traits_of(job.config().schedule).applies_every_microbatch
-                                   ? 0.0
-                                   : (microbatches - 1.0) / microbatches;
-  const int num_stages = job.config().pp * job.config().vpp;
-  for (int stage = 0; stage < num_stages; ++stage) {
-    const Seconds ends =
-        (stage == 0 ? job.costs().embedding_accumulation : Seconds(0.0)) +
-        (stage == num_stages - 1 ? uses_at_the_end(model) * job.costs().embedding_accumulation
-                                 : Seconds(0.0));
-    const LayerCosts layers =
-        sum_of(job.costs(), layers_of_virtual_stage(model, job.config(), stage));
-    StageDurations& of = times.stages[static_cast<std::size_t>(stage)];
-    of = stage_durations(of.forward, of.input_gradient,
-                         of.weight_gradient + accumulations * share_accumulated(job.config()) *
-                                                  (layers.gradient_accumulation + ends),
-                         of.alone);
-  }
-  if (shards_gradients(job.config())) {
-    const ShardingTime time = sharding_time(job);
-    add_to_passes(time.forward, time.backward, times.stages);
-  }
-  if (offloads_activations(job.config().offload)) {
-    const OffloadTime time = activation_offload_time(job);
-    add_to_passes(time.forward, time.backward, times.stages);
-  }
-
+  StepTimes times = times_with_passes(job, whole_passes(job));
+  times.tied = split(tied_reduction_time(job), Seconds(0.0));
   add_messages(job, times);
-
-  const std::vector<RankParameters> parameters = parameters_by_virtual_stage(model, job.config());
-  for (const RankParameters& held : parameters) {
-    if (!has_replicas(groups, held)) {
-      times.reductions.emplace_back();
-      times.gathers.emplace_back();
-      continue;
-    }
-    const double count = held.total();
-    const double buckets = num_gradient_buckets(stack, job.config().pp, count);
-    const auto pieces_of = [](double bytes) { return bytes / kSmallestBucket; };
-    const double copies = overlaps_reduction(stack, job.config().pp)
-                              ? kBucketPasses * stack.gradient_bucket_bytes
-                              : stack.gradient_staging_traffic;
-    TransferTime reduction =
-        split(reduction_time(job, held, buckets),
-              reduction_time(job, held, pieces_of(count * stack.reduced_gradient_bytes)));
-    reduction.transfer += memory_bound_time(Bytes(count * copies / buckets), cluster.gpu);
-    times.reductions.push_back(shards_gradients(job.config()) ? TransferTime{} : reduction);
-    times.gathers.push_back(
-        shards_weights(job.config())
-            ? TransferTime{}
-            : split(gathering_time(job, held, buckets),
-                    gathering_time(job, held, pieces_of(gathered_weights(stack, held).total()))));
-  }
+  add_buckets(job, parameters_by_virtual_stage(job.model(), job.config()), times);
+  std::vector<RankParameters> of_ranks;
   for (int rank = 0; rank < job.config().pp; ++rank) {
-    const OptimizerTime optimizer = optimizer_time(job, rank_parameters(model, job.config(), rank));
-    times.norm = optimizer.norm;
-    times.optimizer.push_back(optimizer.step);
+    of_ranks.push_back(rank_parameters(job.model(), job.config(), rank));
   }
+  add_optimizer(job, of_ranks, times);
+  return times;
+}
+
+StepTimes step_times(const PlannedJob& job, const StageLoads& loads) {
+  StepTimes times = times_with_passes(job, loads.passes);
+  for (int rank = 0; rank < job.config().pp; ++rank) {
+    const Placements groups = groups_of_hop(job, times.node_of, rank);
+    times.hops.push_back(
+        {.latency = exchange_latency(job.scenario(), groups),
+         .transfer = message_time(loads.sent[rank], groups.pipeline, job.cluster())});
+  }
+  add_buckets(job, loads.held, times);
+  std::vector<RankParameters> of_ranks(static_cast<std::size_t>(job.config().pp));
+  for (std::size_t stage = 0; stage < loads.held.size(); ++stage) {
+    of_ranks[stage % of_ranks.size()] += loads.held[stage];
+  }
+  add_optimizer(job, of_ranks, times);
   return times;
 }
 

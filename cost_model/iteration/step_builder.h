@@ -5,6 +5,7 @@
 
 #include "cost_model/pipeline_rank/planned_job.h"
 #include "cost_model/pipeline_rank/rank_costs.h"
+#include "cost_model/pipeline_rank/rank_parameters.h"
 #include "cost_model/simulation/step_times.h"
 
 namespace ptdp {
@@ -18,6 +19,10 @@ struct StepBuckets {
 };
 /// Returns how gradients and parameters are cut into buckets.
 [[nodiscard]] StepBuckets step_buckets(const PlannedJob& job);
+/// Returns how gradients and parameters of any layers are cut into buckets. `held` are the
+/// parameters that a GPU has of each virtual stage.
+[[nodiscard]] StepBuckets step_buckets(const PlannedJob& job,
+                                       const std::vector<RankParameters>& held);
 
 /// Returns how messages of the configuration's schedule run, as the stack's PipelineOverlap says.
 [[nodiscard]] MessageMode message_mode(const StackSpec& stack, const ParallelConfig& config);
@@ -38,5 +43,18 @@ struct StepBuckets {
 ///   - the tied embedding, the norm (with fp16 the search for overflows), and the optimizer of each
 ///     rank.
 [[nodiscard]] StepTimes step_times(const PlannedJob& job);
+
+/// What a pipeline of any layers consists of.
+struct StageLoads {
+  std::vector<StageDurations> passes;  ///< All that passes take, by virtual stage.
+  std::vector<RankParameters> held;    ///< Parameters on a GPU, by virtual stage.
+  /// What a GPU sends to the next pipeline rank for a microbatch, and gets back as gradients, by
+  /// pipeline rank. The last rank sends to the first.
+  std::vector<Bytes> sent;
+};
+/// Computes what the simulation of a step of any layers rests on besides its schedule. Only
+/// degrees, cluster, stack and batch of the job count: of its model nothing does, if embeddings are
+/// untied. The pipeline must be looped.
+[[nodiscard]] StepTimes step_times(const PlannedJob& job, const StageLoads& loads);
 
 }  // namespace ptdp

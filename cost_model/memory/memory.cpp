@@ -39,10 +39,9 @@ double sbh(const TransformerConfig& model, const ParallelConfig& config) {
 Bytes message_buffers(const PlannedJob& job) {
   Bytes total;
   if (job.config().pp > 1) {
-    // One message received and one sent, in each direction at once in the steady state.
     const double shards = job.config().sequence_parallel ? job.config().tp : 1.0;
-    total +=
-        Bytes(4.0 * element_bytes(job.stack().precision) * sbh(job.model(), job.config()) / shards);
+    total += Bytes(kMessageBuffers * element_bytes(job.stack().precision) *
+                   sbh(job.model(), job.config()) / shards);
   }
   const GroupPlacement group =
       place_group(RankGrid(job.config()), Dimension::kTensor, job.cluster());
@@ -216,10 +215,14 @@ Bytes MemoryOfRanks::buffers(const ParallelConfig& config, const RankParameters&
   const bool has_others = has_replicas(scenario_.job.model, config);
   if (has_others && shards_gradients(config)) {
     total += sharding_buffers({scenario_, config});
-  } else if (has_others && overlaps_reduction(scenario_.stack, config.pp)) {
-    total += Bytes(held.total() * scenario_.stack.gradient_bucket_bytes);
+  } else if (has_others) {
+    total += bucket_memory(scenario_.stack, config.pp, held.total());
   }
   return total;
+}
+
+Bytes bucket_memory(const StackSpec& stack, int pp, double parameters) {
+  return Bytes(overlaps_reduction(stack, pp) ? parameters * stack.gradient_bucket_bytes : 0.0);
 }
 
 Bytes reserved_memory(const GpuSpec& gpu, const StackSpec& stack) {

@@ -72,6 +72,13 @@ struct HeldGradients {
 /// beside a fraction of these.
 [[nodiscard]] Bytes reserved_memory(const GpuSpec& gpu, const StackSpec& stack);
 
+/// Messages that a pipeline rank has room for: one received and one sent, in each direction at
+/// once.
+inline constexpr double kMessageBuffers = 4.0;
+/// Returns the memory of the buckets that an overlapped reduction copies gradients of `parameters`
+/// parameters to.
+[[nodiscard]] Bytes bucket_memory(const StackSpec& stack, int pp, double parameters);
+
 /// Puts the activation peak of a rank of MemoryModel::kPtdp into its breakdown, with the stack's
 /// workspace.
 void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak, const StackSpec& stack);
