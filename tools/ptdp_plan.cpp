@@ -26,6 +26,7 @@
 #include "planner/import/imported_run.h"
 #include "tools/plan/export_command.h"
 #include "tools/plan/given_command.h"
+#include "tools/plan/layers_command.h"
 #include "tools/plan/list_profiles.h"
 #include "tools/plan/measured_flag.h"
 #include "tools/plan/new_cluster_command.h"
@@ -342,6 +343,9 @@ SearchRequest read_search(const CommandLine& line, const ImportedRun* from) {
 }
 
 int run_search(const CommandLine& line) {
+  if (const auto layers = layers_file(line)) {
+    return run_layers(line, *layers);
+  }
   const auto log = line.text("log");
   const std::optional<ImportedRun> from =
       log && !line.has("from") && !line.has("config")

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "cost_model/text/csv_columns.h"
-#include "cost_model/text/object_writer.h"
 #include "cost_model/text/plural.h"
 #include "planner/text_table.h"
 
@@ -114,15 +113,30 @@ std::string comparison(const PipelinePartition& partition) {
 
 }  // namespace
 
+std::string tables_of(const PipelinePartition& partition) {
+  return table_of_stages(partition) + '\n' + table_of_ranks(partition);
+}
+
+std::vector<ObjectWriter> written_stages(const PipelinePartition& partition) {
+  std::vector<ObjectWriter> stages(partition.stages.size());
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const PartitionStage& stage = partition.stages[i];
+    stages[i].count("rank", stage.rank);
+    stages[i].count("num_layers", stage.num_layers);
+    stages[i].text("holds", stage.layers);
+    stages[i].quantity("time_s", stage.time, 1.0);
+  }
+  return stages;
+}
+
 std::string to_text(const PipelinePartition& partition) {
   const PartitionRequest& request = partition.request;
-  std::string text = fmt::format(
+  const std::string text = fmt::format(
       "{}: pp={} vpp={}{}{}{}\n\n", partition.name, request.pp, request.vpp,
       request.placement == StagePlacement::kV ? " in a V" : "",
       request.memory ? fmt::format(", {:.4g} GiB per GPU", request.memory->value() / kGibi) : "",
       partition.config ? "\ncosted with " + to_string(*partition.config) : "");
-  text += table_of_stages(partition) + '\n' + table_of_ranks(partition) + '\n';
-  return text + comparison(partition) +
+  return text + tables_of(partition) + '\n' + comparison(partition) +
          fmt::format("\nlayers per stage: {}\n", fmt::join(partition.layers_per_stage(), ","));
 }
 
@@ -142,15 +156,7 @@ std::string to_json(const PipelinePartition& partition) {
   }
   json.count("num_microbatches", partition.num_microbatches);
   json.counts("layers_per_stage", partition.layers_per_stage());
-  std::vector<ObjectWriter> stages(partition.stages.size());
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    const PartitionStage& stage = partition.stages[i];
-    stages[i].count("rank", stage.rank);
-    stages[i].count("num_layers", stage.num_layers);
-    stages[i].text("holds", stage.layers);
-    stages[i].quantity("time_s", stage.time, 1.0);
-  }
-  json.children("stages", std::move(stages));
+  json.children("stages", written_stages(partition));
   std::vector<ObjectWriter> ranks(partition.ranks.size());
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     ranks[rank].quantity("time_s", partition.ranks[rank].time, 1.0);

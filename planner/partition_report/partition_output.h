@@ -4,8 +4,10 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "cost_model/text/named_values.h"
+#include "cost_model/text/object_writer.h"
 #include "planner/answer_format.h"
 #include "planner/partition_report/pipeline_partition.h"
 
@@ -15,6 +17,11 @@ namespace ptdp {
 inline constexpr std::array kPlacementNames = {
     NamedValue<StagePlacement>{StagePlacement::kLooped, "looped"},
     NamedValue<StagePlacement>{StagePlacement::kV, "v"}};
+
+/// Returns the stages of a partition and its ranks as two tables for people.
+[[nodiscard]] std::string tables_of(const PipelinePartition& partition);
+/// Returns the virtual stages of a partition as objects of `ptdp.partition/1`.
+[[nodiscard]] std::vector<ObjectWriter> written_stages(const PipelinePartition& partition);
 
 /// Returns the partition as text for people: stages, ranks, and a comparison with the even split.
 [[nodiscard]] std::string to_text(const PipelinePartition& partition);

@@ -49,15 +49,8 @@ Pipeline pipeline_of(const LayerList& list) {
   Pipeline pipeline{.name = list.name,
                     .has_embedding = list.embedding.has_value(),
                     .has_logits = list.logits.has_value()};
-  const auto add = [&](const ListedLayer& layer) {
-    pipeline.add(layer.name, {.time = layer.time, .memory = layer.memory}, layer.count);
-  };
-  if (list.embedding) {
-    add(*list.embedding);
-  }
-  std::for_each(list.layers.begin(), list.layers.end(), add);
-  if (list.logits) {
-    add(*list.logits);
+  for (const ListedLayer* layer : entries_of(list)) {
+    pipeline.add(layer->name, {.time = layer->time, .memory = layer->memory}, layer->count);
   }
   return pipeline;
 }
@@ -238,6 +231,12 @@ PipelinePartition partition_list(const LayerList& list, const PartitionRequest& 
   answer.has_memory = std::any_of(pipeline.costs.begin(), pipeline.costs.end(),
                                   [](const LayerCost& cost) { return cost.memory > Bytes(0.0); });
   return answer;
+}
+
+PipelinePartition described_partition(const LayerList& list, const PartitionRequest& request,
+                                      const std::vector<int>& sizes,
+                                      std::int64_t num_microbatches) {
+  return answer_for(pipeline_of(list), request, sizes, num_microbatches);
 }
 
 PipelinePartition partition_model(const Scenario& scenario, const ParallelConfig& config,

@@ -61,6 +61,13 @@ struct PipelinePartition {
                                                const PartitionRequest& request,
                                                std::int64_t num_microbatches);
 
+/// Describes the partition of a list that has `sizes` layers in each virtual stage, embedding and
+/// logits counted.
+[[nodiscard]] PipelinePartition described_partition(const LayerList& list,
+                                                    const PartitionRequest& request,
+                                                    const std::vector<int>& sizes,
+                                                    std::int64_t num_microbatches);
+
 /// Cuts a transformer into stages, its layers costed for the configuration. Times hold the stack's
 /// overhead per microbatch and chunk. `memory` is what each GPU may hold. The number of
 /// microbatches is the scenario's batch over dp·micro_batch_size. Throws Error as partition_list().

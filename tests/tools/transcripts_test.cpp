@@ -129,7 +129,7 @@ TEST(Transcripts, AreWhatTheCommandsPrint) {
     }
     EXPECT_EQ(first_difference(found, expected), "") << entry.path().filename().string();
   }
-  EXPECT_EQ(num_transcripts, 11);
+  EXPECT_EQ(num_transcripts, 12);
 }
 
 /// Returns the number of characters of UTF-8 text.

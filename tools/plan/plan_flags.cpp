@@ -27,6 +27,7 @@ namespace po = boost::program_options;
 
 constexpr const char* kUsage =
     "usage: ptdp-plan --gpus N --model NAME|FILE [flags]   the best plans\n"
+    "       ptdp-plan --gpus N --model LAYERS.json [flags] degrees for a list of layers\n"
     "       ptdp-plan list models|clusters|gpus|stacks     the shipped profiles\n"
     "       ptdp-plan new-cluster [flags] -o MINE.json     a cluster of your own\n"
     "       ptdp-plan pilot PLAN.json... -o DIR            short runs that separate plans\n"
@@ -60,8 +61,10 @@ po::options_description job_flags() {
   option("nodes", text(),
          "nodes to plan for, in place of --gpus, with as many GPUs as the cluster's have; "
          "new-cluster: nodes of --nccl-tests, where the file does not tell");
-  option("model", text(),
-         "a shipped model, or a model file, or a Hugging Face config.json or the folder of one");
+  option(
+      "model", text(),
+      "a shipped model, or a model file, or a Hugging Face config.json or the folder of one; or a "
+      "list of any layers with their costs (ptdp.layers/1 in FORMATS.md)");
   option(
       "cluster", text(),
       "a shipped cluster or a file (default: the home that the model's file names, else dgx-h100)");

@@ -58,14 +58,15 @@ std::string resolved_text(const std::string& resolved, const Size& size) {
   return size.written.empty() ? "" : resolved + ": " + size.written;
 }
 
-/// The number of GPUs that flags ask for, and how it came about; empty where --gpus says it.
-struct AskedGpus {
-  std::optional<std::int64_t> count;
-  std::string assumption;
-};
+/// Returns the cluster that --model is planned for unless --cluster names one.
+std::string usual_cluster(const CommandLine& line) {
+  const auto model = line.text("model");
+  return model && line.has("nodes") ? find_model(*model).home : kUsualCluster;
+}
 
-/// Reads --gpus, or else --nodes, whose GPUs are those of the cluster's nodes.
-AskedGpus asked_gpus(const CommandLine& line) {
+}  // namespace
+
+AskedGpus asked_gpus(const CommandLine& line, const std::string& usual_cluster) {
   const auto gpus = line.size("gpus", 1, kMostGpus);
   const auto nodes = line.size("nodes", 1, kMostGpus);
   if (gpus && nodes) {
@@ -77,9 +78,7 @@ AskedGpus asked_gpus(const CommandLine& line) {
   if (!nodes) {
     return {};
   }
-  const auto model = line.text("model");
-  const std::string home = model ? find_model(*model).home : kUsualCluster;
-  const ClusterSpec cluster = find_cluster(line.text("cluster").value_or(home));
+  const ClusterSpec cluster = find_cluster(line.text("cluster").value_or(usual_cluster));
   if (nodes->value > kMostGpus / cluster.gpus_per_node) {
     throw Error(fmt::format("--nodes: {} of {} GPUs each exceed {} GPUs", nodes->value,
                             cluster.gpus_per_node, kMostGpus));
@@ -89,6 +88,17 @@ AskedGpus asked_gpus(const CommandLine& line) {
           fmt::format("{}: {} of {}, {} each", plural(count, "GPU"), plural(nodes->value, "node"),
                       cluster.name, plural(cluster.gpus_per_node, "GPU"))};
 }
+
+void check_cluster_holds(const CommandLine& line, const ClusterSpec& cluster, std::int64_t gpus) {
+  const std::int64_t most = cluster.max_gpus();
+  if (most > 0 && gpus > most) {
+    throw Error(fmt::format("--{}: expected at most the {} of cluster {}, got {}",
+                            line.has("nodes") ? "nodes" : "gpus", plural(most, "GPU"), cluster.name,
+                            gpus));
+  }
+}
+
+namespace {
 
 /// Returns the batch of --batch-per-gpu, which may be a fraction: "2", "1/4". Throws Error, naming
 /// the nearest batches, if it is no whole number of sequences.
@@ -131,7 +141,8 @@ std::int64_t batch_of_tokens(const Size& tokens, std::int64_t length, PlanReques
   return batch;
 }
 
-/// Returns the batch that one of the flags gives; nullopt without them. Throws Error for two.
+}  // namespace
+
 std::optional<std::int64_t> given_batch_size(const CommandLine& line, std::int64_t length,
                                              PlanRequest& request) {
   std::string given;
@@ -157,6 +168,8 @@ std::optional<std::int64_t> given_batch_size(const CommandLine& line, std::int64
   assume(request, resolved_text(fmt::format("global batch size {}", global->value), *global));
   return global->value;
 }
+
+namespace {
 
 /// Returns a batch that many numbers of replicas divide: at most a sixteenth smaller, and a
 /// multiple of the largest power of two that allows.
@@ -310,7 +323,7 @@ std::optional<ImportedRun> read_from(const CommandLine& line) {
 
 ImportedRun read_from(const CommandLine& line, std::string_view text, const std::string& place) {
   const auto model = line.text("model");
-  return read_run(text, place, asked_gpus(line).count,
+  return read_run(text, place, asked_gpus(line, usual_cluster(line)).count,
                   model ? std::optional(find_model(*model).config) : std::nullopt,
                   line.count("vocab-size", 1, kLargestVocabulary));
 }
@@ -351,7 +364,7 @@ void choose_stack(const CommandLine& line, const ImportedRun* from, PlanRequest&
 
 PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   PlanRequest request;
-  const AskedGpus asked = asked_gpus(line);
+  const AskedGpus asked = asked_gpus(line, usual_cluster(line));
   if (from == nullptr && !asked.count) {
     (void)required(line, "gpus");
   }
@@ -387,12 +400,7 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
       .model_name = model.name,
       .model = model.config,
       .global_batch_size = read_batch_size(line, model, own_length, from, request)};
-  if (const std::int64_t most = request.scenario.cluster.max_gpus();
-      most > 0 && request.gpus > most) {
-    throw Error(fmt::format("--{}: expected at most the {} of cluster {}, got {}",
-                            line.has("nodes") ? "nodes" : "gpus", plural(most, "GPU"),
-                            request.scenario.cluster.name, request.gpus));
-  }
+  check_cluster_holds(line, request.scenario.cluster, request.gpus);
   return request;
 }
 

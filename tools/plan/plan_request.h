@@ -26,6 +26,22 @@ struct PlanRequest {
   std::string best_command;  ///< Command for the best plan, beside a configuration that is given.
 };
 
+/// The number of GPUs that flags ask for, and how it came about; empty where --gpus says it.
+struct AskedGpus {
+  std::optional<std::int64_t> count;
+  std::string assumption;
+};
+/// Reads --gpus, or else --nodes, whose GPUs are those of the nodes of --cluster or
+/// `usual_cluster`.
+[[nodiscard]] AskedGpus asked_gpus(const CommandLine& line, const std::string& usual_cluster);
+/// Throws Error if a cluster has fewer GPUs than are asked for.
+void check_cluster_holds(const CommandLine& line, const ClusterSpec& cluster, std::int64_t gpus);
+/// Returns the batch that one of the flags gives for sequences of `length` tokens, and adds to the
+/// request's assumptions how it came about; nullopt without them. Throws Error for two flags.
+[[nodiscard]] std::optional<std::int64_t> given_batch_size(const CommandLine& line,
+                                                           std::int64_t length,
+                                                           PlanRequest& request);
+
 /// Returns the stack that --stack names, or the cluster's default stack without that flag. Throws
 /// Error for an unknown stack.
 [[nodiscard]] StackSpec find_stack_of(const CommandLine& line, const ClusterSpec& cluster);

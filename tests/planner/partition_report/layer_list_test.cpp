@@ -116,5 +116,32 @@ TEST(LayerList, RefusesNoLayersTooManyAndSuchAsTakeNoTime) {
             "l.json: layers: expected one or more that take time, got none");
 }
 
+// What a search over degrees needs, and what a list leaves to its defaults.
+TEST(LayerList, SaysWhatASearchOverDegreesNeeds) {
+  ordered_json document = small_document();
+  EXPECT_EQ(
+      message_of([&] { check_searchable(parse_layer_list(document.dump(), "l.json"), "l.json"); }),
+      "l.json: embedding.parameters, embedding.activation_GiB, embedding.output_MiB and 8 "
+      "more: missing; a search over degrees needs what each layer holds, keeps and hands on "
+      "(`ptdp-plan partition` does not)");
+  for (ordered_json* layer : {&document["embedding"], &document["layers"][0],
+                              &document["layers"][1], &document["logits"]}) {
+    (*layer)["parameters"] = 1.5e6;
+    (*layer)["activation_GiB"] = 0.5;
+  }
+  document["layers"][1]["output_MiB"] = 3;
+  document["output_MiB"] = 2;
+  const LayerList list = parse_layer_list(document.dump(), "l.json");
+  check_searchable(list, "l.json");
+  EXPECT_EQ(list.tp, 1);
+  EXPECT_EQ(list.micro_batch_size, 1);
+  EXPECT_EQ(list.embedding->output, Bytes(2.0 * 1024 * 1024));
+  EXPECT_EQ(list.layers[1].output, Bytes(3.0 * 1024 * 1024));
+  EXPECT_EQ(list.layers[0].activations, gibibytes(0.5));
+  EXPECT_EQ(list.layers[0].forward, Seconds(1.0));
+  EXPECT_EQ(list.layers[1].forward, std::nullopt);
+  EXPECT_EQ(list.weight_bytes, std::nullopt);
+}
+
 }  // namespace
 }  // namespace ptdp
