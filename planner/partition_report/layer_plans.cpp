@@ -12,7 +12,6 @@
 #include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/iteration/reduction_and_optimizer.h"
-#include "cost_model/iteration/schedule_shape.h"
 #include "cost_model/iteration/simulated_step.h"
 #include "cost_model/iteration/step_builder.h"
 #include "planner/partition_report/listed_pipeline.h"
@@ -22,9 +21,10 @@ namespace {
 
 /// Steps that the search for one cut of unlike layers into several chunks may take: some ms.
 constexpr std::int64_t kMostCutSteps = 30'000;
+constexpr int kMostStages = 2048;  // of a pipeline
 /// Most actions of a step to simulate: pp of 400, or pp of 64 with 40 chunks.
 constexpr double kMostActions = 4e6;
-constexpr double kWorkOfALayer = 10.0;  // of a cut, against that of an action simulated
+constexpr double kWorkOfALayer = 30.0;  // of a cut, against that of an action simulated
 
 /// Degrees, and a lower bound of the time of an iteration with them.
 struct BoundedDegrees {
@@ -99,11 +99,12 @@ class Planner {
     });
     candidates_.too_long = candidates_.enumerated - static_cast<std::int64_t>(degrees.size());
     for (std::size_t i = 0; i < degrees.size() && may_win(degrees[i].bound); ++i) {
-      if (work_ > search_.most_work && !best_.empty()) {
-        candidates_.unseen = std::ranges::count_if(
-            degrees.begin() + i, degrees.end(),
-            [&](const BoundedDegrees& one) { return one.bound < best_.front().time; });
-        candidates_.possible_gain = std::max(0.0, 1.0 - degrees[i].bound / best_.front().time);
+      if (work_ > search_.most_work) {
+        candidates_.unseen =
+            std::ranges::count_if(degrees.begin() + i, degrees.end(),
+                                  [&](const BoundedDegrees& one) { return may_win(one.bound); });
+        candidates_.possible_gain =
+            best_.empty() ? 1.0 : std::max(0.0, 1.0 - degrees[i].bound / best_.front().time);
         break;
       }
       look_at(degrees[i].config);
@@ -112,7 +113,7 @@ class Planner {
       result.plans.push_back(plan_of(costed));
     }
     result.candidates = candidates_;
-    if (best_.empty()) {
+    if (best_.empty() && candidates_.unseen == 0) {
       result.nearest = nearest(degrees);
     }
     return result;
@@ -140,7 +141,7 @@ class Planner {
       for (const std::int64_t vpp : space.vpp.values(
                space.vpp.is_any() ? std::min<std::int64_t>(most_chunks, kMostTriedChunks)
                                   : most_chunks)) {
-        if (pp <= most_stages && vpp <= most_chunks) {
+        if (pp <= most_stages && vpp <= most_chunks && pp * vpp <= kMostStages) {
           add_replicas(static_cast<int>(pp), static_cast<int>(vpp), result);
         }
       }
@@ -164,9 +165,7 @@ class Planner {
             .schedule = vpp == 1 ? ScheduleKind::kOneFOneB : ScheduleKind::kInterleaved,
             .zero_stage = stage};
         const bool is_twin = dp == 1 && stage > 0 && search_.space.zero_stage.contains(0);
-        const auto conflict =
-            traits_of(config.schedule).find_conflict(schedule_sizes(config, microbatches(config)));
-        if (!is_twin && !conflict) {
+        if (!is_twin && (vpp == 1 || microbatches(config) % pp == 0)) {
           result.push_back({config, least_time(config)});
         }
       }
@@ -253,10 +252,11 @@ class Planner {
   /// that is found in time.
   std::optional<std::vector<int>> cut(const PlannedJob& job) {
     const ParallelConfig& config = job.config();
-    work_ += kWorkOfALayer * pipeline_.num_layers();
+    work_ += config.pp;
     if (pipeline_.exceeds(job, limit_)) {
       return std::nullopt;
     }
+    work_ += kWorkOfALayer * pipeline_.num_layers();
     const auto [shape, is_new] = free_cuts_.try_emplace({config.pp, config.vpp});
     if (is_new) {
       shape->second = free_cut(job);

@@ -259,9 +259,12 @@ std::string why_nothing_fits(const LayerPlans& plans) {
   if (plans.candidates.enumerated == 0) {
     return text + ": no degrees divide the batch, the GPUs and the layers as the flags ask";
   }
-  text +=
-      fmt::format(": {} looked at, none can run",
-                  plural(plans.candidates.enumerated, "choice of degrees", "choices of degrees"));
+  text += ": " + choices_of_degrees(plans.candidates);
+  if (plans.candidates.unseen > 0) {
+    return text + fmt::format(", {} of them not looked at in time; expected --pp or --dp too",
+                              plans.candidates.unseen);
+  }
+  text += ", none can run";
   return plans.nearest ? text + fmt::format("; {} lacks least: about {} on the fullest GPU",
                                             degrees_text(plans.nearest->config),
                                             binary_size(plans.nearest->missing))

@@ -27,15 +27,10 @@ std::vector<double> peak_chunks(const PlannedJob& job) {
 }
 
 /// Returns the start of the job's schedule, in which every rank reaches its peak. With several
-/// chunks, groups of more than pp microbatches exist only where there are few of them.
+/// chunks, pp must divide the microbatches.
 Schedule walked_schedule(const PlannedJob& job) {
-  const std::int64_t microbatches = job.microbatches();
-  const std::int64_t pp = job.config().pp;
-  const bool has_equal_rounds = job.config().vpp == 1 || microbatches % pp == 0;
-  return traits_of(job.config().schedule)
-      .generate(schedule_sizes(job.config(), has_equal_rounds
-                                                 ? std::min(microbatches, kWalkedRounds * pp)
-                                                 : microbatches));
+  const std::int64_t microbatches = std::min(job.microbatches(), kWalkedRounds * job.config().pp);
+  return traits_of(job.config().schedule).generate(schedule_sizes(job.config(), microbatches));
 }
 
 /// Returns the most that a rank with these orders keeps. `kept` is what each virtual stage keeps of
@@ -198,14 +193,11 @@ bool ListedPipeline::fits(const PlannedJob& job, const std::vector<int>& sizes, 
 
 bool ListedPipeline::exceeds(const PlannedJob& job, Bytes limit) const {
   const PartitionRequest request = this->request(job, limit);
-  Bytes total;
-  Bytes largest;
-  for (const LayerCost& layer : costs(job)) {
-    const Bytes least = layer.memory + request.in_flight.back() * layer.kept;
-    total += least;
-    largest = std::max(largest, least);
-  }
-  return std::max(total / job.config().pp, largest) > *request.memory + Bytes(1.0 * num_layers());
+  const Bytes state =
+      model_state(job.stack(), job.config(), {.dense = parameters()}, job.cluster().gpu);
+  const Bytes mean =
+      (state + request.in_flight.back() * sums_.back().activations) / job.config().pp;
+  return mean > *request.memory + Bytes(1.0 * num_layers());
 }
 
 PartitionRequest ListedPipeline::request(const PlannedJob& job, Bytes limit) const {

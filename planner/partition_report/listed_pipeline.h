@@ -41,7 +41,7 @@ class ListedPipeline {
                                                     const std::vector<int>& sizes) const;
   /// Returns whether every rank keeps to `limit`, but for the bytes that rounding takes.
   [[nodiscard]] bool fits(const PlannedJob& job, const std::vector<int>& sizes, Bytes limit) const;
-  /// Whether a mean rank or a single layer exceeds `limit`, so that no cut can fit.
+  /// Returns whether a mean rank exceeds `limit`, so that no cut can fit.
   [[nodiscard]] bool exceeds(const PlannedJob& job, Bytes limit) const;
   /// Returns the request for a cut that keeps to `limit` on each GPU, of which the reserve and the
   /// buffers of the largest messages leave the layers the rest.
