@@ -109,12 +109,11 @@ struct LayerPlans {
 /// Finds the degrees with which an iteration takes least time.
 ///
 /// Every pp, vpp in loops, dp that divides the batch, and ZeRO stage 0 and 1 with pp·dp·tp GPUs at
-/// most is looked at, as far as the stack runs it. With several chunks pp must divide
-/// the microbatches. Pipelines have
-/// up to 2048 virtual stages. Each is cut by partition_layers(): the slowest
-/// rank is as fast as possible within memory. A rank has as many microbatches in flight as its
-/// schedule says. The time is that of the simulated step (simulated_step.h). Degrees are left out
-/// where a lower bound of it exceeds the times of the best ones.
+/// most is looked at, as far as the stack runs it. With several chunks pp must divide the
+/// microbatches. Pipelines have up to 2048 virtual stages. Each is cut by partition_layers(): the
+/// slowest rank is as fast as possible within memory. A rank has as many microbatches in flight as
+/// its schedule says. The time is that of the simulated step (simulated_step.h). Degrees are left
+/// out where a lower bound of it exceeds the times of the best ones.
 ///
 /// With several chunks per GPU the cut counts microbatches in flight as spread evenly over chunks.
 /// The peak is then found in the schedule's orders, and a cut that exceeds memory there is too

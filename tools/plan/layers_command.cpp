@@ -89,14 +89,17 @@ std::optional<std::filesystem::path> layers_file(const CommandLine& line) {
     return std::nullopt;
   }
   try {
-    const std::filesystem::path path = profile_file(ProfileKind::kModel, *model);
-    ObjectReader reader = ObjectReader::from_file(path);
+    const ProfileFile file = profile_file(ProfileKind::kModel, *model);
+    if (file.content) {
+      return std::nullopt;  // a shipped model
+    }
+    ObjectReader reader = ObjectReader::from_file(file.path);
     std::string schema;
     if (!reader.has("schema") || !reader.is_text("schema")) {
       return std::nullopt;
     }
     reader.text("schema", schema);
-    return schema == kLayersSchema ? std::optional(path) : std::nullopt;
+    return schema == kLayersSchema ? std::optional(file.path) : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;
   }
