@@ -15,6 +15,12 @@ constexpr double kWidestGap = 16.0;
 constexpr double kDeepestDip = 0.9;  // repeated measurements of one size scatter by some percent
 constexpr double kSteepestGrowth = 4.0;  // growth of the time over growth of the size
 
+// A MeasuredCurve may grow four times as fast as its sizes; a little less, so that rounding to the
+// digits of a file does not matter.
+constexpr double kFastestGrowth = 3.99;
+// A MeasuredCurve may fall to 0.9 of the time before; a little less, for the same reason.
+constexpr double kDeepestKeptDip = 0.91;
+
 std::string point_text(const MeasuredPoint& point) {
   std::ostringstream text;
   text << std::setprecision(15);
@@ -73,6 +79,28 @@ Seconds MeasuredCurve::time(Bytes size) const {
 
 bool MeasuredCurve::covers(Bytes size) const {
   return !points_.empty() && size >= points_.front().size && size <= points_.back().size;
+}
+
+MeasuredCurve scaled(const MeasuredCurve& curve, double latency, double transfer) {
+  if (curve.empty() || (latency == 1.0 && transfer == 1.0)) {
+    return curve;
+  }
+  std::vector<MeasuredPoint> points = curve.points();
+  Seconds lowest = points.front().time;
+  for (const MeasuredPoint& point : points) {
+    lowest = std::min(lowest, point.time);
+  }
+  for (MeasuredPoint& point : points) {
+    point.time = lowest * latency + (point.time - lowest) * transfer;
+  }
+  for (std::size_t i = points.size() - 1; i > 0; --i) {
+    const double growth = kFastestGrowth * (points[i].size / points[i - 1].size);
+    points[i - 1].time = std::max(points[i - 1].time, points[i].time * (1.0 / growth));
+  }
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    points[i].time = std::max(points[i].time, points[i - 1].time * kDeepestKeptDip);
+  }
+  return {std::move(points), "curve"};
 }
 
 template <class Fields>

@@ -44,6 +44,10 @@ class MeasuredCurve {
   std::vector<MeasuredPoint> points_;  // ascending by size
 };
 
+/// Returns the curve with its lowest time multiplied by `latency`, and what points take beyond that
+/// by `transfer`. Neighboring points differ by no more than a MeasuredCurve allows.
+[[nodiscard]] MeasuredCurve scaled(const MeasuredCurve& curve, double latency, double transfer);
+
 /// Reads or writes a point's JSON; `fields` is an ObjectReader or an ObjectWriter.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, MeasuredPoint>& point);

@@ -7,12 +7,6 @@
 namespace ptdp {
 namespace {
 
-// A MeasuredCurve may grow four times as fast as its sizes; a little less, so that rounding to the
-// digits of a file does not matter.
-constexpr double kFastestGrowth = 3.99;
-// A MeasuredCurve may fall to 0.9 of the time before; a little less, for the same reason.
-constexpr double kDeepestDip = 0.91;
-
 /// Raises `peak` if a fraction of it would exceed 1. The rates, fractions times peak, stay the
 /// same.
 template <class Rate>
@@ -52,30 +46,6 @@ void scale_link(LinkSpec& link, double collective_rate, double message_rate) {
   if (!is_one_number) {
     link.collective_efficiency = collectives;
   }
-}
-
-/// Returns the curve with its lowest time multiplied by `latency`, and what points take beyond that
-/// multiplied by `rate`.
-MeasuredCurve scaled(const MeasuredCurve& curve, double latency, double rate) {
-  if (curve.empty() || (latency == 1.0 && rate == 1.0)) {
-    return curve;
-  }
-  std::vector<MeasuredPoint> points = curve.points();
-  Seconds lowest = points.front().time;
-  for (const MeasuredPoint& point : points) {
-    lowest = std::min(lowest, point.time);
-  }
-  for (MeasuredPoint& point : points) {
-    point.time = lowest * latency + (point.time - lowest) * rate;
-  }
-  for (std::size_t i = points.size() - 1; i > 0; --i) {
-    const double growth = kFastestGrowth * (points[i].size / points[i - 1].size);
-    points[i - 1].time = std::max(points[i - 1].time, points[i].time * (1.0 / growth));
-  }
-  for (std::size_t i = 1; i < points.size(); ++i) {
-    points[i].time = std::max(points[i].time, points[i - 1].time * kDeepestDip);
-  }
-  return {std::move(points), "curve"};
 }
 
 void scale_cluster(ClusterSpec& cluster, const KnobFactors& factors) {
