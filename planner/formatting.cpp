@@ -124,6 +124,21 @@ std::string titled(std::string_view title, const std::vector<std::string>& lines
   return text;
 }
 
+std::string paragraph(std::string_view text, std::string_view indent, std::size_t width) {
+  std::string lines;
+  std::string line;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    if (!line.empty() && indent.size() + line.size() + 1 + word.size() > width) {
+      lines += std::string(indent) + line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + std::string(word);
+  }
+  return line.empty() ? lines : lines + std::string(indent) + line + "\n";
+}
+
 std::string share_row(std::string_view name, Seconds time, Seconds whole) {
   const double share = time / whole;
   return fmt::format("  {:<22} {:>10} {:>7}  {}\n", name, duration(time), percent(share),

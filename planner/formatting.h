@@ -1,6 +1,7 @@
 // Numbers and rows as people read them, the same in every answer.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -45,6 +46,10 @@ template <class Value>
 [[nodiscard]] std::string row(std::string_view name, std::string_view value);
 /// Returns an empty line, a title and the lines below it, indented; "" without lines.
 [[nodiscard]] std::string titled(std::string_view title, const std::vector<std::string>& lines);
+/// Returns a text as lines of at most `width` characters, as far as its words allow, each after
+/// `indent` and ending in a newline.
+[[nodiscard]] std::string paragraph(std::string_view text, std::string_view indent,
+                                    std::size_t width = 80);
 /// Returns an indented line with a time, its share of `whole`, and a bar as long as that share.
 [[nodiscard]] std::string share_row(std::string_view name, Seconds time, Seconds whole);
 

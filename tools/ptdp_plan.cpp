@@ -16,6 +16,7 @@
 #include "planner/accuracy/costed_runs.h"
 #include "planner/answer/explanation_output.h"
 #include "planner/answer/memory_text.h"
+#include "planner/answer/plan_explanation.h"
 #include "planner/answer/planning.h"
 #include "planner/answer/planning_output.h"
 #include "planner/answer/plans_document.h"
@@ -266,8 +267,10 @@ struct SearchRequest {
 /// Finds the best plans, writes the first one where --output asks for it, and prints all. Returns
 /// the exit status.
 int run_plans(const CommandLine& line, const SearchRequest& asked, SearchWatch& watch) {
-  const PlanningResult result =
-      plan_training(asked.request.scenario, asked.options, asked.calibration);
+  PlanningResult result = plan_training(asked.request.scenario, asked.options, asked.calibration);
+  if (line.has("verbose") && !result.plans.empty()) {
+    result.explanation = explain_plan(result);
+  }
   watch.clear();
   if (result.plans.empty()) {
     if (asked.format == AnswerFormat::kJson) {
@@ -307,8 +310,8 @@ int run_plans(const CommandLine& line, const SearchRequest& asked, SearchWatch& 
 
 /// Throws Error for --output and --verbose where they mean nothing.
 void check_answer_flags(const CommandLine& line, AnswerFormat format) {
-  if (line.has("verbose") && format != AnswerFormat::kText) {
-    throw Error("--verbose: not used by --format " + *line.text("format") + ", which tells all");
+  if (line.has("verbose") && format == AnswerFormat::kCsv) {
+    throw Error("--verbose: not used by --format csv, which has the plans alone");
   }
   const auto output = line.text("output");
   if (output.has_value() && (output->empty() || *output == "-")) {

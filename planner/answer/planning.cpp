@@ -8,6 +8,7 @@
 #include "cost_model/text/csv_columns.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/answer/plan_explanation.h"
 #include "planner/answer/planning_output.h"
 #include "planner/answer/planning_summary.h"
 #include "planner/answer/plans_document.h"
@@ -284,6 +285,9 @@ std::string to_json(const PlanningResult& result, const RunBudget& budget) {
     fuller.number("iteration_time_s", result.fuller->best.time.value() * result.calibration.factor);
     fuller.number("peak_GiB", result.fuller->best.memory.value() / kGibi);
     json.child("fuller_batch", std::move(fuller));
+  }
+  if (result.explanation) {
+    json.child("explanation", explanation_json(result));
   }
   json.children("pareto", std::move(pareto));
   json.children("baselines", baselines_json(result));

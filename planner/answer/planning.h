@@ -10,6 +10,9 @@
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/calibration_file.h"
 #include "planner/answer_format.h"
+#include "planner/explain/binding.h"
+#include "planner/explain/flips.h"
+#include "planner/explain/gains.h"
 #include "planner/explain/idle_gpus.h"
 #include "planner/explain/rules_of_thumb.h"
 #include "planner/plan/plan.h"
@@ -22,6 +25,13 @@ struct PublishedComparison {
   MeasuredRun run;
   Prediction predicted;        ///< Prediction for the run's configuration on its cluster and stack.
   bool is_same_stack = false;  ///< Whether it ran on the cluster and stack that was planned for.
+};
+
+/// Why the first plan is as fast as it is, and what would change that.
+struct PlanExplanation {
+  Binding binding;  ///< What binds the plan, calibrated.
+  Flips flips;      ///< What other inputs would do; times are not calibrated.
+  Gains gains;
 };
 
 /// The plans for a job, with everything that an answer sets beside them.
@@ -37,6 +47,8 @@ struct PlanningResult {
   std::vector<Baseline> baselines;  ///< Rules of thumb; none if the limit left no time for them.
   std::vector<PublishedComparison> published;
   std::optional<FullerBatch> fuller;  ///< A batch that uses GPUs that would else be idle.
+  /// What explain_plan() found of the first plan, where somebody asked for it.
+  std::optional<PlanExplanation> explanation = std::nullopt;
 };
 
 /// Searches, calibrates, and sets the result beside the rules of thumb and published runs. Throws

@@ -15,6 +15,7 @@
 #include "cost_model/text/plural.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/answer/memory_text.h"
+#include "planner/answer/plan_explanation.h"
 #include "planner/answer/published_formulas.h"
 #include "planner/explain/nothing_fits.h"
 #include "planner/formatting.h"
@@ -478,8 +479,15 @@ std::string choice_remark(const PlanningResult& result) {
 std::string to_text(const PlanningResult& result, const RunBudget& budget,
                     const AnswerNotes& notes) {
   const std::string remark = choice_remark(result);
+  std::string explanation;
+  if (result.explanation) {
+    explanation = "\nWhat binds this plan\n";
+    for (const std::string& sentence : explanation_sentences(result)) {
+      explanation += paragraph(sentence, "  ");
+    }
+  }
   return to_text(result.plans.front(), budget) + (remark.empty() ? "" : "\n" + remark) +
-         unproven_remark(result.search, result.options, result.calibration.factor) +
+         unproven_remark(result.search, result.options, result.calibration.factor) + explanation +
          runners_up(result) + pareto(result) + baselines(result) + published(result) +
          tally(result.search) + titled("Assumed", notes.assumptions) +
          titled("Remarks", notes.remarks) + titled("Next", {notes.next});

@@ -119,8 +119,8 @@ PlansDocument parse_plans_document(std::string_view text, const std::string& pla
     list.plans.push_back(
         read_plan(plan, list, place + ": plans[" + std::to_string(list.plans.size()) + "]"));
   }
-  for (const char* other :
-       {"candidates", "choice", "fuller_batch", "pareto", "baselines", "published"}) {
+  for (const char* other : {"candidates", "choice", "fuller_batch", "explanation", "pareto",
+                            "baselines", "published"}) {
     (void)reader.has(other);
   }
   reader.finish();

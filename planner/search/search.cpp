@@ -114,6 +114,12 @@ double loss(const Candidate& candidate, const Candidate& best, Objective objecti
          1.0;
 }
 
+Scenario as_searched(const Scenario& scenario, const SearchSpace& space) {
+  return space.ignores_stack_support ? with_every_schedule(scenario)
+         : space.allow_stale_weights ? with_stale_weights(scenario)
+                                     : scenario;
+}
+
 SearchResult search(const Scenario& scenario, const SearchOptions& options) {
   IterationTimes times;
   return search(scenario, options, times);
@@ -121,9 +127,7 @@ SearchResult search(const Scenario& scenario, const SearchOptions& options) {
 
 SearchResult search(const Scenario& scenario, const SearchOptions& options, IterationTimes& times) {
   const SearchSpace& space = options.space;
-  const Scenario widened = space.ignores_stack_support ? with_every_schedule(scenario)
-                           : space.allow_stale_weights ? with_stale_weights(scenario)
-                                                       : scenario;
+  const Scenario widened = as_searched(scenario, space);
   const std::vector<Replicas> replicas = enumerate_replicas(widened, options.gpus, space);
   const ComputeFloor floor(widened, options.gpus, replicas);
   SearchResult result;

@@ -105,6 +105,9 @@ struct SearchResult {
   bool is_proven = true;
 };
 
+/// Returns the scenario with a stack that runs every schedule which the pins allow.
+[[nodiscard]] Scenario as_searched(const Scenario& scenario, const SearchSpace& space);
+
 /// Finds the best configurations among all candidates that the pins allow. Exact, without sampling:
 ///
 ///   - every candidate is counted, by memory as find_violation() has it;

@@ -216,6 +216,11 @@ TEST(Flag, ThatACommandDoesNotUseIsRefused) {
                          {"--compare-strategies", "--explain"}));
 }
 
+TEST(Flag, ThatAsksForEverythingIsRefusedBesideATableOfPlans) {
+  EXPECT_TRUE(is_refused(run_tiny({"-v", "--format", "csv"}), {"--verbose", "csv"}));
+  EXPECT_TRUE(succeeds(run_tiny({"-v", "--format", "json"})));
+}
+
 TEST(Flag, ThatNamesAChoiceTwiceCountsItOnce) {
   EXPECT_EQ(run_tiny({"--recompute", "none,none", "--format", "json"}).output,
             run_tiny({"--recompute", "none", "--format", "json"}).output);
@@ -505,6 +510,7 @@ TEST(JsonFormat, IsJsonOrRefusedByEveryCommand) {
       {"list", "stacks"},
       {"show", plan},
       {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100"},
+      {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "-v"},
       {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "--compare-strategies"},
       {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "--explain", "tp=2"}};
   for (std::vector<std::string> row : rows) {

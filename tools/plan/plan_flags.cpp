@@ -101,7 +101,9 @@ po::options_description answer_flags() {
   option("calibration", text(),
          "measured runs to correct predictions by: none, shipped, or a file or directory of "
          "ptdp-calibrate (default: shipped)");
-  option("verbose,v", "tell everything that is known, not the answer alone");
+  option(
+      "verbose,v",
+      "tell everything that is known, and what would change the answer; with --format json, too");
   option("help,h", "these flags; `--help all` has all, `--help FLAG` one");
   option("version", "the version");
   return flags;
