@@ -25,6 +25,7 @@
 #include "planner/explain/explain.h"
 #include "planner/formatting.h"
 #include "planner/import/imported_run.h"
+#include "tools/plan/compare_command.h"
 #include "tools/plan/export_command.h"
 #include "tools/plan/given_command.h"
 #include "tools/plan/layers_command.h"
@@ -410,15 +411,19 @@ int run(int argc, const char* const* argv) {
   if (line.words().front() == "show") {
     return run_show(line);
   }
+  if (line.words().front() == "compare") {
+    return run_compare(line);
+  }
   if (line.words().front() == "export") {
     return run_export(line);
   }
   if (line.words().front() == "partition") {
     return run_partition(line);
   }
-  throw Error("unknown command " + in_quotes(line.words().front()) +
-              "; expected list, new-cluster, show, export, partition, pilot, or flags only "
-              "(--help tells more)");
+  throw Error(
+      "unknown command " + in_quotes(line.words().front()) +
+      "; expected list, new-cluster, show, compare, export, partition, pilot, or flags only "
+      "(--help tells more)");
 }
 
 }  // namespace

@@ -204,6 +204,8 @@ TEST(Flag, ThatACommandDoesNotUseIsRefused) {
   for (const char* flag : {"--gpus", "--tp", "--objective", "--output", "--explain"}) {
     EXPECT_TRUE(is_refused(run_plan({"list", "models", flag, "8"}), {flag, "list"})) << flag;
     EXPECT_TRUE(is_refused(run_plan({"show", "plan.json", flag, "8"}), {flag, "show"})) << flag;
+    EXPECT_TRUE(is_refused(run_plan({"compare", "a.json", "b.json", flag, "8"}), {flag, "compare"}))
+        << flag;
   }
   for (const char* flag : {"--top", "--tokens", "--output"}) {
     EXPECT_TRUE(is_refused(run_tiny({"--explain", "tp=2", flag, "8"}), {flag, "--explain"}))
@@ -248,6 +250,8 @@ TEST(Word, ThatIsNoCommandIsRefusedShowingIt) {
   EXPECT_TRUE(is_refused(run_plan({"list", "models", "extra"}), {"extra"}));
   EXPECT_TRUE(is_refused(run_plan({"show"}), {"show"}));
   EXPECT_TRUE(is_refused(run_plan({"show", "a.json", "b.json"}), {"b.json"}));
+  EXPECT_TRUE(is_refused(run_plan({"compare", "a.json"}), {"compare", "two plans", "1"}));
+  EXPECT_TRUE(is_refused(run_plan({"compare", "a.json", "b.json", "c.json"}), {"two plans", "3"}));
   EXPECT_TRUE(is_refused(run_tiny({"extra"}), {"extra"}));
   EXPECT_TRUE(is_refused(run_validate({"runs.csv"}), {"runs.csv"}));
 }
@@ -509,6 +513,7 @@ TEST(JsonFormat, IsJsonOrRefusedByEveryCommand) {
       {"list", "clusters"},
       {"list", "stacks"},
       {"show", plan},
+      {"compare", plan, plan},
       {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100"},
       {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "-v"},
       {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "--compare-strategies"},

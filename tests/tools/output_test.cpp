@@ -56,6 +56,7 @@ TEST(StandardOutput, ThatTakesNothingEndsPtdpPlanWithItsStatus) {
       {"show", plan},
       {"--help"},
       {"show", plan, "--format", "json"},
+      {"compare", plan, plan},
       {"--version"},
       {"--gpus", "8", "--model", "gpt-tiny", "--cluster", "selene-a100", "--explain", "tp=2"}};
   for (const char* format : {"table", "json", "csv"}) {

@@ -82,6 +82,17 @@ TEST(PlanFile, OfNoVersionIsRefused) {
                   {"/schema", "\"ptdp.model/1\"", "schema"}});
 }
 
+// Both files are read as `show` reads one.
+TEST(PlanFile, ThatIsNoPlanIsRefusedByCompareNamingWhich) {
+  const TemporaryDirectory directory;
+  const std::string plan = directory.file("plan.json", tiny_plan()).string();
+  const std::string model = directory.file("model.json", tiny_model()).string();
+  EXPECT_TRUE(succeeds(run_plan({"compare", plan, plan})));
+  EXPECT_TRUE(is_refused(run_plan({"compare", plan, model}), {"model.json", "schema"}));
+  EXPECT_TRUE(is_refused(run_plan({"compare", model, plan}), {"model.json", "schema"}));
+  EXPECT_TRUE(is_refused(run_plan({"compare", plan, plan + ".none"}), {"plan.json.none"}));
+}
+
 // Which version made a plan is part of what it says; showing it must not rewrite that.
 TEST(PlanFile, OfAnOlderToolKeepsThatToolsVersion) {
   const std::string text =

@@ -32,6 +32,7 @@ constexpr const char* kUsage =
     "       ptdp-plan new-cluster [flags] -o MINE.json     a cluster of your own\n"
     "       ptdp-plan pilot PLAN.json... -o DIR            short runs that separate plans\n"
     "       ptdp-plan show PLAN.json [flags]               a written plan\n"
+    "       ptdp-plan compare A.json B.json [flags]        two written plans\n"
     "       ptdp-plan export PLAN.json --to NAME -o DIR    files for a framework\n"
     "       ptdp-plan partition LAYERS.json --pp P [flags] layers per stage of a list\n"
     "       ptdp-plan partition --model NAME --pp P [...]  and of a model\n"
@@ -172,7 +173,7 @@ std::optional<std::string> short_help(const CommandLine& line,
     text << kUsage << command_flags();
     return text.str();
   }
-  if (!command.empty() && command != "list" && command != "show") {
+  if (!command.empty() && command != "list" && command != "show" && command != "compare") {
     const std::string& typed = line.words().front();
     const auto name =
         known_flag(typed.substr(std::min(typed.find_first_not_of('-'), typed.size())), flags);
