@@ -1,0 +1,46 @@
+// Puts an explanation into the views of a page.
+#include "planner/report/flip_sections.h"
+
+#include <string>
+#include <utility>
+
+#include "planner/answer/plan_explanation.h"
+
+namespace ptdp {
+
+ReportSection flips_section(const PlanningResult& result) {
+  const Flips& flips = result.explanation->flips;
+  const double factor = result.calibration.factor;
+  FlipsView view{.note = grid_text(flips)};
+  for (const InputFlips& input : flips.inputs) {
+    FlipInput& row = view.inputs.emplace_back();
+    row.name = text_of(input.input).name;
+    for (const FlipPoint& point : input.points) {
+      FlipStep& step = row.steps.emplace_back();
+      step.change = point.change;
+      step.is_same = point.is_same;
+      if (point.same) {
+        step.same_s = point.same->value() * factor;
+      }
+      if (point.best) {
+        step.time_s = point.best->time.value() * factor;
+        step.winner = to_string(point.best->config);
+      }
+    }
+  }
+  return {.id = "flips",
+          .title = "What would flip the choice?",
+          .note =
+              "Each input from 20 % less to 20 % more, searched again: the time of the best "
+              "plan there, and whether it is another one.",
+          .view = std::move(view)};
+}
+
+ReportSection explanation_section(const PlanningResult& result) {
+  return {.id = "explanation",
+          .title = "What binds this plan?",
+          .note = "",
+          .view = TextView{.paragraphs = explanation_sentences(result)}};
+}
+
+}  // namespace ptdp
