@@ -121,21 +121,27 @@ std::string gains_sentence(const PlanningResult& result) {
   return text + ".";
 }
 
+/// Returns an amount of what the objective counts: "7.476 s", "31.2 GPU-s".
+std::string amount(double value, Objective objective) {
+  return objective == Objective::kCost ? fmt::format("{:.4g} {}", value, unit_of(objective))
+                                       : duration(Seconds(value));
+}
+
 std::string runner_up_sentence(const PlanningResult& result) {
   const auto second = runner_up(result);
   if (!second) {
     return "";
   }
-  const std::string_view unit = unit_of(result.options.objective);
+  const Objective objective = result.options.objective;
   const std::string name = to_string(second->plan.config);
   if (second->behind <= 0.0) {
     return fmt::format("The runner-up, {}, takes no longer: the two tie.", name);
   }
   std::string text =
-      fmt::format("The runner-up, {}, loses by {:.4g} {}", name, second->behind, unit);
+      fmt::format("The runner-up, {}, loses by {}", name, amount(second->behind, objective));
   text += second->of_term > second->behind
-              ? fmt::format(": its {}, {:.4g} {}, would have to shrink by {} for it to win",
-                            second->term, second->of_term, unit,
+              ? fmt::format(": its {}, {}, would have to shrink by {} for it to win", second->term,
+                            amount(second->of_term, objective),
                             percent(second->behind / second->of_term))
               : fmt::format("; no {} at all would not be enough for it to win", second->term);
   if (second->wins) {

@@ -89,6 +89,7 @@ class Points {
 
   [[nodiscard]] static std::vector<double> parts_of(const CostBreakdown& cost) {
     std::vector<double> parts;
+    parts.reserve(kCostTerms.size());
     for (const CostTerm& term : kCostTerms) {
       parts.push_back((cost.*term.time).value());
     }

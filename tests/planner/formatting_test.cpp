@@ -122,5 +122,12 @@ TEST(ZeroRemark, IsOfShardsThatAPipelineDoesNotKeep) {
   }
 }
 
+TEST(Paragraph, KeepsWordsAndBreaksLinesBeforeTheWidth) {
+  EXPECT_EQ(paragraph("one two three", "  ", 9), "  one two\n  three\n");
+  EXPECT_EQ(paragraph("one two three", "  ", 8), "  one\n  two\n  three\n");
+  EXPECT_EQ(paragraph("a-word-that-is-too-long", "", 5), "a-word-that-is-too-long\n");
+  EXPECT_EQ(paragraph("", "  "), "");
+}
+
 }  // namespace
 }  // namespace ptdp
