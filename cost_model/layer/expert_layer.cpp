@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "cost_model/inputs/rank_grid.h"
-#include "cost_model/layer/layer_kernels.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/network/expert_dispatch.h"
 #include "cost_model/operations/memory_bound.h"
@@ -101,6 +100,20 @@ double expert_rows(const TransformerConfig& model, const ParallelConfig& config)
   return routed_tokens(model, config) * model.moe_router_topk * expert_load(model) * config.etp;
 }
 
+std::vector<SizedLinear> expert_linears(const TransformerConfig& model,
+                                        const ParallelConfig& config) {
+  const std::int64_t h = model.hidden_size;
+  const std::int64_t experts = model.num_experts / config.ep;
+  const auto own = static_cast<std::int64_t>(std::ceil(routed_tokens(model, config)));
+  const auto rows_of_expert = static_cast<std::int64_t>(
+      std::ceil(expert_rows(model, config) / static_cast<double>(experts)));
+  const std::int64_t width = model.moe_ffn_hidden_size / config.etp;
+  const std::int64_t up = (model.gated_linear_unit ? 2 : 1) * width;
+  return {{.name = "router", .size = {own, model.num_experts, h}},
+          {.name = "first of experts", .size = {rows_of_expert, up, h}, .experts = experts},
+          {.name = "second of experts", .size = {rows_of_expert, h, width}, .experts = experts}};
+}
+
 ExpertCosts expert_costs(const Scenario& scenario, const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
   const GpuSpec& gpu = scenario.cluster.gpu;
@@ -108,18 +121,16 @@ ExpertCosts expert_costs(const Scenario& scenario, const ParallelConfig& config)
   const double tokens = routed_tokens(model, config);
   const double visits = tokens * model.moe_router_topk;
   const double rows = expert_rows(model, config);
-  const std::int64_t experts = model.num_experts / config.ep;
-  const auto rows_of_expert =
-      static_cast<std::int64_t>(std::ceil(rows / static_cast<double>(experts)));
   const std::int64_t h = model.hidden_size;
   const std::int64_t width = model.moe_ffn_hidden_size / config.etp;
-  const std::int64_t up = (model.gated_linear_unit ? 2 : 1) * width;
-  const auto own = static_cast<std::int64_t>(std::ceil(tokens));
 
   ExpertCosts costs;
-  costs.products = linear_time(own, model.num_experts, h, gpu, stack) +
-                   grouped_linear_time(experts, rows_of_expert, up, h, gpu, stack) +
-                   grouped_linear_time(experts, rows_of_expert, h, width, gpu, stack);
+  for (const SizedLinear& each : expert_linears(model, config)) {
+    const auto& [of_each, outputs, inputs] = each.size;
+    costs.products += each.experts == 0
+                          ? linear_time(of_each, outputs, inputs, gpu, stack)
+                          : grouped_linear_time(each.experts, of_each, outputs, inputs, gpu, stack);
+  }
 
   const double bytes = element_bytes(stack.precision);
   const Bytes of_tokens(bytes * tokens * static_cast<double>(h));

@@ -1,8 +1,11 @@
 // What the experts of a layer cost. They stand in place of a dense MLP.
 #pragma once
 
+#include <vector>
+
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/scenario.h"
+#include "cost_model/layer/layer_kernels.h"
 #include "cost_model/operations/linear_layer.h"
 #include "cost_model/units.h"
 
@@ -26,6 +29,11 @@ struct ExpertCosts {
 /// Returns the rows that the experts of the busiest rank work on together: V in the formulas of
 /// expert_costs().
 [[nodiscard]] double expert_rows(const TransformerConfig& model, const ParallelConfig& config);
+
+/// Returns the linear layers of the experts of a layer on the busiest rank: the router, which is a
+/// layer of its own, and the two of all experts side by side.
+[[nodiscard]] std::vector<SizedLinear> expert_linears(const TransformerConfig& model,
+                                                      const ParallelConfig& config);
 
 /// Computes the costs of a layer's experts per microbatch on the busiest rank.
 ///

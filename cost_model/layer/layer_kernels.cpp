@@ -12,74 +12,6 @@
 namespace ptdp {
 namespace {
 
-/// Times the linear layers of one configuration on one rank.
-class LinearLayersOf {
- public:
-  /// Keeps references to `scenario` and `config`. Each product is formed in `chunks` chunks of the
-  /// tokens, side by side.
-  LinearLayersOf(const Scenario& scenario, const ParallelConfig& config, std::int64_t chunks = 1)
-      : scenario_(scenario),
-        model_(scenario.job.model),
-        config_(config),
-        chunks_(chunks),
-        factor_(compute_factors(config, scenario.cluster).matmul),
-        tokens_(tokens_of_rank(model_, config)),
-        own_tokens_(config.sequence_parallel ? tokens_ / config.tp : tokens_) {}
-
-  [[nodiscard]] LinearLayers of_kind(LayerKind kind) const {
-    const std::int64_t h = model_.hidden_size;
-    const std::int64_t context = context_width(model_) / config_.tp;
-    LinearLayers layers{.projection = linear(tokens_, h, context)};
-    if (has_latent_attention(model_)) {
-      add_latent_attention(layers);
-    } else {
-      const std::int64_t heads = query_width(model_) + 2 * key_width(model_);
-      layers.qkv = linear(tokens_, heads / config_.tp, h);
-    }
-    if (const std::int64_t width = dense_mlp_width(model_, kind); width > 0) {
-      const std::int64_t up = (model_.gated_linear_unit ? 2 : 1) * width;
-      layers.up = linear(tokens_, up / config_.tp, h);
-      layers.down = linear(tokens_, h, width / config_.tp);
-    }
-    return layers;
-  }
-
- private:
-  [[nodiscard]] LinearTime linear(std::int64_t tokens, std::int64_t outputs,
-                                  std::int64_t inputs) const {
-    const GpuSpec& gpu = scenario_.cluster.gpu;
-    const std::int64_t of_chunk = std::max(tokens / chunks_, std::int64_t{1});
-    return (chunks_ == 1
-                ? linear_time(tokens, outputs, inputs, gpu, scenario_.stack, Fp8Use::kByRecipe)
-                : grouped_linear_time(chunks_, of_chunk, outputs, inputs, gpu, scenario_.stack)) *
-           factor_;
-  }
-
-  void add_latent_attention(LinearLayers& layers) const {
-    const std::int64_t h = model_.hidden_size;
-    const std::int64_t queries = query_width(model_) / config_.tp;
-    const std::int64_t keys_and_values = std::int64_t{1} * model_.num_attention_heads *
-                                         (model_.qk_head_dim + model_.v_head_dim) / config_.tp;
-    layers.whole = linear(own_tokens_, model_.kv_lora_rank + model_.qk_pos_emb_head_dim, h);
-    layers.qkv = linear(tokens_, keys_and_values, model_.kv_lora_rank);
-    if (model_.q_lora_rank > 0) {
-      layers.whole = layers.whole + linear(own_tokens_, model_.q_lora_rank, h);
-      layers.qkv = layers.qkv + linear(tokens_, queries, model_.q_lora_rank);
-    } else {
-      layers.qkv = layers.qkv + linear(tokens_, queries, h);
-    }
-  }
-
-  const Scenario& scenario_;
-  const TransformerConfig& model_;
-  const ParallelConfig& config_;
-  std::int64_t chunks_;
-  double factor_;
-  std::int64_t tokens_;
-  /// Tokens of the part of the sequence that falls to this rank, where it is split over tp.
-  std::int64_t own_tokens_;
-};
-
 /// Products of a layer's forward pass, and of each kind of gradient.
 constexpr double kProducts = 4.0;
 /// Kernels of attention's backward pass, which make 28 of a whole layer of GPT-2.
@@ -154,9 +86,64 @@ double attention_input_width(const TransformerConfig& model) {
          model.kv_lora_rank + model.qk_pos_emb_head_dim;
 }
 
+std::vector<SizedLinear> sized_linears(const TransformerConfig& model, const ParallelConfig& config,
+                                       LayerKind kind) {
+  const std::int64_t h = model.hidden_size;
+  const std::int64_t tokens = tokens_of_rank(model, config);
+  const std::int64_t queries = query_width(model) / config.tp;
+  std::vector<SizedLinear> linears;
+  if (has_latent_attention(model)) {
+    // Tokens of the part of the sequence that falls to this rank, where it is split over tp.
+    const std::int64_t own = config.sequence_parallel ? tokens / config.tp : tokens;
+    const std::int64_t keys_and_values = std::int64_t{1} * model.num_attention_heads *
+                                         (model.qk_head_dim + model.v_head_dim) / config.tp;
+    linears = {{"keys and values, compressed",
+                &LinearLayers::whole,
+                {own, model.kv_lora_rank + model.qk_pos_emb_head_dim, h}},
+               {"keys and values, decompressed",
+                &LinearLayers::qkv,
+                {tokens, keys_and_values, model.kv_lora_rank}}};
+    if (model.q_lora_rank > 0) {
+      linears.push_back({"queries, compressed", &LinearLayers::whole, {own, model.q_lora_rank, h}});
+      linears.push_back(
+          {"queries, decompressed", &LinearLayers::qkv, {tokens, queries, model.q_lora_rank}});
+    } else {
+      linears.push_back({"queries", &LinearLayers::qkv, {tokens, queries, h}});
+    }
+  } else {
+    const std::int64_t heads = query_width(model) + 2 * key_width(model);
+    linears.push_back({"QKV", &LinearLayers::qkv, {tokens, heads / config.tp, h}});
+  }
+  linears.push_back({"projection of attention",
+                     &LinearLayers::projection,
+                     {tokens, h, context_width(model) / config.tp}});
+  if (const std::int64_t width = dense_mlp_width(model, kind); width > 0) {
+    const std::int64_t up = (model.gated_linear_unit ? 2 : 1) * width;
+    linears.push_back({kind.has_experts ? "first of shared experts" : "first of the MLP",
+                       &LinearLayers::up,
+                       {tokens, up / config.tp, h}});
+    linears.push_back({kind.has_experts ? "second of shared experts" : "second of the MLP",
+                       &LinearLayers::down,
+                       {tokens, h, width / config.tp}});
+  }
+  return linears;
+}
+
 LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& config, LayerKind kind,
                            std::int64_t chunks) {
-  return LinearLayersOf(scenario, config, chunks).of_kind(kind);
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  const double factor = compute_factors(config, scenario.cluster).matmul;
+  LinearLayers layers;
+  for (const SizedLinear& each : sized_linears(scenario.job.model, config, kind)) {
+    const auto& [tokens, outputs, inputs] = each.size;
+    const std::int64_t of_chunk = std::max(tokens / chunks, std::int64_t{1});
+    layers.*each.part +=
+        (chunks == 1
+             ? linear_time(tokens, outputs, inputs, gpu, scenario.stack, Fp8Use::kByRecipe)
+             : grouped_linear_time(chunks, of_chunk, outputs, inputs, gpu, scenario.stack)) *
+        factor;
+  }
+  return layers;
 }
 
 LayerKernels kernels_without_experts(const Scenario& scenario, const ParallelConfig& config) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "cost_model/inputs/layer_kinds.h"
 #include "cost_model/inputs/parallel_config.h"
@@ -27,6 +29,19 @@ struct LinearLayers {
   [[nodiscard]] LinearTime column() const { return qkv + up; }
   [[nodiscard]] LinearTime total() const { return column() + projection + down + whole; }
 };
+
+/// A linear layer that a rank runs in every layer of the model.
+struct SizedLinear {
+  std::string_view name;  ///< What it is called: "QKV", "first of the MLP".
+  /// The sum that its time is a part of; null for those of experts.
+  LinearTime LinearLayers::*part = nullptr;
+  LinearSize size;
+  std::int64_t experts = 0;  ///< Experts that it stands for side by side; 0 for a single layer.
+};
+
+/// Returns the linear layers of a layer of `kind` on a rank, without experts.
+[[nodiscard]] std::vector<SizedLinear> sized_linears(const TransformerConfig& model,
+                                                     const ParallelConfig& config, LayerKind kind);
 
 /// Computes the times of a layer's linear layers on a rank, multiplied by compute_factors(). Each
 /// product is formed in `chunks` chunks of the tokens, side by side.

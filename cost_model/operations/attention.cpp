@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/operations/gemm.h"
 #include "cost_model/operations/memory_bound.h"
@@ -37,6 +38,19 @@ const AttentionRate* find_rate(const GpuSpec& gpu, std::string_view kernel, int 
   return nearest;
 }
 
+/// Returns `work` times the FLOPs of QKᵀ and PV for heads, tokens and width (`sizes`) where a token
+/// attends to `attended`.
+Flops fused_flops(double work, const OperationSizes& sizes, double attended) {
+  const auto& [heads, tokens, width] = sizes;
+  return Flops(work * 4.0 * heads * tokens * attended * width);
+}
+
+/// Returns heads, tokens and mean width of heads, as fused kernels are timed by.
+OperationSizes fused_sizes(const TransformerConfig& model, int micro_batch_size, int tp) {
+  return {1.0 * micro_batch_size * model.num_attention_heads / tp, 1.0 * model.seq_length,
+          (query_head_width(model) + value_head_width(model)) / 2.0};
+}
+
 /// A pass of a fused kernel has these FLOPs and this rate.
 struct Pass {
   double work = 1.0;         ///< Its FLOPs over those of QKᵀ and PV.
@@ -46,38 +60,85 @@ struct Pass {
 
   /// Returns its time for heads, tokens and width (`sizes`) where a token attends to `attended`.
   [[nodiscard]] Seconds time(const OperationSizes& sizes, double attended) const {
-    const auto& [heads, tokens, width] = sizes;
-    const Flops flops(work * 4.0 * heads * tokens * attended * width);
-    return start + (1.0 + half_rate_length / (2.0 * attended)) * (flops / long_rate);
+    return start + (1.0 + half_rate_length / (2.0 * attended)) *
+                       (fused_flops(work, sizes, attended) / long_rate);
   }
 };
+
+/// Products of unfused kernels.
+struct UnfusedProducts {
+  MatmulShape scores;     ///< QKᵀ.
+  MatmulShape outputs;    ///< PV, and dV backward, which is of its size.
+  MatmulShape of_values;  ///< Gradient of probabilities: an s×s result over the width of values.
+  MatmulShape of_keys;    ///< Gradients of queries and of keys, each.
+};
+
+UnfusedProducts unfused_products(const TransformerConfig& model, int micro_batch_size, int tp,
+                                 const StackSpec& stack) {
+  const std::int64_t s = model.seq_length;
+  const std::int64_t heads = std::int64_t{1} * micro_batch_size * model.num_attention_heads / tp;
+  const int bytes = element_bytes(stack.precision);
+  const auto product = [&](std::int64_t n, std::int64_t k) {
+    return MatmulShape{.m = s,
+                       .n = n,
+                       .k = k,
+                       .batch = heads,
+                       .element_bytes = 1.0 * bytes,
+                       .output_bytes = bytes};
+  };
+  const std::int64_t keys = query_head_width(model);
+  const std::int64_t values = value_head_width(model);
+  return {.scores = product(s, keys),
+          .outputs = product(values, s),
+          .of_values = product(s, values),
+          .of_keys = product(keys, s)};
+}
 
 AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_batch_size, int tp,
                                      const GpuSpec& gpu, const StackSpec& stack) {
   const FlopsPerSecond peak = gpu.peak(stack.precision);
-  const std::int64_t s = model.seq_length;
-  const std::int64_t heads = std::int64_t{1} * micro_batch_size * model.num_attention_heads / tp;
-  // Products with an s×s result (QKᵀ, dP) and with an s×width result (PV, dV, dQ, dK).
-  const int bytes = element_bytes(stack.precision);
-  const auto product = [&](std::int64_t n, std::int64_t k) {
-    return matmul_time({.m = s,
-                        .n = n,
-                        .k = k,
-                        .batch = heads,
-                        .element_bytes = 1.0 * bytes,
-                        .output_bytes = bytes},
-                       gpu, peak);
-  };
-  const std::int64_t keys = query_head_width(model);
-  const std::int64_t values = value_head_width(model);
+  const auto time = [&](const MatmulShape& product) { return matmul_time(product, gpu, peak); };
+  const auto [scores, outputs, of_values, of_keys] =
+      unfused_products(model, micro_batch_size, tp, stack);
   const LayerTraffic traffic = layer_traffic(model, micro_batch_size, tp, false, stack);
-  return {.forward = product(s, keys) + product(values, s) +
-                     memory_bound_time(traffic.attention_forward, gpu),
-          .backward = product(s, values) + (product(values, s) + 2.0 * product(keys, s)) +
-                      memory_bound_time(traffic.attention_backward, gpu)};
+  return {
+      .forward = time(scores) + time(outputs) + memory_bound_time(traffic.attention_forward, gpu),
+      .backward = time(of_values) + (time(outputs) + 2.0 * time(of_keys)) +
+                  memory_bound_time(traffic.attention_backward, gpu)};
 }
 
 }  // namespace
+
+AttentionPasses attention_work(const TransformerConfig& model, int micro_batch_size, int tp,
+                               const StackSpec& stack) {
+  if (stack.attention == "unfused") {
+    const auto [scores, outputs, of_values, of_keys] =
+        unfused_products(model, micro_batch_size, tp, stack);
+    const LayerTraffic traffic = layer_traffic(model, micro_batch_size, tp, false, stack);
+    return {
+        .forward = {matmul_flops(scores) + matmul_flops(outputs),
+                    matmul_bytes(scores) + matmul_bytes(outputs) + traffic.attention_forward},
+        .backward = {matmul_flops(of_values) + matmul_flops(outputs) + 2.0 * matmul_flops(of_keys),
+                     matmul_bytes(of_values) + matmul_bytes(outputs) + 2.0 * matmul_bytes(of_keys) +
+                         traffic.attention_backward}};
+  }
+  const auto flops = [&](double work) {
+    return fused_flops(work, fused_sizes(model, micro_batch_size, tp),
+                       attended_tokens(model, /*is_causal=*/true));
+  };
+  const double tokens = 1.0 * micro_batch_size * model.seq_length;
+  const auto of_width = [&](std::int64_t width) {
+    return Bytes(element_bytes(stack.precision) * tokens * static_cast<double>(width));
+  };
+  const bool is_latent = has_latent_attention(model);
+  const Bytes queries = of_width(query_width(model) / tp);
+  const Bytes context = of_width(context_width(model) / tp);
+  const Bytes keys = is_latent ? queries : of_width(key_width_of_rank(model, tp));
+  const Bytes values = is_latent ? context : keys;
+  const Bytes inputs = queries + keys + values;
+  return {.forward = {flops(1.0), inputs + context},
+          .backward = {flops(kBackwardWork), 2.0 * inputs + 2.0 * context}};
+}
 
 AttentionTime attention_time(const TransformerConfig& model, int micro_batch_size, int tp,
                              const GpuSpec& gpu, const StackSpec& stack) {
@@ -93,8 +154,7 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
     rate = find_rate(gpu, kernel, width);
   }
   assert(rate != nullptr);
-  const OperationSizes sizes = {1.0 * micro_batch_size * model.num_attention_heads / tp,
-                                1.0 * model.seq_length, (width + value_head_width(model)) / 2.0};
+  const OperationSizes sizes = fused_sizes(model, micro_batch_size, tp);
   const double attended = attended_tokens(model, /*is_causal=*/true);
   const auto corrected = [&](DeviceOperation operation, const Pass& pass) {
     const MeasuredOperation* measured =

@@ -1,6 +1,5 @@
 #include "cost_model/operations/linear_layer.h"
 
-#include "cost_model/operations/gemm.h"
 #include "cost_model/operations/memory_bound.h"
 
 namespace ptdp {
@@ -8,32 +7,40 @@ namespace {
 
 /// Returns the times of the three products, each from `time(operation, shape)`.
 template <class ProductTime>
-LinearTime three_products(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
-                          const StackSpec& stack, bool in_fp8, const ProductTime& time) {
-  const bool is_fused = stack.fused_gradient_accumulation;
-  const int bytes = element_bytes(stack.precision);
-  const double factor_bytes = in_fp8 ? fp8_bytes(*stack.fp8) : bytes;
-  const int gradient_bytes =
-      stack.gradient_bytes > bytes ? accumulator_bytes(stack.precision) : bytes;
-  const auto product = [&](DeviceOperation operation, std::int64_t n, std::int64_t k) {
-    return time(
-        operation,
-        MatmulShape{
-            .m = tokens, .n = n, .k = k, .element_bytes = factor_bytes, .output_bytes = bytes});
-  };
-  return {.forward = product(DeviceOperation::kForwardProduct, outputs, inputs),
-          .input_gradient = product(DeviceOperation::kInputGradientProduct, inputs, outputs),
-          .weight_gradient = time(DeviceOperation::kWeightGradientProduct,
-                                  MatmulShape{.m = outputs,
-                                              .n = inputs,
-                                              .k = tokens,
-                                              .element_bytes = factor_bytes,
-                                              .output_bytes = is_fused ? gradient_bytes : bytes,
-                                              .accumulate = is_fused,
-                                              .adds_over_tokens = true})};
+LinearTime three_times(const LinearProducts& products, const ProductTime& time) {
+  return {
+      .forward = time(DeviceOperation::kForwardProduct, products.forward),
+      .input_gradient = time(DeviceOperation::kInputGradientProduct, products.input_gradient),
+      .weight_gradient = time(DeviceOperation::kWeightGradientProduct, products.weight_gradient)};
 }
 
 }  // namespace
+
+LinearProducts linear_products(const LinearSize& size, const StackSpec& stack, Fp8Use use) {
+  const auto& [tokens, outputs, inputs] = size;
+  const bool is_fused = stack.fused_gradient_accumulation;
+  const int bytes = element_bytes(stack.precision);
+  const double factor_bytes = use == Fp8Use::kByRecipe && stack.fp8 ? fp8_bytes(*stack.fp8) : bytes;
+  const int gradient_bytes =
+      stack.gradient_bytes > bytes ? accumulator_bytes(stack.precision) : bytes;
+  return {.forward = {.m = tokens,
+                      .n = outputs,
+                      .k = inputs,
+                      .element_bytes = factor_bytes,
+                      .output_bytes = bytes},
+          .input_gradient = {.m = tokens,
+                             .n = inputs,
+                             .k = outputs,
+                             .element_bytes = factor_bytes,
+                             .output_bytes = bytes},
+          .weight_gradient = {.m = outputs,
+                              .n = inputs,
+                              .k = tokens,
+                              .element_bytes = factor_bytes,
+                              .output_bytes = is_fused ? gradient_bytes : bytes,
+                              .accumulate = is_fused,
+                              .adds_over_tokens = true}};
+}
 
 LowBitFormat format_of(Fp8Scaling scaling) {
   switch (scaling) {
@@ -67,22 +74,22 @@ LinearTime operator*(const LinearTime& time, double factor) {
 LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
                        const GpuSpec& gpu, const StackSpec& stack, Fp8Use use) {
   const bool in_fp8 = use == Fp8Use::kByRecipe && stack.fp8;
-  return three_products(tokens, outputs, inputs, stack, in_fp8,
-                        [&](DeviceOperation operation, const MatmulShape& shape) {
-                          return in_fp8 ? low_bit_matmul_time(shape, gpu, format_of(*stack.fp8))
-                                        : product_time(operation, shape, gpu, stack.precision);
-                        });
+  return three_times(linear_products({tokens, outputs, inputs}, stack, use),
+                     [&](DeviceOperation operation, const MatmulShape& shape) {
+                       return in_fp8 ? low_bit_matmul_time(shape, gpu, format_of(*stack.fp8))
+                                     : product_time(operation, shape, gpu, stack.precision);
+                     });
 }
 
 LinearTime grouped_linear_time(std::int64_t count, std::int64_t tokens, std::int64_t outputs,
                                std::int64_t inputs, const GpuSpec& gpu, const StackSpec& stack) {
-  return three_products(tokens, outputs, inputs, stack, stack.fp8.has_value(),
-                        [&](DeviceOperation /*operation*/, MatmulShape shape) {
-                          shape.batch = count;
-                          shape.is_grouped = true;
-                          return stack.fp8 ? low_bit_matmul_time(shape, gpu, format_of(*stack.fp8))
-                                           : matmul_time(shape, gpu, gpu.peak(stack.precision));
-                        });
+  return three_times(linear_products({tokens, outputs, inputs}, stack, Fp8Use::kByRecipe),
+                     [&](DeviceOperation /*operation*/, MatmulShape shape) {
+                       shape.batch = count;
+                       shape.is_grouped = true;
+                       return stack.fp8 ? low_bit_matmul_time(shape, gpu, format_of(*stack.fp8))
+                                        : matmul_time(shape, gpu, gpu.peak(stack.precision));
+                     });
 }
 
 Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu, const StackSpec& stack) {

@@ -5,6 +5,7 @@
 
 #include "cost_model/inputs/cluster_spec.h"
 #include "cost_model/inputs/stack_spec.h"
+#include "cost_model/operations/gemm.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -25,6 +26,24 @@ struct LinearTime {
 
 /// Whether a linear layer may run in 8 bits: never, or when the stack has an Fp8Recipe.
 enum class Fp8Use { kNever, kByRecipe };
+
+/// Sizes of a linear layer on one GPU.
+struct LinearSize {
+  std::int64_t tokens = 0;   ///< Rows of its input.
+  std::int64_t outputs = 0;  ///< Features that it puts out.
+  std::int64_t inputs = 0;   ///< Features that it takes.
+};
+
+/// Shapes of the three products of a linear layer.
+struct LinearProducts {
+  MatmulShape forward;
+  MatmulShape input_gradient;
+  MatmulShape weight_gradient;
+};
+
+/// Returns the shapes of the products whose times linear_time() adds up.
+[[nodiscard]] LinearProducts linear_products(const LinearSize& size, const StackSpec& stack,
+                                             Fp8Use use = Fp8Use::kNever);
 
 /// Time of a linear layer of `tokens` rows, from `inputs` to `outputs` features on this GPU.
 ///

@@ -31,6 +31,32 @@ TEST(AttentionTime, FusedIsFlopsOverTheKernelsRate) {
   expect_shares("cudnn", 0.5236, 0.4349);
 }
 
+// By hand: 2 sequences of 4096 tokens, 8 of 32 heads of 128. QKᵀ and PV are 2s²·128 FLOPs each and
+// head, of which a fused kernel does half. It reads Q, K and V and writes O, of s·8·128 elements
+// each; backward it reads these and the gradient of O, and writes three gradients. An unfused one
+// has six products, twice as many backward, and softmax passes over 2·8 scores of s².
+TEST(AttentionWork, CountsWhatIsTimed) {
+  Scenario scenario = shipped_scenario("7.5B", "dgx-h100", "megatron-core-2024");
+  scenario.job.model.seq_length = 4096;
+  const double s = 4096.0;
+  const double tensor = 2.0 * 2 * s * 8 * 128;
+  const AttentionPasses fused = attention_work(scenario.job.model, 2, 4, scenario.stack);
+  EXPECT_EQ(fused.forward.flops.value(), 2 * 8 * 2.0 * s * s * 128);
+  EXPECT_EQ(fused.backward.flops.value(), 2.5 * 2 * 8 * 2.0 * s * s * 128);
+  EXPECT_EQ(fused.forward.bytes.value(), 4 * tensor);
+  EXPECT_EQ(fused.backward.bytes.value(), 8 * tensor);
+  scenario.stack.attention = "unfused";
+  const AttentionPasses unfused = attention_work(scenario.job.model, 2, 4, scenario.stack);
+  const double scores = 2.0 * 2 * 8 * s * s;
+  const LayerTraffic softmax = layer_traffic(scenario.job.model, 2, 4, false, scenario.stack);
+  EXPECT_EQ(unfused.forward.flops.value(), 2 * 8 * 4.0 * s * s * 128);
+  EXPECT_EQ(unfused.backward.flops.value(), 2 * 8 * 8.0 * s * s * 128);
+  EXPECT_EQ(unfused.forward.bytes.value(),
+            2 * scores + 4 * tensor + softmax.attention_forward.value());
+  EXPECT_EQ(unfused.backward.bytes.value(),
+            4 * scores + 8 * tensor + softmax.attention_backward.value());
+}
+
 // 361.3 of 574.7 TFLOP/s backward, also where a GPU's own times correct the rate.
 TEST(AttentionTime, IsSlowerBackwardWhereResultsRepeat) {
   for (const char* cluster : {"dgx-h100", "hgx-h200-measured"}) {

@@ -36,6 +36,23 @@ void expect_bytes(const LinearTime& time, double forward, double input, double w
   EXPECT_NEAR(time.weight_gradient.value(), weight, 1e-9);
 }
 
+// By hand: 5 rows of 11 features to 7. Each product has 2·5·7·11 FLOPs; the gradient of W adds over
+// rows, into sums of 4 bytes where products add.
+TEST(LinearProducts, AreTheThreeOfALinearLayer) {
+  const LinearProducts products =
+      linear_products({.tokens = 5, .outputs = 7, .inputs = 11}, bf16_stack(true, 4.0));
+  const double x = 2.0 * 5 * 11;
+  const double w = 2.0 * 7 * 11;
+  const double y = 2.0 * 5 * 7;
+  for (const MatmulShape& product :
+       {products.forward, products.input_gradient, products.weight_gradient}) {
+    EXPECT_EQ(matmul_flops(product), Flops(2.0 * 5 * 7 * 11));
+  }
+  EXPECT_EQ(matmul_bytes(products.forward), Bytes(x + w + y));
+  EXPECT_EQ(matmul_bytes(products.input_gradient), Bytes(y + w + x));
+  EXPECT_EQ(matmul_bytes(products.weight_gradient), Bytes(y + x + 2.0 * 2.0 * w));
+}
+
 // Rows of X, W and dY lie features apart: an odd number of tokens slows none of the products, an
 // odd number of outputs all three. 1001 are as many tiles as 1000.
 TEST(LinearTime, OfOddFeaturesIsTwiceThatOfOddTokens) {
