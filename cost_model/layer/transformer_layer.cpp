@@ -160,17 +160,10 @@ ElementWiseTime element_wise_work(const Scenario& scenario, const ParallelConfig
   if (lists_operations(scenario)) {
     return layer_element_wise_time(scenario, config);
   }
-  const StackSpec& stack = scenario.stack;
-  TransformerConfig model = scenario.job.model;
-  model.ffn_hidden_size = dense_mlp_width(model, kind);
-  model.seq_length /= config.cp;
-  const LayerTraffic traffic =
-      layer_traffic(model, config.micro_batch_size, config.tp, config.sequence_parallel, stack);
-  const SplitHeadTraffic heads = split_head_traffic(scenario.job.model, config, stack);
-  const SplitNormTraffic norms = split_norm_traffic(scenario.job.model, config, stack);
+  const ElementWiseTraffic traffic = element_wise_traffic(scenario, config, kind);
   const GpuSpec& gpu = scenario.cluster.gpu;
-  return {.forward = memory_bound_time(traffic.forward + heads.forward + norms.forward, gpu),
-          .backward = memory_bound_time(traffic.backward + heads.backward + norms.backward, gpu)};
+  return {.forward = memory_bound_time(traffic.forward, gpu),
+          .backward = memory_bound_time(traffic.backward, gpu)};
 }
 
 /// Returns the time to add a layer's weight gradients to those of earlier microbatches; 0 where the
@@ -299,6 +292,20 @@ double unrepeated_elements(const TransformerConfig& model, const ParallelConfig&
   }
   return (config.sequence_parallel ? 1.0 : 2.0) * model.hidden_size *
          static_cast<double>(tokens_of_rank(model, config)) * (config.tp - 1.0) / config.tp;
+}
+
+ElementWiseTraffic element_wise_traffic(const Scenario& scenario, const ParallelConfig& config,
+                                        LayerKind kind) {
+  const StackSpec& stack = scenario.stack;
+  TransformerConfig model = scenario.job.model;
+  model.ffn_hidden_size = dense_mlp_width(model, kind);
+  model.seq_length /= config.cp;
+  const LayerTraffic traffic =
+      layer_traffic(model, config.micro_batch_size, config.tp, config.sequence_parallel, stack);
+  const SplitHeadTraffic heads = split_head_traffic(scenario.job.model, config, stack);
+  const SplitNormTraffic norms = split_norm_traffic(scenario.job.model, config, stack);
+  return {.forward = traffic.forward + heads.forward + norms.forward,
+          .backward = traffic.backward + heads.backward + norms.backward};
 }
 
 LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, LayerKind kind) {

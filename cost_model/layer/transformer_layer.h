@@ -50,6 +50,16 @@ struct LayerCosts {
 /// Returns the bytes of an element that sequence parallelism gathers for a linear layer.
 [[nodiscard]] double gathered_activation_bytes(const StackSpec& stack);
 
+/// Traffic of a layer's element-wise work, per microbatch on one rank, where it is timed by that.
+struct ElementWiseTraffic {
+  Bytes forward;
+  Bytes backward;
+};
+/// Computes the traffic of a layer of `kind` outside products, fused attention, experts and casts:
+/// layer_traffic() with what split heads and norms add. Not where lists_operations().
+[[nodiscard]] ElementWiseTraffic element_wise_traffic(const Scenario& scenario,
+                                                      const ParallelConfig& config, LayerKind kind);
+
 /// Computes the costs of a layer of `kind` per microbatch. They depend on the config's tp, cp, ep,
 /// etp, micro_batch_size, sequence_parallel and recompute_modules, and on whether its schedule
 /// splits backward passes. The other keys matter only for casts_shards(), hides_dispatch(), busy
