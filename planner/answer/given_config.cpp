@@ -56,8 +56,9 @@ ChangedConfig changed_config(const GivenConfig& given) {
           .beyond = given.beyond};
 }
 
-/// Returns what the best plan of the search would gain, in a sentence.
-std::string gain(const GivenConfig& given, std::string best_command) {
+}  // namespace
+
+std::string gain_text(const GivenConfig& given, std::string best_command) {
   if (given.search.best.empty() && given.search.unseen) {
     return "The search ended before it found anything that fits.\n";
   }
@@ -89,6 +90,12 @@ std::string gain(const GivenConfig& given, std::string best_command) {
                      best.memory.value() / kGibi, best_command);
 }
 
+std::string fitting_changes_text(const GivenConfig& given) {
+  return changes_text(given.changes, changed_config(given));
+}
+
+namespace {
+
 /// Returns whether the configuration fits, its memory by stage, and what would make it fit.
 std::string verdict(const GivenConfig& given, const std::string& best_command) {
   const bool is_out_of_memory = given.plan && !can_run(given);
@@ -96,7 +103,7 @@ std::string verdict(const GivenConfig& given, const std::string& best_command) {
                                 : fmt::format("Fits: no, {} cannot run\n  {}\n\n",
                                               to_string(given.config), given.violation);
   if (!can_run(given)) {
-    text += changes_text(given.changes, changed_config(given)) + '\n' + gain(given, best_command) +
+    text += fitting_changes_text(given) + '\n' + gain_text(given, best_command) +
             (is_out_of_memory ? "\nIf it had the memory\n" : "");
   }
   return text;
@@ -199,7 +206,7 @@ std::string to_text(const GivenConfig& given, const ReadingNotes& reading, const
   }
   text += titled("Read", reading.notes) + titled("Flags not known", reading.unknown_flags) +
           (notes.is_whole ? titled("Assumed", notes.assumptions) : "");
-  return text + (can_run(given) ? "\n" + gain(given, notes.next) : "") +
+  return text + (can_run(given) ? "\n" + gain_text(given, notes.next) : "") +
          unproven_remark(given.search, given.options, given.calibration.factor);
 }
 

@@ -51,6 +51,12 @@ struct GivenConfig {
 /// Returns whether the configuration can run.
 [[nodiscard]] bool can_run(const GivenConfig& given);
 
+/// Returns the smallest changes that make the configuration run, as text.
+[[nodiscard]] std::string fitting_changes_text(const GivenConfig& given);
+/// Returns what the best plan of the search would gain, as text that ends with `best_command`.
+/// Where that ends in "--config", the plan's configuration is added.
+[[nodiscard]] std::string gain_text(const GivenConfig& given, std::string best_command);
+
 /// Returns the answer as text for people: on the first line whether it fits, then by how much and
 /// what would make it fit. `notes.next` is what to type for the best plan; where it ends in
 /// "--config", the plan's configuration is added.

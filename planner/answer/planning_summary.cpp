@@ -68,17 +68,13 @@ std::string memory_of(const Plan& plan) {
                      fitting_remark(plan.memory.probability_of_fitting, plan.memory.beyond));
 }
 
-std::string training_row(const Plan& plan, const RunBudget& budget) {
-  if (!budget.tokens) {
-    return "";
-  }
+std::string training_figure(const Plan& plan, const RunBudget& budget) {
   const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens,
                                        budget.price_per_gpu_hour);
-  return line_of("training",
-                 fmt::format("{} for {} tokens, {} GPU-hours{}{}", duration(run.time.value),
-                             short_number(*budget.tokens), short_number(run.gpu_hours.value),
-                             plan.config.world_size() < plan.gpus ? " of the GPUs in use" : "",
-                             run.cost ? ", cost " + short_number(run.cost->value) : ""));
+  return fmt::format("{} for {} tokens, {} GPU-hours{}{}", duration(run.time.value),
+                     short_number(*budget.tokens), short_number(run.gpu_hours.value),
+                     plan.config.world_size() < plan.gpus ? " of the GPUs in use" : "",
+                     run.cost ? ", cost " + short_number(run.cost->value) : "");
 }
 
 /// Returns the runners-up that come first, at most `most`, and why the first of them loses.
@@ -151,19 +147,31 @@ std::string assumed_line(const AnswerNotes& notes) {
   return text.empty() ? "" : text + ".\n";
 }
 
-std::string figures_text(const Plan& plan, const RunBudget& budget) {
+std::vector<NamedFigure> figures_of(const Plan& plan, const RunBudget& budget) {
   const Prediction& predicted = plan.predicted;
-  return line_of("time", fmt::format("{} per iteration; {} .. {} with 90 %",
-                                     duration(predicted.iteration_time.value),
-                                     duration(predicted.iteration_time.low),
-                                     duration(predicted.iteration_time.high))) +
-         line_of("basis", predicted.basis({plan.scenario, plan.config})) +
-         line_of("goes to", largest_terms(plan)) + line_of("memory", memory_of(plan)) +
-         line_of("speed",
-                 fmt::format("{} tokens/s, MFU {} ({} with causal attention)",
-                             grouped(predicted.tokens_per_second.value),
-                             percent(predicted.mfu.value), percent(causal_mfu(plan).value))) +
-         training_row(plan, budget);
+  std::vector<NamedFigure> figures = {
+      {"time",
+       fmt::format("{} per iteration; {} .. {} with 90 %", duration(predicted.iteration_time.value),
+                   duration(predicted.iteration_time.low),
+                   duration(predicted.iteration_time.high))},
+      {"basis", predicted.basis({plan.scenario, plan.config})},
+      {"goes to", largest_terms(plan)},
+      {"memory", memory_of(plan)},
+      {"speed", fmt::format("{} tokens/s, MFU {} ({} with causal attention)",
+                            grouped(predicted.tokens_per_second.value),
+                            percent(predicted.mfu.value), percent(causal_mfu(plan).value))}};
+  if (budget.tokens) {
+    figures.push_back({"training", training_figure(plan, budget)});
+  }
+  return figures;
+}
+
+std::string figures_text(const Plan& plan, const RunBudget& budget) {
+  std::string text;
+  for (const NamedFigure& figure : figures_of(plan, budget)) {
+    text += line_of(figure.name, figure.value);
+  }
+  return text;
 }
 
 std::string summary_text(const PlanningResult& result, const RunBudget& budget,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "planner/answer/planning.h"
 
@@ -9,8 +10,14 @@ namespace ptdp {
 
 /// Returns a line with what was assumed, without the reasons; empty where nothing was.
 [[nodiscard]] std::string assumed_line(const AnswerNotes& notes);
-/// Returns lines on a plan's time, its largest parts, memory, throughput and, with a budget,
-/// training.
+/// A figure of an answer with its name.
+struct NamedFigure {
+  std::string name;
+  std::string value;
+};
+/// Returns a plan's time, its largest parts, memory, throughput and, with a budget, training.
+[[nodiscard]] std::vector<NamedFigure> figures_of(const Plan& plan, const RunBudget& budget);
+/// Returns the figures of figures_of(), a line each.
 [[nodiscard]] std::string figures_text(const Plan& plan, const RunBudget& budget);
 
 /// Returns the answer with what decides about it, in about 24 lines of 80 columns. It has time,

@@ -1,0 +1,158 @@
+#include "planner/report/answers/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/answer/planning_output.h"
+#include "planner/answer/planning_summary.h"
+#include "planner/formatting.h"
+#include "planner/report/sections/iteration_waterfall.h"
+#include "planner/report/sections/layer_work.h"
+#include "planner/report/sections/memory_sections.h"
+#include "planner/report/sections/plan_timeline.h"
+#include "planner/report/sections/traffic_section.h"
+
+namespace ptdp {
+namespace {
+
+ReportSection figures_section(const Plan& plan, const RunBudget& budget) {
+  TableView view{.columns = {"", "predicted"}};
+  for (const NamedFigure& figure : figures_of(plan, budget)) {
+    view.rows.push_back({figure.name, figure.value});
+  }
+  return {.id = "figures", .title = "What does it cost?", .view = std::move(view)};
+}
+
+/// Adds what else a person should know.
+void add_remarks(Report& report, std::vector<std::string> lines, const AnswerNotes& notes) {
+  lines.insert(lines.end(), notes.remarks.begin(), notes.remarks.end());
+  if (!notes.next.empty()) {
+    lines.push_back("Next: " + notes.next);
+  }
+  add_paragraphs(report, {.id = "remarks", .title = "What else is there to know?"},
+                 std::move(lines));
+}
+
+void add_published(Report& report, const PlanningResult& result) {
+  TableView view{.columns = {"run", "stack", "configuration", "measured", "predicted", "error"}};
+  for (const PublishedComparison& each : result.published) {
+    const Seconds predicted = each.predicted.iteration_time.value;
+    view.rows.push_back({each.run.id, each.run.stack, to_string(each.run.config),
+                         duration(each.run.iteration_time), duration(predicted),
+                         error_of(predicted, each.run.iteration_time)});
+  }
+  if (!view.rows.empty()) {
+    report.sections.push_back(
+        {.id = "published",
+         .title = "What did others measure of this job?",
+         .note = result.leaves_out_published_runs && result.calibration.is_calibrated()
+                     ? "No prediction beside a run rests on that run."
+                     : "",
+         .view = std::move(view)});
+  }
+}
+
+void add_layers_and_traffic(Report& report, const Plan& plan) {
+  report.sections.push_back(layer_roofline(plan));
+  report.sections.push_back(layer_table(plan));
+  if (std::optional<ReportSection> traffic = traffic_section(plan)) {
+    report.sections.push_back(*std::move(traffic));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t length = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, length);
+    text.remove_prefix(std::min(length + 1, text.size()));
+    if (const std::size_t first = line.find_first_not_of(' '); first != std::string_view::npos) {
+      lines.emplace_back(line.substr(first));
+    }
+  }
+  return lines;
+}
+
+void add_paragraphs(Report& report, ReportSection section, std::vector<std::string> paragraphs) {
+  if (!paragraphs.empty()) {
+    section.view = TextView{std::move(paragraphs)};
+    report.sections.push_back(std::move(section));
+  }
+}
+
+std::string title_of(const Plan& plan) {
+  return fmt::format("{} on {}", plan.scenario.job.model_name,
+                     devices(plan.gpus, plan.scenario.cluster.gpu));
+}
+
+std::vector<std::string> what_it_rests_on(const Plan& plan, const AnswerNotes& notes) {
+  const Prediction& predicted = plan.predicted;
+  std::vector<std::string> lines = {"The time " + predicted.basis({plan.scenario, plan.config}) +
+                                    "."};
+  for (const std::vector<std::string>* outside :
+       {&predicted.outside_runs, &predicted.extrapolations}) {
+    for (const std::string& line : *outside) {
+      lines.push_back("Extrapolated: " + line);
+    }
+  }
+  for (const std::string& assumption : notes.assumptions) {
+    lines.push_back("Assumed: " + assumption);
+  }
+  return lines;
+}
+
+Report begun_report(const Plan& plan, const RunBudget& budget, const AnswerNotes& notes) {
+  const Estimate<Seconds>& time = plan.predicted.iteration_time;
+  Report report{
+      .title = title_of(plan),
+      .sentence = fmt::format("{} It takes {} to {} with 90 %.", lines_of(headline(plan)).front(),
+                              duration(time.low), duration(time.high)),
+      .rests_on = what_it_rests_on(plan, notes)};
+  report.sections.push_back(figures_section(plan, budget));
+  return report;
+}
+
+void add_plan_sections(Report& report, const Plan& plan) {
+  report.sections.push_back(iteration_waterfall(plan));
+  if (has_room_for_timeline(plan)) {
+    const PlanSimulation simulation = simulate_plan(plan, {});
+    report.sections.push_back(plan_timeline(plan, simulation, {}));
+    report.sections.push_back(memory_by_stage(plan));
+    report.sections.push_back(memory_over_time(plan, simulation));
+  } else {
+    report.sections.push_back(undrawn_timeline(plan));
+    report.sections.push_back(memory_by_stage(plan));
+  }
+  add_layers_and_traffic(report, plan);
+}
+
+Report plan_report(const Plan& plan, const RunBudget& budget, const AnswerNotes& notes) {
+  Report report = begun_report(plan, budget, notes);
+  add_plan_sections(report, plan);
+  add_remarks(report, {}, notes);
+  return report;
+}
+
+Report planning_report(const PlanningResult& result, const RunBudget& budget,
+                       const AnswerNotes& notes) {
+  const Plan& best = result.plans.front();
+  Report report = begun_report(best, budget, notes);
+  // Sections on the candidates of the search, and on what would change its answer, go here.
+  add_plan_sections(report, best);
+  add_published(report, result);
+  std::vector<std::string> remarks = lines_of(choice_remark(result));
+  std::ranges::move(
+      lines_of(unproven_remark(result.search, result.options, result.calibration.factor)),
+      std::back_inserter(remarks));
+  add_remarks(report, std::move(remarks), notes);
+  return report;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,38 @@
+// The report of a plan: its answer, its time, its step, its memory, its layers and its traffic.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/answer/planning.h"
+#include "planner/report/report.h"
+
+namespace ptdp {
+
+/// Returns the lines of a text, without empty ones and without blanks before them.
+[[nodiscard]] std::vector<std::string> lines_of(std::string_view text);
+/// Adds paragraphs under a title of their own; nothing without any.
+void add_paragraphs(Report& report, ReportSection section, std::vector<std::string> paragraphs);
+
+/// Returns what a plan is of: its model and its GPUs.
+[[nodiscard]] std::string title_of(const Plan& plan);
+/// Returns what the plan's prediction rests on and what was assumed, a line each.
+[[nodiscard]] std::vector<std::string> what_it_rests_on(const Plan& plan, const AnswerNotes& notes);
+
+/// Returns a report that has the plan's answer and its figures alone.
+[[nodiscard]] Report begun_report(const Plan& plan, const RunBudget& budget,
+                                  const AnswerNotes& notes);
+/// Adds what the plan alone says: where its time goes, its step, memory, layers and traffic. A
+/// step that a page has no room for is not simulated.
+void add_plan_sections(Report& report, const Plan& plan);
+
+/// Returns the report of one plan.
+[[nodiscard]] Report plan_report(const Plan& plan, const RunBudget& budget,
+                                 const AnswerNotes& notes);
+
+/// Returns the report of a search; `result.plans` must not be empty.
+[[nodiscard]] Report planning_report(const PlanningResult& result, const RunBudget& budget,
+                                     const AnswerNotes& notes);
+
+}  // namespace ptdp

@@ -1,0 +1,111 @@
+#include "planner/report/answers/simulation_report.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "planner/formatting.h"
+#include "planner/report/answers/plan_report.h"
+#include "planner/report/sections/memory_sections.h"
+#include "planner/report/sections/plan_timeline.h"
+
+namespace ptdp {
+namespace {
+
+Tint tint_of(PathTerm term) {
+  switch (term) {
+    case PathTerm::kForward:
+    case PathTerm::kBackward:
+    case PathTerm::kInputGradient:
+    case PathTerm::kWeightGradient:
+      return Tint::kCompute;
+    case PathTerm::kRecompute:
+      return Tint::kWaste;
+    case PathTerm::kOptimizer:
+      return Tint::kOptimizer;
+    case PathTerm::kWaiting:
+      return Tint::kIdle;
+    default:
+      return Tint::kCommunication;
+  }
+}
+
+ReportSection path_section(const PlanSimulation& simulation) {
+  const Seconds makespan = simulation.timeline.times.makespan();
+  BarsView view{.unit = "s",
+                .is_waterfall = true,
+                .total = Bar{.name = "until the last action", .value = makespan.value()}};
+  for (int number = 0; number < kNumPathTerms; ++number) {
+    const auto term = static_cast<PathTerm>(number);
+    if (const Seconds time = simulation.critical_path.term(term); time > Seconds(0.0)) {
+      view.bars.push_back({.name = std::string(kPathTermNames.at(static_cast<std::size_t>(number))),
+                           .value = time.value(),
+                           .tint = tint_of(term)});
+    }
+  }
+  return {.id = "critical-path",
+          .title = "Which actions make the step as long as it is?",
+          .note =
+              "The critical path: a chain of actions of which each could start when the one "
+              "before it was done.",
+          .view = std::move(view)};
+}
+
+ReportSection slowdown_section(const PlanSimulation& simulation) {
+  BarsView view{.unit = "%"};
+  for (std::size_t rank = 0; rank < simulation.elasticities.size(); ++rank) {
+    if (const double percents = simulation.elasticities[rank]; percents > 0.0) {
+      view.bars.push_back({.name = fmt::format("rank {}", rank), .value = percents});
+    }
+  }
+  return {.id = "slower-rank",
+          .title = "What does a slower rank cost?",
+          .note =
+              "By how many percent the step grows per percent by which a rank's compute slows "
+              "down; ranks that cost nothing are left out.",
+          .view = std::move(view)};
+}
+
+/// Returns what the options change about the plan as it stands, a line each.
+std::vector<std::string> lines_of(const SimulationOptions& options) {
+  std::vector<std::string> lines;
+  for (const Straggler& straggler : options.stragglers) {
+    lines.push_back(fmt::format("Rank {} takes {} times as long to compute.", straggler.rank,
+                                straggler.factor));
+  }
+  if (options.jitter.sigma > 0.0) {
+    lines.push_back(fmt::format(
+        "Every action takes exp({} z) times as long, z drawn from a normal distribution; seed {}.",
+        options.jitter.sigma, options.jitter.seed));
+  }
+  if (!options.shares_links) {
+    lines.emplace_back("Transfers at the same time do not share links.");
+  }
+  return lines;
+}
+
+}  // namespace
+
+Report simulation_report(const Plan& plan, const PlanSimulation& simulation,
+                         const SimulationOptions& options) {
+  const Seconds planned = plan.predicted.iteration_time.value;
+  Report report{.title = title_of(plan) + ", simulated",
+                .sentence = fmt::format(
+                    "With {} a step takes {} simulated, {} planned ({}); the rank that "
+                    "paces it waits {} ({}) for others.",
+                    to_string(plan.config), duration(simulation.step), duration(planned),
+                    signed_percent(simulation.step / planned - 1.0), duration(simulation.bubble),
+                    percent(simulation.bubble / simulation.step)),
+                .rests_on = lines_of(options)};
+  for (std::string& line : what_it_rests_on(plan, {})) {
+    report.rests_on.push_back(std::move(line));
+  }
+  report.sections = {has_room_for_timeline(plan) ? plan_timeline(plan, simulation, options)
+                                                 : undrawn_timeline(plan),
+                     path_section(simulation), slowdown_section(simulation), memory_by_stage(plan),
+                     memory_over_time(plan, simulation)};
+  return report;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,123 @@
+#include "planner/report/sections/plan_timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/iteration/simulated_step.h"
+#include "cost_model/iteration/step_builder.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "planner/constraints/constraint.h"
+#include "planner/formatting.h"
+#include "planner/report/sections/step_timeline.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::size_t kOthers = 2;
+constexpr const char* kTimelineId = "timeline";
+constexpr const char* kTimelineTitle = "What does each stage do when?";
+
+/// Returns the plan with another schedule; nullopt if it cannot have it, changes what it learns, or
+/// does not fit.
+std::optional<Plan> with_schedule(const Plan& plan, const ScheduleTraits& traits) {
+  Plan other = plan;
+  if (traits.name == plan.schedule.generator || !traits.is_synchronous ||
+      change_schedule(other, traits) ||
+      other.memory.peak() > usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom) ||
+      !has_room_for_timeline(other)) {
+    return std::nullopt;
+  }
+  return other;
+}
+
+/// Returns the schedule's name, and whether the stack lacks it.
+std::string name_of_schedule(const Plan& plan) {
+  return plan.schedule.generator + stack_remark(plan.scenario.stack, plan.config);
+}
+
+DrawnStep drawn(const Plan& plan, const PlanSimulation& simulation) {
+  return {.name = name_of_schedule(plan),
+          .schedule = simulation.schedule,
+          .timeline = simulation.timeline,
+          .messages = simulation.times.messages,
+          .data = simulation.times.data,
+          .critical_path = &simulation.critical_path,
+          .bubble = simulation.bubble};
+}
+
+}  // namespace
+
+double most_drawn_actions(const Plan& plan) {
+  const double passes = traits_of(plan.config.schedule).splits_backward ? 3.0 : 2.0;
+  const double messages =
+      message_mode(plan.scenario.stack, plan.config) == MessageMode::kBlocking ? 2.0 : 0.0;
+  return (passes + messages) * plan.config.pp * plan.config.vpp *
+         static_cast<double>(plan.schedule.num_microbatches);
+}
+
+bool has_room_for_timeline(const Plan& plan) {
+  return most_drawn_actions(plan) <= static_cast<double>(kMostDrawnActions);
+}
+
+std::vector<Plan> best_other_schedules(const Plan& plan, std::size_t most) {
+  std::vector<std::pair<Seconds, Plan>> others;
+  StepSimulations simulations;
+  for (const ScheduleTraits& traits : kSchedules) {
+    if (std::optional<Plan> other = with_schedule(plan, traits)) {
+      const Seconds time = iteration_time({other->scenario, other->config}, simulations);
+      others.emplace_back(time, *std::move(other));
+    }
+  }
+  std::ranges::stable_sort(others, {}, &std::pair<Seconds, Plan>::first);
+  const auto [same, end] = std::ranges::unique(others, {}, &std::pair<Seconds, Plan>::first);
+  others.erase(same, end);
+  std::vector<Plan> best;
+  for (std::size_t i = 0; i < std::min(others.size(), most); ++i) {
+    best.push_back(std::move(others[i].second));
+  }
+  return best;
+}
+
+ReportSection undrawn_timeline(const Plan& plan) {
+  return {
+      .id = kTimelineId,
+      .title = kTimelineTitle,
+      .view = TextView{{fmt::format(
+          "The step has up to {} actions, more than a page draws ({}). ptdp-sim --from and "
+          "--to draw a part of it, and --trace writes all of it.",
+          grouped(most_drawn_actions(plan)), grouped(static_cast<double>(kMostDrawnActions)))}}};
+}
+
+ReportSection plan_timeline(const Plan& plan, const PlanSimulation& simulation,
+                            const SimulationOptions& options) {
+  const std::vector<Plan> others = best_other_schedules(plan, kOthers);
+  std::vector<PlanSimulation> simulations;
+  simulations.reserve(others.size());
+  for (const Plan& other : others) {
+    simulations.push_back(simulate_plan(other, options));
+  }
+  std::vector<DrawnStep> steps = {drawn(plan, simulation)};
+  std::string beside;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    steps.push_back(drawn(others[i], simulations[i]));
+    beside +=
+        fmt::format("{} {} ({})", i == 0 ? "; the best others that fit:" : ",", steps.back().name,
+                    signed_percent(simulations[i].step / simulation.step - 1.0));
+  }
+  return {.id = kTimelineId,
+          .title = kTimelineTitle,
+          .note = fmt::format(
+              "The simulated step of one pipeline, {}{}. Its tensor-parallel groups and replicas "
+              "do the same at the same time. A row has passes and what takes turns with them; "
+              "collectives that run beside compute show where the stage would else wait.{}",
+              duration(simulation.step), beside,
+              is_simulated(plan.config) ? ""
+                                        : " Steps follow one another without a pause; this one "
+                                          "starts with an empty pipeline."),
+          .view = step_timeline(steps)};
+}
+
+}  // namespace ptdp

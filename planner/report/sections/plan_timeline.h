@@ -1,0 +1,31 @@
+// The step of a plan as a timeline, beside what other schedules would make of it.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "planner/plan/plan_simulation.h"
+#include "planner/report/report.h"
+
+namespace ptdp {
+
+/// Returns the plan with its `most` fastest other schedules, fastest first. They keep what the
+/// optimizer does, fit into memory and have room on a page; the stack may not run them. Of
+/// schedules that take equally long the first counts.
+[[nodiscard]] std::vector<Plan> best_other_schedules(const Plan& plan, std::size_t most);
+
+/// Returns how many actions of the plan's step are drawn at most, those at its end aside.
+[[nodiscard]] double most_drawn_actions(const Plan& plan);
+
+/// Whether a page has room for the plan's step, action by action.
+[[nodiscard]] bool has_room_for_timeline(const Plan& plan);
+
+/// Returns a section that says why the plan's step is not drawn: it has no room.
+[[nodiscard]] ReportSection undrawn_timeline(const Plan& plan);
+
+/// Returns the plan's simulated step as a timeline, with its two best other schedules. The plan
+/// must have room for it (has_room_for_timeline()).
+[[nodiscard]] ReportSection plan_timeline(const Plan& plan, const PlanSimulation& simulation,
+                                          const SimulationOptions& options);
+
+}  // namespace ptdp

@@ -1,0 +1,64 @@
+#include "planner/report/sections/traffic_section.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "cost_model/inputs/rank_grid.h"
+#include "cost_model/pipeline_rank/planned_job.h"
+#include "cost_model/text/plural.h"
+#include "planner/formatting.h"
+
+namespace ptdp {
+namespace {
+
+/// Returns what a group is, and which link limits it: "8 GPUs within a node, 300 GB/s each way".
+std::string links_of(const GroupPlacement& group, const ClusterSpec& cluster) {
+  const LinkSpec& link = group.is_within_node() ? cluster.nvlink : cluster.nic;
+  return fmt::format("{} {}, {}/s for each", devices(group.size, cluster.gpu),
+                     group.is_within_node() ? "within a node"
+                                            : fmt::format("over {}", plural(group.nodes, "node")),
+                     bytes(Bytes(link.effective_bandwidth().value() / group.oversubscription)));
+}
+
+}  // namespace
+
+std::optional<ReportSection> traffic_section(const Plan& plan) {
+  if (plan.config.world_size() == 1) {
+    return std::nullopt;
+  }
+  const ClusterSpec& cluster = plan.scenario.cluster;
+  const PlannedJob job(plan.scenario, plan.config);
+  const Traffic& sent = plan.predicted.traffic;
+  const CostBreakdown& cost = plan.predicted.breakdown;
+  BarsView view{.unit = "GB"};
+  const auto add = [&](std::string name, Bytes size, const GroupPlacement& group, Seconds exposed) {
+    if (size > Bytes(0.0)) {
+      view.bars.push_back({.name = std::move(name),
+                           .value = size.value() / kGiga,
+                           .tint = Tint::kCommunication,
+                           .note = fmt::format("Groups of {}; {} of the iteration waits for it.",
+                                               links_of(group, cluster), duration(exposed))});
+    }
+  };
+  add("tensor parallelism", sent.tensor_parallel, job.groups().tensor, cost.tensor_parallel);
+  add("context parallelism", sent.context_parallel,
+      place_group(RankGrid(plan.config), Dimension::kContext, cluster), cost.context_parallel);
+  if (sent.expert_parallel > Bytes(0.0)) {
+    add("experts' tokens", sent.expert_parallel,
+        place_expert_group(plan.config, ExpertDimension::kTensorAndExpert, cluster),
+        cost.expert_parallel);
+  }
+  add("pipeline messages", sent.pipeline, job.groups().pipeline, cost.pipeline_messages);
+  add("data parallelism", sent.data_parallel, job.groups().data, cost.data_parallel);
+  return ReportSection{
+      .id = "traffic",
+      .title = "What does a GPU send, and over which links?",
+      .note =
+          "By one GPU per iteration, on the stage that sends most. A group is as its worst "
+          "members lie; rates are those that large messages reach.",
+      .view = std::move(view)};
+}
+
+}  // namespace ptdp
