@@ -25,6 +25,7 @@
 #include "planner/explain/explain.h"
 #include "planner/formatting.h"
 #include "planner/import/imported_run.h"
+#include "planner/report/answers/plan_report.h"
 #include "tools/plan/compare_command.h"
 #include "tools/plan/export_command.h"
 #include "tools/plan/given_command.h"
@@ -43,6 +44,7 @@
 #include "tools/plan/stack_switches.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/output_files.h"
+#include "tools/shared/report_flag.h"
 #include "tools/shared/terminal.h"
 
 namespace ptdp {
@@ -72,16 +74,18 @@ int run_list(const CommandLine& line) {
 }
 
 int run_show(const CommandLine& line) {
-  line.allow_only({"format", "tokens", "price"});
+  line.allow_only({"format", "tokens", "price", "report"});
   if (line.words().size() != 2) {
     throw Error("show: expected the file of one plan, got " + joined_words(line));
   }
   const auto format = line.choice_or_first<AnswerFormat>("format", kTableFormats);
   if (format == AnswerFormat::kJson) {
-    line.allow_only({"format"});
+    line.allow_only({"format", "report"});
   }
+  check_output_files({{"the plan", line.words()[1]}}, files_of_flags(line, {"report"}));
   const Plan plan = read_plan(line.words()[1]);
-  const std::string text = in_format(format, plan, read_budget(line));
+  const RunBudget budget = read_budget(line);
+  const std::string text = in_format(format, plan, budget);
   const Seconds now = predict({plan.scenario, plan.config}, Calibration{}).iteration_time.value *
                       plan.predicted.calibration_factor;
   const Seconds then = plan.predicted.iteration_time.value;
@@ -92,6 +96,7 @@ int run_show(const CommandLine& line) {
         now.value(), then.value());
   }
   print_answer(text, format);
+  write_report(line, kProgram, [&] { return plan_report(plan, budget, {}); });
   return 0;
 }
 
@@ -102,7 +107,7 @@ CalibrationSource read_calibration(const CommandLine& line) {
 
 /// Throws Error for a flag that needs a list of plans, when the answer is none.
 void refuse_flags_of_plans(const CommandLine& line, const std::string& by) {
-  for (const char* flag : {"output", "top", "tokens", "price", "verbose"}) {
+  for (const char* flag : {"output", "report", "top", "tokens", "price", "verbose"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": not used by " + by);
     }
@@ -182,14 +187,15 @@ void check_output(const CommandLine& line, const Scenario& scenario,
   for (const std::filesystem::path& file : calibration.files(scenario)) {
     inputs.push_back({"--calibration", file});
   }
-  check_output_files(inputs, files_of_flags(line, {"output"}));
+  check_output_files(inputs, files_of_flags(line, {"output", "report"}));
 }
 
 /// Returns the command for the best plan, or its start where the plan's configuration ends it.
 std::string best_command(const CommandLine& line) {
   const bool is_from_log = line.has("log") && !line.has("from") && !line.has("config");
   return "ptdp-plan " + (is_from_log ? "--from " + shell_quoted(*line.text("log")) + " " : "") +
-         line.quoted_arguments_without({"config", "output", "threads", "measured", "log"}) +
+         line.quoted_arguments_without(
+             {"config", "output", "report", "threads", "measured", "log"}) +
          (is_from_log || line.has("from") ? " --config" : " -o plan.json");
 }
 
@@ -217,7 +223,7 @@ std::string what_might_fit(PlanRequest request, SearchOptions options,
 void refuse_flags_of_one_stack(const CommandLine& line) {
   for (const char* flag :
        {"verbose", "config", "from", "log", "measured", "explain", "compare-strategies", "output",
-        "top", "tokens", "price", "exportable"}) {
+        "report", "top", "tokens", "price", "exportable"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": not used by --stack all");
     }
@@ -290,13 +296,14 @@ int run_plans(const CommandLine& line, const SearchRequest& asked, SearchWatch& 
   if (output.has_value()) {
     write_plan(*output, best);
   }
-  AnswerNotes notes = {
-      .assumptions = asked.request.assumptions,
-      .remarks = remarks_on(result),
-      .next = output.has_value()
-                  ? "ptdp-plan show " + *output
-                  : "ptdp-plan " + line.quoted_arguments_without({"threads"}) + " -o plan.json",
-      .is_whole = line.has("verbose")};
+  AnswerNotes notes = {.assumptions = asked.request.assumptions,
+                       .remarks = remarks_on(result),
+                       .next = output.has_value()
+                                   ? "ptdp-plan show " + *output
+                                   : "ptdp-plan " +
+                                         line.quoted_arguments_without({"threads", "report"}) +
+                                         " -o plan.json",
+                       .is_whole = line.has("verbose")};
   std::ranges::move(costs_of_switches(line, best), std::back_inserter(notes.remarks));
   if (!line.has("stack") && asked.format == AnswerFormat::kText) {
     std::string faster = faster_stack_remark(
@@ -306,6 +313,7 @@ int run_plans(const CommandLine& line, const SearchRequest& asked, SearchWatch& 
     }
   }
   print_answer(in_format(asked.format, result, asked.budget, notes), asked.format);
+  write_report(line, kProgram, [&] { return planning_report(result, asked.budget, notes); });
   return SearchWatch::status();
 }
 

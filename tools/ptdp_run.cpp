@@ -18,6 +18,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/product.h"
 #include "planner/answer_format.h"
+#include "planner/report/answers/run_page.h"
 #include "runtime/launch/launcher.h"
 #include "runtime/launch/local_processes.h"
 #include "runtime/transport/nccl/nccl_world.h"
@@ -33,6 +34,7 @@
 #include "tools/run/run_weights.h"
 #include "tools/run/tune_plans.h"
 #include "tools/shared/command_line.h"
+#include "tools/shared/report_flag.h"
 #include "tools/shared/terminal.h"
 
 namespace ptdp {
@@ -277,6 +279,12 @@ void report_run(const CommandLine& line, const Job& job, const RunRecord& record
                  if (const auto path = line.text("output")) {
                    write_file_atomically(*path, to_json(report));
                  }
+               },
+               [&] {
+                 write_report(line, kProgram, [&] {
+                   return run_page(report,
+                                   recording_of(*job.prepared, record, report.execution.warm_up));
+                 });
                }});
 }
 

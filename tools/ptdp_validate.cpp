@@ -16,12 +16,16 @@
 #include "planner/accuracy/validation_report.h"
 #include "planner/answer_format.h"
 #include "planner/logs/log_report.h"
+#include "planner/report/answers/run_page.h"
+#include "planner/report/answers/validation_page.h"
 #include "planner/runs/run_report.h"
 #include "planner/runs/run_set.h"
 #include "planner/traces/trace_reader.h"
 #include "planner/traces/trace_report.h"
 #include "tools/plan/plan_of_run.h"
 #include "tools/shared/command_line.h"
+#include "tools/shared/output_files.h"
+#include "tools/shared/report_flag.h"
 #include "tools/shared/terminal.h"
 
 namespace ptdp {
@@ -83,6 +87,7 @@ po::options_description flag_descriptions() {
   option("format", text_value(), "table, json, or markdown, a page of all errors (default: table)");
   option("max-mape", text_value(), "largest mean absolute error of all rows that is tolerated [%]");
   option("max-error", text_value(), "largest error of any row that is tolerated [%]");
+  option("report", text_value(), kReportHelp);
   option("log", text_value(), "log of a training program");
   option("trace", text_value(), "trace of a rank by PyTorch's profiler");
   option("plan", text_value(), "plan of the run that --log or --trace is of");
@@ -169,10 +174,23 @@ AnswerFormat read_run_format(const CommandLine& line) {
   return format;
 }
 
+/// Throws Error for a file of --report that cannot be written or is an input.
+void check_report_file(const CommandLine& line) {
+  std::vector<NamedFile> inputs;
+  for (const std::string& run : line.words()) {
+    inputs.push_back({"the run", run});
+  }
+  for (const std::string& runs : line.texts("runs")) {
+    inputs.push_back({"--runs", runs});
+  }
+  check_output_files(std::move(inputs), files_of_flags(line, {"report"}));
+}
+
 /// Compares several reports of ptdp-run: their errors, and whether plans are in their measured
 /// order. Returns the exit status.
 int validate_runs(const CommandLine& line) {
-  line.allow_only({"format", "max-error", "max-mape"});
+  line.allow_only({"format", "max-error", "max-mape", "report"});
+  check_report_file(line);
   const AnswerFormat format = read_run_format(line);
   const std::vector<Tolerance> tolerances = read_tolerances(line);
   std::vector<NamedReport> runs;
@@ -181,6 +199,9 @@ int validate_runs(const CommandLine& line) {
   }
   const RunSet set = compare_runs(runs);
   print_answer(in_format(format, set), format);
+  if (!set.runs.empty()) {
+    write_report(line, kProgram, [&] { return run_set_page(set); });
+  }
   if (set.runs.empty()) {
     throw Error("nothing was predicted for any of these runs: " + set.not_predicted.front());
   }
@@ -201,11 +222,13 @@ void check_max_error(const CommandLine& line, double error) {
 /// Prints one report of ptdp-run: what was measured beside what was predicted. Returns the exit
 /// status.
 int validate_run(const CommandLine& line) {
-  line.allow_only({"format", "max-error"});
+  line.allow_only({"format", "max-error", "report"});
+  check_report_file(line);
   const AnswerFormat format = read_run_format(line);
   const std::string& file = line.words().front();
   const RunReport report = read_run(file);
   print_answer(in_format(format, report), format);
+  write_report(line, kProgram, [&] { return run_page(report, {}); });
   const auto tolerated = line.number("max-error", 0.0, 1e6);
   const double predicted = report.predicted_time.value.value();
   if (tolerated && predicted == 0.0) {
@@ -297,6 +320,7 @@ int run(int argc, const char* const* argv) {
   const auto kind = line.choice_or_first<CalibrationKind>("calibration", kCalibrationKindNames);
   const std::vector<Tolerance> tolerances = read_tolerances(line);
   const std::vector<std::string> files = line.texts("runs");
+  check_report_file(line);
   const MeasuredRuns runs =
       select_groups(files.empty() ? read_published_runs() : read_runs({files.begin(), files.end()}),
                     line.texts("group"));
@@ -311,6 +335,7 @@ int run(int argc, const char* const* argv) {
     report.ranking = rank_rows(report);
   }
   print_answer(in_format(format, report, costed), format);
+  write_report(line, kProgram, [&] { return validation_page(report); });
   if (report.rows.empty() && report.partial.empty()) {
     throw Error(
         fmt::format("{}: no run could be costed: {}", named(files), first_skipped(report.skipped)));

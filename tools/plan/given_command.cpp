@@ -7,8 +7,10 @@
 
 #include "cost_model/error.h"
 #include "planner/answer/planning.h"
+#include "planner/report/answers/given_report.h"
 #include "tools/plan/measured_flag.h"
 #include "tools/plan/stack_switches.h"
+#include "tools/shared/report_flag.h"
 #include "tools/shared/terminal.h"
 
 namespace ptdp {
@@ -46,6 +48,8 @@ int run_given(const CommandLine& line, const PlanRequest& request, const SearchO
   print_answer(format == AnswerFormat::kJson ? to_json(answer, given.reading)
                                              : to_text(answer, given.reading, budget, notes),
                format);
+  write_report(line, "ptdp-plan",
+               [&] { return given_report(answer, given.reading, budget, notes); });
   const int stopped = SearchWatch::status();
   return stopped != 0 || can_run(answer) ? stopped : static_cast<int>(ExitStatus::kNothingFits);
 }

@@ -19,6 +19,7 @@
 #include "tools/plan/search_watch.h"
 #include "tools/plan/stack_switches.h"
 #include "tools/shared/flag_synonyms.h"
+#include "tools/shared/report_flag.h"
 
 namespace ptdp {
 namespace {
@@ -99,6 +100,7 @@ po::options_description answer_flags() {
   add_time_limit(flags);
   option("format", text(), choices_help<AnswerFormat>(kPlanFormats).c_str());
   option("output,o", text(), "write the best plan to this file");
+  option("report", text(), kReportHelp);
   option("calibration", text(),
          "measured runs to correct predictions by: none, shipped, or a file or directory of "
          "ptdp-calibrate (default: shipped)");

@@ -15,6 +15,7 @@
 #include "tools/run/rehearse_plan.h"
 #include "tools/run/tune_plans.h"
 #include "tools/shared/output_files.h"
+#include "tools/shared/report_flag.h"
 
 namespace ptdp {
 namespace {
@@ -126,6 +127,7 @@ po::options_description run_flags() {
          "action for any of a kind; alloc, exit, kill, stop, hang or slow:2 in place of throw");
   option("trace", text_value(), "write one step as it ran to this file, for ui.perfetto.dev");
   option("output,o", text_value(), "write the comparison as JSON to this file");
+  option("report", text_value(), kReportHelp);
   option("format", text_value(), "text or json, on standard output (default: text)");
   option("quiet", "no progress on standard error, and no warnings that the report has as well");
   add_tune_flags(flags);
@@ -212,7 +214,8 @@ CheckpointOptions parse_checkpoint(const CommandLine& line) {
 void check_outputs(const CommandLine& line) {
   std::vector<NamedFile> inputs = files_of_flags(line, {"data", "orders"});
   inputs.push_back({"the plan", line.words().front()});
-  const std::vector<NamedFile> outputs = files_of_flags(line, {"output", "trace", "dump-actions"});
+  const std::vector<NamedFile> outputs =
+      files_of_flags(line, {"output", "trace", "report", "dump-actions"});
   check_output_files(inputs, outputs);
   for (const NamedFile& directory : files_of_flags(line, {"resume", "save"})) {
     for (const NamedFile& output : outputs) {

@@ -357,4 +357,13 @@ Timeline measured_timeline(const PreparedRun& run, const RunRecord& record, std:
   return timeline;
 }
 
+RunRecording recording_of(const PreparedRun& run, const RunRecord& record, std::int64_t warm_up) {
+  return {.step_seconds = measured_step_times(record),
+          .step = RecordedStep{.schedule = run.settings.schedule,
+                               .timeline = measured_timeline(run, record, warm_up),
+                               .messages = run.settings.messages},
+          .predicted =
+              run.is_predicted ? std::optional(simulate_plan(run.executed, {})) : std::nullopt};
+}
+
 }  // namespace ptdp

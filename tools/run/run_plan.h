@@ -7,6 +7,7 @@
 
 #include "cost_model/simulation/timeline.h"
 #include "planner/plan/plan.h"
+#include "planner/report/answers/run_page.h"
 #include "planner/runs/run_report.h"
 #include "runtime/executor/training_settings.h"
 #include "runtime/run/step_expectation.h"
@@ -113,5 +114,10 @@ struct PreparedRun {
 /// that of the median step among the measured ones whose actions are recorded.
 [[nodiscard]] Timeline measured_timeline(const PreparedRun& run, const RunRecord& record,
                                          std::int64_t warm_up);
+
+/// Returns what a run recorded beside its report: the time of each step, measured_timeline(), and
+/// the step as predicted.
+[[nodiscard]] RunRecording recording_of(const PreparedRun& run, const RunRecord& record,
+                                        std::int64_t warm_up);
 
 }  // namespace ptdp

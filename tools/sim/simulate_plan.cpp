@@ -16,8 +16,10 @@
 #include "cost_model/text/in_quotes.h"
 #include "planner/answer/simulation_output.h"
 #include "planner/answer_format.h"
+#include "planner/report/answers/simulation_report.h"
 #include "tools/shared/memory_limit.h"
 #include "tools/shared/output_files.h"
+#include "tools/shared/report_flag.h"
 #include "tools/shared/terminal.h"
 
 namespace ptdp {
@@ -207,7 +209,7 @@ void write_trace_file(const std::string& path, const PlanSimulation& simulation)
 
 int compare(const CommandLine& line, const Plan& plan, const SimulationOptions& options,
             AnswerFormat format) {
-  for (const char* flag : {"orders", "trace", "from", "to", "ranks", "rows", "columns"}) {
+  for (const char* flag : {"orders", "trace", "report", "from", "to", "ranks", "rows", "columns"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": not used with --schedule all");
     }
@@ -221,6 +223,7 @@ int compare(const CommandLine& line, const Plan& plan, const SimulationOptions& 
 void add_plan_flags(boost::program_options::options_description& flags) {
   auto option = flags.add_options();
   option("trace", text_value(), "plan: write the step as a trace for ui.perfetto.dev to this file");
+  option("report", text_value(), (std::string("plan: ") + kReportHelp).c_str());
   option("slow", texts_value(),
          "plan: rank=R,factor=F: rank R of the pipeline takes F times as long to compute; may be "
          "repeated");
@@ -281,7 +284,7 @@ int simulate_plan_file(const CommandLine& line) {
       throw Error("--schedule " + std::string((*chosen)->name) + ": " + *conflict);
     }
   }
-  check_output_files({{"the plan", file}}, files_of_flags(line, {"trace"}));
+  check_output_files({{"the plan", file}}, files_of_flags(line, {"trace", "report"}));
   const PlanSimulation simulation = simulate_plan(plan, options);
   const DrawingWindow window = parse_window(line, simulation);
   if (const auto path = line.text("trace")) {
@@ -296,6 +299,7 @@ int simulate_plan_file(const CommandLine& line) {
                                   .is_as_planned = plan.schedule.generator == planned,
                                   .has_orders = line.has("orders")};
   print_answer(in_format(format, plan, context, simulation, window), format);
+  write_report(line, "ptdp-sim", [&] { return simulation_report(plan, simulation, options); });
   return 0;
 }
 
