@@ -109,8 +109,8 @@ AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_b
 
 }  // namespace
 
-AttentionPasses attention_work(const TransformerConfig& model, int micro_batch_size, int tp,
-                               const StackSpec& stack) {
+AttentionWork attention_work(const TransformerConfig& model, int micro_batch_size, int tp,
+                             const StackSpec& stack) {
   if (stack.attention == "unfused") {
     const auto [scores, outputs, of_values, of_keys] =
         unfused_products(model, micro_batch_size, tp, stack);

@@ -21,23 +21,23 @@ struct AttentionTime {
 };
 
 /// What one pass of an attention core does and moves.
-struct AttentionWork {
+struct PassWork {
   Flops flops;  ///< FLOPs that attention_time() counts for it.
   /// Traffic of memory. Of fused kernels it is the least: each tensor that enters or leaves once.
   Bytes bytes;
 };
 /// Work of one layer's attention core, per microbatch.
-struct AttentionPasses {
-  AttentionWork forward;
-  AttentionWork backward;
+struct AttentionWork {
+  PassWork forward;
+  PassWork backward;
 };
 /// Computes the work that attention_time() times, for the same sequences and heads.
 ///
 /// Fused kernels read queries, keys and values and write the output; backward they read also the
 /// output and its gradient, and write three gradients. Unfused ones move matmul_bytes() of each
 /// product and what layer_traffic() has for softmax and dropout.
-[[nodiscard]] AttentionPasses attention_work(const TransformerConfig& model, int micro_batch_size,
-                                             int tp, const StackSpec& stack);
+[[nodiscard]] AttentionWork attention_work(const TransformerConfig& model, int micro_batch_size,
+                                           int tp, const StackSpec& stack);
 
 /// Time of attention of `micro_batch_size` sequences over a/t heads. `check(scenario)` must have
 /// accepted the pair of GPU and stack.

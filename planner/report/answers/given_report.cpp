@@ -23,10 +23,11 @@ void append(std::vector<std::string>& lines, const std::vector<std::string>& oth
 std::vector<std::string> other_choices(const GivenConfig& given, const AnswerNotes& notes) {
   std::vector<std::string> lines;
   if (!can_run(given)) {
-    append(lines, lines_of(fitting_changes_text(given)));
+    append(lines, paragraphs_of(fitting_changes_text(given)));
   }
-  append(lines, lines_of(gain_text(given, notes.next)));
-  append(lines, lines_of(unproven_remark(given.search, given.options, given.calibration.factor)));
+  append(lines, paragraphs_of(gain_text(given, notes.next)));
+  append(lines,
+         paragraphs_of(unproven_remark(given.search, given.options, given.calibration.factor)));
   return lines;
 }
 
@@ -37,7 +38,7 @@ Report given_report(const GivenConfig& given, const ReadingNotes& reading, const
   Report report;
   if (given.plan) {
     report = begun_report(*given.plan, budget, notes);
-    report.sentence = lines_of(fit_line(*given.plan)).front() + ". " +
+    report.sentence = paragraphs_of(fit_line(*given.plan)).front() + ". " +
                       (can_run(given) ? "" : "If it had the memory: ") + report.sentence;
   } else {
     report.title = fmt::format("{} on {}", given.scenario.job.model_name,
@@ -51,7 +52,7 @@ Report given_report(const GivenConfig& given, const ReadingNotes& reading, const
                  other_choices(given, notes));
   if (given.measured) {
     add_paragraphs(report, {.id = "measured", .title = "What did an iteration really take?"},
-                   lines_of(to_text(*given.measured, *given.plan)));
+                   paragraphs_of(to_text(*given.measured, *given.plan)));
   }
   if (given.plan) {
     add_plan_sections(report, *given.plan);

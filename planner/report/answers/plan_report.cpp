@@ -67,7 +67,7 @@ void add_layers_and_traffic(Report& report, const Plan& plan) {
 
 }  // namespace
 
-std::vector<std::string> lines_of(std::string_view text) {
+std::vector<std::string> paragraphs_of(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {
     const std::size_t length = std::min(text.find('\n'), text.size());
@@ -87,7 +87,7 @@ void add_paragraphs(Report& report, ReportSection section, std::vector<std::stri
   }
 }
 
-std::string title_of(const Plan& plan) {
+std::string plan_title(const Plan& plan) {
   return fmt::format("{} on {}", plan.scenario.job.model_name,
                      devices(plan.gpus, plan.scenario.cluster.gpu));
 }
@@ -110,11 +110,11 @@ std::vector<std::string> what_it_rests_on(const Plan& plan, const AnswerNotes& n
 
 Report begun_report(const Plan& plan, const RunBudget& budget, const AnswerNotes& notes) {
   const Estimate<Seconds>& time = plan.predicted.iteration_time;
-  Report report{
-      .title = title_of(plan),
-      .sentence = fmt::format("{} It takes {} to {} with 90 %.", lines_of(headline(plan)).front(),
-                              duration(time.low), duration(time.high)),
-      .rests_on = what_it_rests_on(plan, notes)};
+  Report report{.title = plan_title(plan),
+                .sentence = fmt::format("{} It takes {} to {} with 90 %.",
+                                        paragraphs_of(headline(plan)).front(), duration(time.low),
+                                        duration(time.high)),
+                .rests_on = what_it_rests_on(plan, notes)};
   report.sections.push_back(figures_section(plan, budget));
   return report;
 }
@@ -147,9 +147,9 @@ Report planning_report(const PlanningResult& result, const RunBudget& budget,
   // Sections on the candidates of the search, and on what would change its answer, go here.
   add_plan_sections(report, best);
   add_published(report, result);
-  std::vector<std::string> remarks = lines_of(choice_remark(result));
+  std::vector<std::string> remarks = paragraphs_of(choice_remark(result));
   std::ranges::move(
-      lines_of(unproven_remark(result.search, result.options, result.calibration.factor)),
+      paragraphs_of(unproven_remark(result.search, result.options, result.calibration.factor)),
       std::back_inserter(remarks));
   add_remarks(report, std::move(remarks), notes);
   return report;

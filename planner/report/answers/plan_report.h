@@ -11,12 +11,12 @@
 namespace ptdp {
 
 /// Returns the lines of a text, without empty ones and without blanks before them.
-[[nodiscard]] std::vector<std::string> lines_of(std::string_view text);
+[[nodiscard]] std::vector<std::string> paragraphs_of(std::string_view text);
 /// Adds paragraphs under a title of their own; nothing without any.
 void add_paragraphs(Report& report, ReportSection section, std::vector<std::string> paragraphs);
 
 /// Returns what a plan is of: its model and its GPUs.
-[[nodiscard]] std::string title_of(const Plan& plan);
+[[nodiscard]] std::string plan_title(const Plan& plan);
 /// Returns what the plan's prediction rests on and what was assumed, a line each.
 [[nodiscard]] std::vector<std::string> what_it_rests_on(const Plan& plan, const AnswerNotes& notes);
 

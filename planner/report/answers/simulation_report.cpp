@@ -90,7 +90,7 @@ std::vector<std::string> lines_of(const SimulationOptions& options) {
 Report simulation_report(const Plan& plan, const PlanSimulation& simulation,
                          const SimulationOptions& options) {
   const Seconds planned = plan.predicted.iteration_time.value;
-  Report report{.title = title_of(plan) + ", simulated",
+  Report report{.title = plan_title(plan) + ", simulated",
                 .sentence = fmt::format(
                     "With {} a step takes {} simulated, {} planned ({}); the rank that "
                     "paces it waits {} ({}) for others.",

@@ -89,8 +89,8 @@ class WorkList {
     const AttentionTime time = context_parallel_time(model, context_sharing(config_, stack),
                                                      sharers, scenario_.cluster, stack)
                                    .attention;
-    const AttentionPasses work = attention_work(model, config_.micro_batch_size, config_.tp, stack);
-    const auto add = [&](const char* pass, const AttentionWork& of_pass, Seconds takes) {
+    const AttentionWork work = attention_work(model, config_.micro_batch_size, config_.tp, stack);
+    const auto add = [&](const char* pass, const PassWork& of_pass, Seconds takes) {
       work_.push_back({.name = "attention",
                        .pass = pass,
                        .flops = of_pass.flops / static_cast<double>(config_.cp),
@@ -161,8 +161,8 @@ class WorkList {
   std::vector<LayerWork> work_;
 };
 
-double tera_flops(const LayerWork& work) {
-  return work.flops.value() / work.time.value() / kTera;
+FlopsPerSecond rate_of(const LayerWork& work) {
+  return FlopsPerSecond(work.flops.value() / work.time.value());
 }
 
 /// Returns what a GPU allows for each number of FLOPs per byte from `low` to `high`.
@@ -173,7 +173,7 @@ Curve roof(const std::string& name, FlopsPerSecond peak, const GpuSpec& gpu,
   for (const double x :
        {std::min(range.first, ridge / 2.0), ridge, std::max(range.second, 2.0 * ridge)}) {
     curve.x.push_back(x);
-    curve.y.push_back(std::min(peak.value(), x * gpu.memory_bandwidth.value()) / kTera);
+    curve.y.push_back(std::min(peak.value(), x * gpu.memory_bandwidth.value()));
   }
   return curve;
 }
@@ -202,7 +202,7 @@ std::string layer_note(const Plan& plan) {
 
 std::string text_of_rate(const LayerWork& work) {
   return work.flops == Flops(0.0) ? bytes(Bytes(work.bytes.value() / work.time.value())) + "/s"
-                                  : rate(FlopsPerSecond(work.flops.value() / work.time.value()));
+                                  : rate(rate_of(work));
 }
 
 }  // namespace
@@ -219,7 +219,7 @@ std::vector<LayerWork> layer_work(const Plan& plan, LayerKind kind) {
 
 ReportSection layer_roofline(const Plan& plan) {
   ScatterView view{.x = {.name = "FLOPs per byte of memory", .unit = "FLOP/B", .is_log = true},
-                   .y = {.name = "rate reached", .unit = "TFLOP/s", .is_log = true}};
+                   .y = {.name = "rate reached", .unit = "FLOP/s", .is_log = true}};
   std::pair<double, double> range = {1e300, 0.0};
   std::map<std::string, std::size_t> groups;
   for (const LayerWork& work : layer_work(plan, usual_layer_kind(plan.scenario.job.model))) {
@@ -235,7 +235,7 @@ ReportSection layer_roofline(const Plan& plan) {
     range = {std::min(range.first, intensity), std::max(range.second, intensity)};
     view.groups[place->second].points.push_back(
         {.x = intensity,
-         .y = tera_flops(work),
+         .y = rate_of(work).value(),
          .name = work.name + ", " + work.pass,
          .note = fmt::format("{}{:.4g} GFLOP, {}, {}", work.sizes.empty() ? "" : work.sizes + ": ",
                              work.flops.value() / kGiga, bytes(work.bytes), duration(work.time))});

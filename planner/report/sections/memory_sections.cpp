@@ -28,7 +28,7 @@ double shown_time(Seconds time, Seconds step) {
   return std::round(time.value() * scale) / scale;
 }
 
-Limit capacity_of(const Plan& plan) {
+Limit limit_of(const Plan& plan) {
   const GpuSpec& gpu = plan.scenario.cluster.gpu;
   return {.name = plan.memory_headroom == 0.0 ? "what a GPU has" : "what the headroom leaves",
           .value = in_gibibytes(usable_memory(gpu, plan.memory_headroom))};
@@ -81,7 +81,7 @@ std::string spoken(std::string_view name) {
 ReportSection memory_by_stage(const Plan& plan) {
   StackedView view{.x = {.name = "pipeline stage"},
                    .y = {.name = "memory of a GPU", .unit = "GiB"},
-                   .limit = capacity_of(plan)};
+                   .limit = limit_of(plan)};
   for (const MemoryTerm& term : kMemoryTerms) {
     view.categories.push_back(spoken(term.name));
   }
@@ -106,7 +106,7 @@ ReportSection memory_over_time(const Plan& plan, const PlanSimulation& simulatio
   const Seconds end = simulation.timeline.times.makespan();
   CurvesView view{.x = {.name = "time in the step", .unit = "s"},
                   .y = {.name = "memory of a GPU", .unit = "GiB"},
-                  .limits = {capacity_of(plan)}};
+                  .limits = {limit_of(plan)}};
   const std::set<int> ranks = drawn_ranks(profiles);
   for (const int rank : ranks) {
     Curve curve{.name = fmt::format("stage {}", rank + 1), .has_steps = true};

@@ -82,7 +82,20 @@ struct DrawnAction {
   std::size_t position = 0;  ///< Position in the rank's list.
 };
 
-int chunk_of(const Schedule& schedule, int rank, int stage) {
+/// Returns the microbatch of a pass or message; −1 for what serves none.
+int microbatch_of(const Action& action) {
+  const bool is_message =
+      action.kind == ActionKind::kSendForward || action.kind == ActionKind::kSendBackward;
+  return is_compute(action.kind) || is_message ? action.microbatch : -1;
+}
+
+/// Returns the place of an action's stage among those of its rank; −1 for what serves the whole
+/// rank.
+int chunk_of(const Schedule& schedule, int rank, const Action& action) {
+  if (action.kind >= ActionKind::kReduceTied) {
+    return -1;
+  }
+  const int stage = action.stage;
   return schedule.placement == StagePlacement::kBidirectional ? (stage == rank ? 0 : 1)
                                                               : stage / schedule.pp;
 }
@@ -103,8 +116,8 @@ std::vector<DrawnAction> actions_of_lane(const DrawnStep& step, int rank, Lane l
       actions.push_back({.start = ticks(spans[i].start),
                          .end = ticks(spans[i].end),
                          .kind = is_pair ? kPair : *kind,
-                         .microbatch = action.microbatch,
-                         .chunk = chunk_of(step.schedule, rank, action.stage),
+                         .microbatch = microbatch_of(action),
+                         .chunk = chunk_of(step.schedule, rank, action),
                          .position = i});
     }
     i += is_pair ? 1 : 0;

@@ -32,11 +32,11 @@ std::optional<ReportSection> traffic_section(const Plan& plan) {
   const PlannedJob job(plan.scenario, plan.config);
   const Traffic& sent = plan.predicted.traffic;
   const CostBreakdown& cost = plan.predicted.breakdown;
-  BarsView view{.unit = "GB"};
+  BarsView view{.unit = "B"};
   const auto add = [&](std::string name, Bytes size, const GroupPlacement& group, Seconds exposed) {
     if (size > Bytes(0.0)) {
       view.bars.push_back({.name = std::move(name),
-                           .value = size.value() / kGiga,
+                           .value = size.value(),
                            .tint = Tint::kCommunication,
                            .note = fmt::format("Groups of {}; {} of the iteration waits for it.",
                                                links_of(group, cluster), duration(exposed))});

@@ -8,7 +8,7 @@
 
 namespace ptdp {
 
-/// Returns what each GPU sends in an iteration [GB] for each kind of group, with the links that the
+/// Returns what each GPU sends in an iteration [B] for each kind of group, with the links that the
 /// group's worst members cross. Returns nullopt for a plan of one GPU.
 [[nodiscard]] std::optional<ReportSection> traffic_section(const Plan& plan);
 

@@ -40,13 +40,13 @@ TEST(AttentionWork, CountsWhatIsTimed) {
   scenario.job.model.seq_length = 4096;
   const double s = 4096.0;
   const double tensor = 2.0 * 2 * s * 8 * 128;
-  const AttentionPasses fused = attention_work(scenario.job.model, 2, 4, scenario.stack);
+  const AttentionWork fused = attention_work(scenario.job.model, 2, 4, scenario.stack);
   EXPECT_EQ(fused.forward.flops.value(), 2 * 8 * 2.0 * s * s * 128);
   EXPECT_EQ(fused.backward.flops.value(), 2.5 * 2 * 8 * 2.0 * s * s * 128);
   EXPECT_EQ(fused.forward.bytes.value(), 4 * tensor);
   EXPECT_EQ(fused.backward.bytes.value(), 8 * tensor);
   scenario.stack.attention = "unfused";
-  const AttentionPasses unfused = attention_work(scenario.job.model, 2, 4, scenario.stack);
+  const AttentionWork unfused = attention_work(scenario.job.model, 2, 4, scenario.stack);
   const double scores = 2.0 * 2 * 8 * s * s;
   const LayerTraffic softmax = layer_traffic(scenario.job.model, 2, 4, false, scenario.stack);
   EXPECT_EQ(unfused.forward.flops.value(), 2 * 8 * 4.0 * s * s * 128);

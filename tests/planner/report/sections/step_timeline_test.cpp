@@ -118,6 +118,7 @@ TEST(StepTimeline, ShowsCollectivesWhereTheRankWouldElseWait) {
   };
   expect(0, "F", 0.0, 1.0);
   expect(1, "D", 1.5, 2.0);
+  EXPECT_EQ(rank[1].microbatch, -1);
   expect(2, "B", 2.0, 3.0);
   expect(3, "D", 3.0, 4.0);
 }
