@@ -46,6 +46,13 @@ TEST(OutputOverInput, IsRefusedByPtdpPlan) {
   expect_refused(run_plan, search, "-o", model, "--model");
   expect_refused(run_plan, search, "-o", cluster, "--cluster");
   expect_refused(run_plan, search, "-o", stack, "--stack");
+  expect_refused(run_plan, search, "--report", model, "--model");
+  EXPECT_TRUE(is_refused(
+      run_plan({"--gpus", "8", "--model", "gpt-tiny", "--report", "page.html", "-o", "./page.html"},
+               {.directory = directory.path()}),
+      {"--report: expected another file than --output"}));
+  const fs::path plan = directory.file("plan.json", tiny_plan());
+  expect_refused(run_plan, {"show", plan.string()}, "--report", plan, "the plan");
 }
 
 TEST(OutputOverInput, IsRefusedByPtdpPlanForAShippedProfile) {
@@ -81,6 +88,13 @@ TEST(OutputOverInput, IsRefusedByPtdpSim) {
   const TemporaryDirectory directory;
   const fs::path plan = directory.file("plan.json", tiny_plan());
   expect_refused(run_sim, {plan.string()}, "--trace", plan, "the plan");
+  expect_refused(run_sim, {plan.string()}, "--report", plan, "the plan");
+}
+
+TEST(OutputOverInput, IsRefusedByPtdpValidate) {
+  const TemporaryDirectory directory;
+  const fs::path runs = directory.file("runs.csv", source_file("profiles/published/sc21-t1.csv"));
+  expect_refused(run_validate, {"--runs", runs.string()}, "--report", runs, "--runs");
 }
 
 TEST(OutputOverInput, IsRefusedByPtdpRun) {
@@ -88,7 +102,7 @@ TEST(OutputOverInput, IsRefusedByPtdpRun) {
   const fs::path plan = directory.file("plan.json", plan_of_four_ranks());
   const fs::path data = directory.file("tokens.bin", std::string(10'000, '\0'));
   const std::vector<std::string> run = {plan.string(), "--data", data.string()};
-  for (const char* flag : {"-o", "--trace", "--dump-actions"}) {
+  for (const char* flag : {"-o", "--trace", "--report", "--dump-actions"}) {
     expect_refused(run_run, run, flag, plan, "the plan");
     expect_refused(run_run, run, flag, data, "--data");
   }
