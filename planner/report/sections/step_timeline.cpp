@@ -13,63 +13,42 @@ namespace ptdp {
 namespace {
 
 constexpr std::size_t kNoDrawnAction = std::numeric_limits<std::size_t>::max();
-/// Place of overlapped pairs in kDrawnKinds.
-constexpr std::size_t kPair = 11;
-
-/// A kind of action as it is drawn; without a name for those that are not.
+/// A kind of action as it is drawn.
 struct DrawnKind {
+  std::optional<ActionKind> kind;  ///< What it draws; nullopt for overlapped pairs.
   const char* name = "";
   const char* letter = "";
   Tint tint = Tint::kCompute;
   const char* waits_for = "";
 };
 constexpr std::array kDrawnKinds = {
-    DrawnKind{"forward", "F", Tint::kCompute, "activations of the stage before"},
-    DrawnKind{"backward", "B", Tint::kCompute, "gradients of the stage after"},
-    DrawnKind{"input gradient", "I", Tint::kCompute, "gradients of the stage after"},
-    DrawnKind{"weight gradient", "W", Tint::kCompute, ""},
-    DrawnKind{"recomputation", "R", Tint::kWaste, ""},
-    DrawnKind{"message", "S", Tint::kCommunication, ""},
-    DrawnKind{"gradient reduction", "D", Tint::kCommunication, "weight gradients"},
-    DrawnKind{"parameter gathering", "G", Tint::kCommunication, ""},
-    DrawnKind{"tied embedding", "T", Tint::kCommunication, "the other end of the pipeline"},
-    DrawnKind{"norm of gradients", "N", Tint::kCommunication, "all other ranks"},
-    DrawnKind{"optimizer", "O", Tint::kOptimizer, "reduced gradients"},
-    DrawnKind{"forward with backward", "FB", Tint::kCompute, "both of its inputs"}};
+    DrawnKind{ActionKind::kForward, "forward", "F", Tint::kCompute,
+              "activations of the stage before"},
+    DrawnKind{ActionKind::kBackward, "backward", "B", Tint::kCompute,
+              "gradients of the stage after"},
+    DrawnKind{ActionKind::kInputGradient, "input gradient", "I", Tint::kCompute,
+              "gradients of the stage after"},
+    DrawnKind{ActionKind::kWeightGradient, "weight gradient", "W", Tint::kCompute},
+    DrawnKind{std::nullopt, "forward with backward", "FB", Tint::kCompute, "both of its inputs"},
+    DrawnKind{ActionKind::kRecompute, "recomputation", "R", Tint::kWaste},
+    DrawnKind{ActionKind::kSendForward, "message", "S", Tint::kCommunication},
+    DrawnKind{ActionKind::kReduceGradients, "gradient reduction", "D", Tint::kCommunication,
+              "weight gradients"},
+    DrawnKind{ActionKind::kGatherParameters, "parameter gathering", "G", Tint::kCommunication},
+    DrawnKind{ActionKind::kReduceTied, "tied embedding", "T", Tint::kCommunication,
+              "the other end of the pipeline"},
+    DrawnKind{ActionKind::kReduceNorm, "norm of gradients", "N", Tint::kCommunication,
+              "all other ranks"},
+    DrawnKind{ActionKind::kOptimizer, "optimizer", "O", Tint::kOptimizer, "reduced gradients"}};
 
-/// Returns the place of a kind in kDrawnKinds; nullopt for one that is not drawn.
-std::optional<std::size_t> drawn_kind(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kForward:
-      return 0;
-    case ActionKind::kBackward:
-      return 1;
-    case ActionKind::kInputGradient:
-      return 2;
-    case ActionKind::kWeightGradient:
-      return 3;
-    case ActionKind::kRecompute:
-      return 4;
-    case ActionKind::kSendForward:
-    case ActionKind::kSendBackward:
-      return 5;
-    case ActionKind::kReduceGradients:
-      return 6;
-    case ActionKind::kGatherParameters:
-      return 7;
-    case ActionKind::kReduceTied:
-      return 8;
-    case ActionKind::kReduceNorm:
-      return 9;
-    case ActionKind::kOptimizer:
-      return 10;
-    case ActionKind::kReceiveForward:
-    case ActionKind::kReceiveBackward:
-    case ActionKind::kCopyForward:
-    case ActionKind::kCopyBackward:
-      return std::nullopt;
+/// Returns the place in kDrawnKinds of a kind, or of overlapped pairs; its end for what is not
+/// drawn.
+std::size_t drawn_kind(std::optional<ActionKind> kind) {
+  if (kind == ActionKind::kSendBackward) {
+    kind = ActionKind::kSendForward;
   }
-  return std::nullopt;
+  return static_cast<std::size_t>(std::ranges::find(kDrawnKinds, kind, &DrawnKind::kind) -
+                                  kDrawnKinds.begin());
 }
 
 /// An action of a rank's row.
@@ -111,11 +90,11 @@ std::vector<DrawnAction> actions_of_lane(const DrawnStep& step, int rank, Lane l
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Action& action = order[i];
     const bool is_pair = action.overlaps_next && i + 1 < order.size();
-    const std::optional<std::size_t> kind = drawn_kind(action.kind);
-    if (kind && lane_of(action.kind, step.messages, step.data) == lane) {
+    const std::size_t kind = drawn_kind(is_pair ? std::nullopt : std::optional(action.kind));
+    if (kind < kDrawnKinds.size() && lane_of(action.kind, step.messages, step.data) == lane) {
       actions.push_back({.start = ticks(spans[i].start),
                          .end = ticks(spans[i].end),
-                         .kind = is_pair ? kPair : *kind,
+                         .kind = kind,
                          .microbatch = microbatch_of(action),
                          .chunk = chunk_of(step.schedule, rank, action),
                          .position = i});
