@@ -13,6 +13,7 @@ namespace ptdp {
 namespace {
 
 constexpr std::size_t kNoDrawnAction = std::numeric_limits<std::size_t>::max();
+
 /// A kind of action as it is drawn.
 struct DrawnKind {
   std::optional<ActionKind> kind;  ///< What it draws; nullopt for overlapped pairs.

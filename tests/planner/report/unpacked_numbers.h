@@ -12,10 +12,11 @@
 
 namespace ptdp {
 
-inline std::string from_base64(const std::string& text) {
+/// Decodes base64 (RFC 4648).
+inline std::vector<unsigned char> from_base64(const std::string& text) {
   constexpr std::string_view digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
+  std::vector<unsigned char> bytes;
   unsigned bits = 0;
   int known = 0;
   for (const char digit : text) {
@@ -26,7 +27,7 @@ inline std::string from_base64(const std::string& text) {
     known += 6;
     if (known >= 8) {
       known -= 8;
-      bytes += static_cast<char>(bits >> known & 0xff);
+      bytes.push_back(static_cast<unsigned char>(bits >> known & 0xff));
     }
   }
   return bytes;
@@ -34,12 +35,10 @@ inline std::string from_base64(const std::string& text) {
 
 /// Returns the `size` numbers of all columns.
 inline std::vector<std::int32_t> unpacked(const std::string& text, std::size_t size) {
-  const std::string packed = from_base64(text);
+  const std::vector<unsigned char> packed = from_base64(text);
   std::vector<unsigned char> bytes(4 * size + 1);
   uLongf length = bytes.size();
-  EXPECT_EQ(::uncompress(bytes.data(), &length,
-                         reinterpret_cast<const unsigned char*>(packed.data()), packed.size()),
-            Z_OK);
+  EXPECT_EQ(::uncompress(bytes.data(), &length, packed.data(), packed.size()), Z_OK);
   EXPECT_EQ(length, 4 * size);
   std::vector<std::int32_t> numbers;
   for (std::size_t i = 0; i + 3 < length; i += 4) {
