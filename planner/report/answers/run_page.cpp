@@ -44,6 +44,9 @@ void add_terms(Report& report, const RunReport& run) {
                    .columns = {{.name = "predicted"}, {.name = "measured"}}};
   TableView table{.columns = {"term", "predicted", "measured", "pred/meas", "90 % interval"}};
   for (const TermComparison& term : run.terms) {
+    if (term.time.predicted == Seconds(0.0) && term.time.measured == Seconds(0.0)) {
+      continue;
+    }
     view.categories.push_back(term.name);
     view.columns[0].values.push_back(term.time.predicted.value());
     view.columns[1].values.push_back(term.time.measured.value());
