@@ -313,7 +313,13 @@ int run_plans(const CommandLine& line, const SearchRequest& asked, SearchWatch& 
     }
   }
   print_answer(in_format(asked.format, result, asked.budget, notes), asked.format);
-  write_report(line, kProgram, [&] { return planning_report(result, asked.budget, notes); });
+  write_report(line, kProgram, [&] {
+    if (!result.explanation) {
+      result.explanation = explain_plan(result);
+      watch.clear();
+    }
+    return planning_report(result, asked.budget, notes);
+  });
   return SearchWatch::status();
 }
 

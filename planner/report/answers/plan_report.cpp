@@ -11,6 +11,8 @@
 #include "planner/answer/planning_output.h"
 #include "planner/answer/planning_summary.h"
 #include "planner/formatting.h"
+#include "planner/report/sections/candidate_sections.h"
+#include "planner/report/sections/flip_sections.h"
 #include "planner/report/sections/iteration_waterfall.h"
 #include "planner/report/sections/layer_work.h"
 #include "planner/report/sections/memory_sections.h"
@@ -62,6 +64,20 @@ void add_layers_and_traffic(Report& report, const Plan& plan) {
   report.sections.push_back(layer_table(plan));
   if (std::optional<ReportSection> traffic = traffic_section(plan)) {
     report.sections.push_back(*std::move(traffic));
+  }
+}
+
+/// Adds where a plan's time goes, its step and its memory.
+void add_step_sections(Report& report, const Plan& plan) {
+  report.sections.push_back(iteration_waterfall(plan));
+  if (has_room_for_timeline(plan)) {
+    const PlanSimulation simulation = simulate_plan(plan, {});
+    report.sections.push_back(plan_timeline(plan, simulation, {}));
+    report.sections.push_back(memory_by_stage(plan));
+    report.sections.push_back(memory_over_time(plan, simulation));
+  } else {
+    report.sections.push_back(undrawn_timeline(plan));
+    report.sections.push_back(memory_by_stage(plan));
   }
 }
 
@@ -120,16 +136,7 @@ Report begun_report(const Plan& plan, const RunBudget& budget, const AnswerNotes
 }
 
 void add_plan_sections(Report& report, const Plan& plan) {
-  report.sections.push_back(iteration_waterfall(plan));
-  if (has_room_for_timeline(plan)) {
-    const PlanSimulation simulation = simulate_plan(plan, {});
-    report.sections.push_back(plan_timeline(plan, simulation, {}));
-    report.sections.push_back(memory_by_stage(plan));
-    report.sections.push_back(memory_over_time(plan, simulation));
-  } else {
-    report.sections.push_back(undrawn_timeline(plan));
-    report.sections.push_back(memory_by_stage(plan));
-  }
+  add_step_sections(report, plan);
   add_layers_and_traffic(report, plan);
 }
 
@@ -144,8 +151,15 @@ Report planning_report(const PlanningResult& result, const RunBudget& budget,
                        const AnswerNotes& notes) {
   const Plan& best = result.plans.front();
   Report report = begun_report(best, budget, notes);
-  // Sections on the candidates of the search, and on what would change its answer, go here.
-  add_plan_sections(report, best);
+  if (result.explanation) {
+    report.sections.push_back(explanation_section(result));
+  }
+  add_step_sections(report, best);
+  report.sections.push_back(candidates_section(result));
+  if (result.explanation) {
+    report.sections.push_back(flips_section(result));
+  }
+  add_layers_and_traffic(report, best);
   add_published(report, result);
   std::vector<std::string> remarks = paragraphs_of(choice_remark(result));
   std::ranges::move(

@@ -31,7 +31,8 @@ void add_plan_sections(Report& report, const Plan& plan);
 [[nodiscard]] Report plan_report(const Plan& plan, const RunBudget& budget,
                                  const AnswerNotes& notes);
 
-/// Returns the report of a search; `result.plans` must not be empty.
+/// Returns the report of a search; `result.plans` must not be empty. What binds the plan and what
+/// would flip the choice stand there if `result.explanation` does.
 [[nodiscard]] Report planning_report(const PlanningResult& result, const RunBudget& budget,
                                      const AnswerNotes& notes);
 

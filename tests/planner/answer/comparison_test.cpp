@@ -12,7 +12,6 @@
 namespace ptdp {
 namespace {
 
-using nlohmann::json;
 using testing::HasSubstr;
 
 /// Returns a plan of SC21's 18B model on 64 GPUs.
@@ -32,8 +31,8 @@ PlanComparison compared(Plan first, Plan second) {
                        CalibrationSource::shipped());
 }
 
-json document(const PlanComparison& comparison) {
-  return json::parse(in_format(AnswerFormat::kJson, comparison));
+nlohmann::json document(const PlanComparison& comparison) {
+  return nlohmann::json::parse(in_format(AnswerFormat::kJson, comparison));
 }
 
 // Terms that were made up: 5 s against 3 s of products, and 1 s against 4 s of bubble.
@@ -44,8 +43,8 @@ TEST(Comparison, HasEachTermWithItsDifference) {
   second.predicted.breakdown = {.matmul = Seconds(3.0), .bubble = Seconds(4.0)};
   const PlanComparison comparison = compared(first, second);
   std::map<std::string, double> differences;
-  const json written = document(comparison);
-  for (const json& term : written["terms"]) {
+  const nlohmann::json written = document(comparison);
+  for (const nlohmann::json& term : written["terms"]) {
     EXPECT_DOUBLE_EQ(term["second_s"].get<double>() - term["first_s"].get<double>(),
                      term["difference_s"].get<double>());
     differences[term["term"]] = term["difference_s"];
@@ -80,7 +79,7 @@ TEST(Comparison, HasStagesOfWhichTheSlowestPacesThePlan) {
     slowest = std::max(slowest, stage.passes);
   }
   EXPECT_NEAR(slowest.value(), (cost.total() - others).value(), 1e-6 * slowest.value());
-  const json stages = document(comparison)["stages"];
+  const nlohmann::json stages = document(comparison)["stages"];
   ASSERT_EQ(stages.size(), 4U);
   EXPECT_TRUE(stages[1].contains("first_passes_s"));
   EXPECT_FALSE(stages[2].contains("first_passes_s"));

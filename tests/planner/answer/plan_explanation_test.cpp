@@ -11,7 +11,6 @@
 namespace ptdp {
 namespace {
 
-using nlohmann::json;
 using testing::HasSubstr;
 
 /// Returns SC21's largest model, planned and explained.
@@ -50,7 +49,7 @@ TEST(PlanExplanation, SaysByHowMuchTheRunnersUpLargestTermWouldHaveToShrink) {
   result.plans[1].predicted.breakdown = {.matmul = Seconds(7.0), .bubble = Seconds(5.0)};
   EXPECT_THAT(sentences_of(result),
               HasSubstr("loses by 2 s: its bubble, 5 s, would have to shrink by 40.0 %"));
-  const json second = json::parse(to_json(result))["explanation"]["runner_up"];
+  const nlohmann::json second = nlohmann::json::parse(to_json(result))["explanation"]["runner_up"];
   EXPECT_DOUBLE_EQ(second["behind"].get<double>(), 2.0);
   EXPECT_EQ(second["term"], "bubble");
   EXPECT_DOUBLE_EQ(second["of_term"].get<double>(), 5.0);
@@ -58,16 +57,16 @@ TEST(PlanExplanation, SaysByHowMuchTheRunnersUpLargestTermWouldHaveToShrink) {
 
 TEST(PlanExplanation, IsInTheDocumentWhereItWasAskedForAndIsReadBack) {
   const PlanningResult& result = explained_1t();
-  const json written = json::parse(to_json(result));
-  const json& flips = written["explanation"]["flips"];
+  const nlohmann::json written = nlohmann::json::parse(to_json(result));
+  const nlohmann::json& flips = written["explanation"]["flips"];
   EXPECT_FALSE(flips["coarse"].get<bool>());
   EXPECT_EQ(flips["inputs"].size(), result.explanation->flips.inputs.size());
   EXPECT_EQ(parse_plans_document(to_json(result), "plans.json").plans.size(), 2U);
   PlanningResult plain = result;
   plain.explanation.reset();
-  json without = written;
+  nlohmann::json without = written;
   without.erase("explanation");
-  EXPECT_EQ(json::parse(to_json(plain)), without);
+  EXPECT_EQ(nlohmann::json::parse(to_json(plain)), without);
 }
 
 TEST(PlanExplanation, SaysWhatTimeDidNotSuffice) {

@@ -337,7 +337,7 @@ TEST(LayerPlans, SayWhatTheyLeaveOpen) {
 
 /// Returns a transformer as a list, costed with tp for one sequence: passes with the accumulation
 /// of gradients, and the working set of the logits among what they keep.
-LayerList list_of(const Scenario& scenario, int tp) {
+LayerList layer_list_of(const Scenario& scenario, int tp) {
   ParallelConfig config{.tp = tp, .pp = 2};
   const TransformerConfig& model = scenario.job.model;
   const PlannedJob job(scenario, config);
@@ -378,7 +378,7 @@ TEST(LayerPlans, OfATransformerAgreeWithItsOwnSearch) {
   options.space.vpp = IntegerRanges::parse("1:8", 1, 8, "test");
   const SearchResult expected = search(scenario, options);
   ASSERT_FALSE(expected.best.empty());
-  LayerSearch search{.list = list_of(scenario, 8),
+  LayerSearch search{.list = layer_list_of(scenario, 8),
                      .cluster = scenario.cluster,
                      .stack = scenario.stack,
                      .gpus = 64,

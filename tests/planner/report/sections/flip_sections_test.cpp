@@ -1,5 +1,5 @@
 // Tests of the sections that explain a plan.
-#include "planner/report/flip_sections.h"
+#include "planner/report/sections/flip_sections.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Puts an explanation into the views of a page.
-#include "planner/report/flip_sections.h"
+#include "planner/report/sections/flip_sections.h"
 
 #include <string>
 #include <utility>

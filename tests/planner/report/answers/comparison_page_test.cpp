@@ -1,5 +1,5 @@
 // Tests of the report of two plans beside each other.
-#include "planner/report/comparison_sections.h"
+#include "planner/report/answers/comparison_page.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ TEST(ComparisonReport, HasTheTermsAndStagesOfBothPlans) {
   const PlanComparison comparison =
       compare_plans({NamedPlan{"a.json", result.plans[0]}, {"b.json", result.plans[1]}},
                     CalibrationSource::shipped());
-  const Report report = comparison_report(comparison, "ptdp-plan compare a.json b.json");
+  const Report report = comparison_report(comparison);
   std::vector<std::string> ids;
   for (const ReportSection& section : report.sections) {
     ids.push_back(section.id);

@@ -9,7 +9,6 @@
 namespace ptdp {
 
 /// Returns the report of a comparison: keys, terms, and the time and memory of each stage.
-/// `command` is what was typed.
-[[nodiscard]] Report comparison_report(const PlanComparison& comparison, std::string command);
+[[nodiscard]] Report comparison_report(const PlanComparison& comparison);
 
 }  // namespace ptdp

@@ -1,5 +1,5 @@
 // Puts a comparison of two plans into the views of a page.
-#include "planner/report/comparison_sections.h"
+#include "planner/report/answers/comparison_page.h"
 
 #include <fmt/format.h>
 
@@ -94,11 +94,10 @@ ReportSection memory_section(const PlanComparison& comparison) {
 
 }  // namespace
 
-Report comparison_report(const PlanComparison& comparison, std::string command) {
+Report comparison_report(const PlanComparison& comparison) {
   Report report{.title = "Two plans beside each other",
                 .sentence = verdict_of(comparison),
                 .rests_on = {},
-                .command = std::move(command),
                 .sections = {}};
   for (std::size_t which = 0; which < comparison.plans.size(); ++which) {
     const NamedPlan& named = comparison.plans.at(which);

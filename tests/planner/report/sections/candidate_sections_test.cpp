@@ -1,5 +1,5 @@
 // Tests of the picture of a search's candidates.
-#include "planner/report/candidate_sections.h"
+#include "planner/report/sections/candidate_sections.h"
 
 #include <gtest/gtest.h>
 

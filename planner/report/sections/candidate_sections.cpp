@@ -1,5 +1,5 @@
 // Costs the candidates that the picture shows.
-#include "planner/report/candidate_sections.h"
+#include "planner/report/sections/candidate_sections.h"
 
 #include <fmt/format.h>
 
