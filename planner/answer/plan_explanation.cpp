@@ -70,8 +70,8 @@ std::string time_sentence(const PlanningResult& result) {
   const Binding& binding = result.explanation->binding;
   const Seconds time = result.plans.front().predicted.iteration_time.value;
   return fmt::format(
-      "Of {}, the model's FLOPs alone take {} at the peak of the GPUs in use; the "
-      "largest part above that is {}, {} ({}).",
+      "Of {}, the model's FLOPs (causal attention) alone take {} at the peak of the GPUs in use; "
+      "the largest part above that is {}, {} ({}).",
       duration(time), duration(binding.at_peak), binding.largest.term,
       duration(binding.largest.time), percent(binding.largest.time / time));
 }

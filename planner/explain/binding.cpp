@@ -74,7 +74,7 @@ Binding find_binding(const PlannedJob& job, const CostBreakdown& cost,
   binding.category = largest.name;
   binding.of_category = memory.*largest.size;
   binding.free = usable - memory.total();
-  binding.at_peak = model_flops(job.model(), job.scenario().job.global_batch_size) /
+  binding.at_peak = causal_model_flops(job.model(), job.scenario().job.global_batch_size) /
                     matmul_peak(job.scenario()) * (1.0 / static_cast<double>(config.world_size()));
   binding.bubble_formula = (config.pp - 1.0) / config.vpp / static_cast<double>(job.microbatches());
   add_times(binding, job, cost);

@@ -38,7 +38,7 @@ struct Binding {
   std::string_view category;      ///< Its largest category, a name of kMemoryTerms.
   Bytes of_category;              ///< Size of that category.
   Bytes free;                     ///< Usable memory that the rank leaves free.
-  Seconds at_peak;                ///< Time of the model's FLOPs at the peak of all GPUs in use.
+  Seconds at_peak;                ///< Time of the model's causal FLOPs at the peak of all GPUs.
   BoundTime largest;              ///< The largest part above that.
   std::optional<BoundLink> link;  ///< The largest exposed communication; nullopt if there is none.
   Seconds bubble;                 ///< Bubble of the breakdown.
