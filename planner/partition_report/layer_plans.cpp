@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t kMostCutSteps = 30'000;
 constexpr int kMostStages = 2048;  // of a pipeline
 /// Most actions of a step to simulate: pp of 400, or pp of 64 with 40 chunks.
-constexpr double kMostActions = 4e6;
+constexpr double kMostStepActions = 4e6;
 constexpr double kWorkOfALayer = 30.0;  // of a cut, against that of an action simulated
 
 /// Degrees, and a lower bound of the time of an iteration with them.
@@ -95,7 +95,7 @@ class Planner {
     LayerPlans result{.search = search_};
     candidates_.enumerated = static_cast<std::int64_t>(degrees.size());
     std::erase_if(degrees, [&](const BoundedDegrees& one) {
-      return simulated_actions(one.config, microbatches(one.config)) > kMostActions;
+      return simulated_actions(one.config, microbatches(one.config)) > kMostStepActions;
     });
     candidates_.too_long = candidates_.enumerated - static_cast<std::int64_t>(degrees.size());
     for (std::size_t i = 0; i < degrees.size() && may_win(degrees[i].bound); ++i) {

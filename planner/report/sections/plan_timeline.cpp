@@ -12,6 +12,7 @@
 #include "planner/constraints/constraint.h"
 #include "planner/formatting.h"
 #include "planner/report/sections/step_timeline.h"
+#include "planner/search/parallel_tasks.h"
 
 namespace ptdp {
 namespace {
@@ -63,16 +64,23 @@ bool has_room_for_timeline(const Plan& plan) {
 }
 
 std::vector<Plan> best_other_schedules(const Plan& plan, std::size_t most) {
-  std::vector<std::pair<Seconds, Plan>> others;
-  StepSimulations simulations;
-  for (const ScheduleTraits& traits : kSchedules) {
-    if (std::optional<Plan> other = with_schedule(plan, traits)) {
+  using TimedPlan = std::pair<Seconds, Plan>;
+  std::vector<std::optional<TimedPlan>> tried(kSchedules.size());
+  run_tasks(tried.size(), workers_of_all_cores(), [&](std::size_t, std::size_t i) {
+    if (std::optional<Plan> other = with_schedule(plan, kSchedules[i])) {
+      StepSimulations simulations;
       const Seconds time = iteration_time({other->scenario, other->config}, simulations);
-      others.emplace_back(time, *std::move(other));
+      tried[i].emplace(time, *std::move(other));
+    }
+  });
+  std::vector<TimedPlan> others;
+  for (std::optional<TimedPlan>& other : tried) {
+    if (other) {
+      others.push_back(*std::move(other));
     }
   }
-  std::ranges::stable_sort(others, {}, &std::pair<Seconds, Plan>::first);
-  const auto [same, end] = std::ranges::unique(others, {}, &std::pair<Seconds, Plan>::first);
+  std::ranges::stable_sort(others, {}, &TimedPlan::first);
+  const auto [same, end] = std::ranges::unique(others, {}, &TimedPlan::first);
   others.erase(same, end);
   std::vector<Plan> best;
   for (std::size_t i = 0; i < std::min(others.size(), most); ++i) {
@@ -94,11 +102,10 @@ ReportSection undrawn_timeline(const Plan& plan) {
 ReportSection plan_timeline(const Plan& plan, const PlanSimulation& simulation,
                             const SimulationOptions& options) {
   const std::vector<Plan> others = best_other_schedules(plan, kOthers);
-  std::vector<PlanSimulation> simulations;
-  simulations.reserve(others.size());
-  for (const Plan& other : others) {
-    simulations.push_back(simulate_plan(other, options));
-  }
+  std::vector<PlanSimulation> simulations(others.size());
+  run_tasks(others.size(), workers_of_all_cores(), [&](std::size_t, std::size_t i) {
+    simulations[i] = simulate_plan(others[i], options);
+  });
   std::vector<DrawnStep> steps = {drawn(plan, simulation)};
   std::string beside;
   for (std::size_t i = 0; i < others.size(); ++i) {

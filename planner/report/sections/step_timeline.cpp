@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "planner/report/packed_numbers.h"
+#include "planner/search/parallel_tasks.h"
 
 namespace ptdp {
 namespace {
@@ -202,13 +203,13 @@ PackedTimeline packed(const DrawnStep& step, const DrawnRows& drawn,
 }  // namespace
 
 TimelineView step_timeline(const std::vector<DrawnStep>& steps) {
-  TimelineView view;
-  std::vector<DrawnRows> all;
+  TimelineView view{.num_ranks = steps.front().schedule.pp};
+  std::vector<DrawnRows> all(steps.size());
+  run_tasks(steps.size(), workers_of_all_cores(),
+            [&](std::size_t, std::size_t i) { all[i] = rows_of(steps[i]); });
   std::vector<std::int32_t> number_of_kind(kDrawnKinds.size(), -1);
-  for (const DrawnStep& step : steps) {
-    view.num_ranks = step.schedule.pp;
-    all.push_back(rows_of(step));
-    for (const std::vector<DrawnAction>& row : all.back().rows) {
+  for (const DrawnRows& step : all) {
+    for (const std::vector<DrawnAction>& row : step.rows) {
       for (const DrawnAction& action : row) {
         number_of_kind[action.kind] = 0;
       }
@@ -221,9 +222,10 @@ TimelineView step_timeline(const std::vector<DrawnStep>& steps) {
       view.kinds.push_back({drawn.name, drawn.letter, drawn.tint, drawn.waits_for});
     }
   }
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    view.schedules.push_back(packed(steps[i], all[i], number_of_kind));
-  }
+  view.schedules.resize(steps.size());
+  run_tasks(steps.size(), workers_of_all_cores(), [&](std::size_t, std::size_t i) {
+    view.schedules[i] = packed(steps[i], all[i], number_of_kind);
+  });
   return view;
 }
 
