@@ -265,7 +265,10 @@ std::string verdict_of(const PlanComparison& comparison) {
                        comparison.reason);
   }
   const double likely = 100.0 * *comparison.first_faster;
-  return fmt::format("{}; A is faster with {} %.", difference,
+  if (plan_of(comparison, 0).config == plan_of(comparison, 1).config && rate(0) == rate(1)) {
+    return "A and B are the same plan.";
+  }
+  return fmt::format("{}; A is faster with {} % probability.", difference,
                      likely > 99.0  ? "over 99"
                      : likely < 1.0 ? "under 1"
                                     : fmt::format("{:.0f}", likely));

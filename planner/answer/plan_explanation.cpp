@@ -21,6 +21,7 @@ struct RunnerUp {
   double behind = 0.0;       ///< What it loses, in what the objective counts; below 0 in a tie.
   std::string_view term;     ///< The term by which it loses most.
   double of_term = 0.0;      ///< All that it spends on that term.
+  double of_ours = 0.0;      ///< The term of the first plan, in the same unit.
   std::optional<Flip> wins;  ///< The smallest change of an input at which it wins.
 };
 
@@ -42,11 +43,12 @@ std::optional<RunnerUp> runner_up(const PlanningResult& result) {
   for (const CostTerm& term : kCostTerms) {
     if (term.name == second.term) {
       second.of_term = (cost.*term.time).value();
+      second.of_ours = (best.*term.time).value();
     }
   }
   for (const InputFlips& input : result.explanation->flips.inputs) {
     for (const FlipPoint& point : input.points) {
-      if (point.best && point.best->config == plan.config && !point.is_tie &&
+      if (point.best && point.best->config == plan.config &&
           (!second.wins || std::abs(point.change) < std::abs(second.wins->point->change))) {
         second.wins = Flip{input.input, &point};
       }
@@ -140,9 +142,11 @@ std::string runner_up_sentence(const PlanningResult& result) {
   std::string text =
       fmt::format("The runner-up, {}, loses by {}", name, amount(second->behind, objective));
   text += second->of_term > second->behind
-              ? fmt::format(": its {}, {}, would have to shrink by {} for it to win", second->term,
-                            amount(second->of_term, objective),
-                            percent(second->behind / second->of_term))
+              ? fmt::format(
+                    ": its {}, {} where this plan has {}, would have to shrink by {} "
+                    "for it to win",
+                    second->term, amount(second->of_term, objective),
+                    amount(second->of_ours, objective), percent(second->behind / second->of_term))
               : fmt::format("; no {} at all would not be enough for it to win", second->term);
   if (second->wins) {
     text += fmt::format(". It wins with {:+.3g} % {}", 100.0 * second->wins->point->change,
@@ -163,11 +167,14 @@ std::string flip_sentence(const PlanningResult& result) {
   if (!point.best) {
     return text + "nothing fits.";
   }
-  const double factor = result.calibration.factor;
-  text += fmt::format("{} {} {}", to_string(point.best->config),
-                      point.is_tie ? "is chosen in a tie, with" : "wins with",
-                      duration(point.best->time * factor));
-  return text + (point.same ? fmt::format(", this one takes {}.", duration(*point.same * factor))
+  const Objective objective = result.options.objective;
+  const auto told = [&](Seconds time, const ParallelConfig& config) {
+    return amount(score(time * result.calibration.factor, config, objective), objective);
+  };
+  text += fmt::format("{} wins with {}", to_string(point.best->config),
+                      told(point.best->time, point.best->config));
+  return text + (point.same ? fmt::format(", this one takes {}.",
+                                          told(*point.same, result.plans.front().config))
                             : ", this one cannot run.");
 }
 
@@ -219,7 +226,6 @@ ObjectWriter point_json(const FlipPoint& point, double factor) {
     json.number("same_plan_s", point.same->value() * factor);
   }
   json.flag("same_plan_wins", point.is_same);
-  json.flag("tie", point.is_tie);
   if (point.best) {
     json.child("best", candidate_json(*point.best, factor));
   }
@@ -253,8 +259,8 @@ ObjectWriter flips_json(const Flips& flips, double factor) {
 std::string grid_text(const Flips& flips) {
   std::string text = flips.inputs.empty() ? "No other input was searched: time was short"
                      : flips.is_coarse
-                         ? "Of each input only -20 and +20 % were searched: time was short"
-                         : "Each input was searched from -20 to +20 %";
+                         ? "Of each input only about -20 and +20 % were searched: time was short"
+                         : "Each input was searched from about -20 to +20 %";
   if (flips.inputs.empty()) {
     return text + ".";
   }

@@ -23,8 +23,8 @@ struct BoundTime {
   std::string_view term;  ///< Name of the term in kCostTerms; kBelowPeak for products.
   Seconds time;
 };
-/// Name of the time that products take beyond what the model's FLOPs take at the peak.
-inline constexpr std::string_view kBelowPeak = "products below the peak";
+/// Name of the time that these take beyond what the model's FLOPs take at the peak.
+inline constexpr std::string_view kBelowPeak = "products, attention, embedding and loss";
 
 /// Communication that compute does not hide, and the slowest link that it crosses.
 struct BoundLink {

@@ -1,7 +1,9 @@
 // Scales what a job is made of, with everything that was measured of it.
 #include "planner/explain/changed_inputs.h"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -79,6 +81,15 @@ std::int64_t batch_near(std::int64_t batch, const ParallelConfig& config, double
   for (const std::int64_t unit : {in_groups, per_step}) {
     const std::int64_t near = rounded(asked, unit);
     if (near != batch &&
+        std::abs(static_cast<double>(near) - asked) <= kNearChange * static_cast<double>(batch)) {
+      return near;
+    }
+  }
+  // Then one that other plans divide: a multiple of the largest power of two that is near.
+  for (auto unit = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(batch)));
+       unit > 1; unit /= 2) {
+    const std::int64_t near = rounded(asked, unit);
+    if (near > 0 && near != batch &&
         std::abs(static_cast<double>(near) - asked) <= kNearChange * static_cast<double>(batch)) {
       return near;
     }

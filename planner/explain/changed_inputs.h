@@ -56,7 +56,7 @@ inline constexpr double kNearChange = 0.025;
 ///   - kNetwork: the rate of each GPU's share of the NICs, and the transfer of curves across nodes;
 ///   - kMemory: the memory of a GPU; what the stack reserves stays;
 ///   - kBatch: a batch that the plan's dp·b divides, times pp if its schedule needs that, where one
-///     is within kNearChange; else any number of sequences;
+///     is within kNearChange; else a multiple of the largest power of two that is so near;
 ///   - kGpus: whole nodes or trays, or single GPUs of one node.
 ///
 /// Memory bandwidth and fixed times stay. Returns nullopt where rounding leaves the input as it is,

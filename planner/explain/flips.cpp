@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
-#include <tuple>
+#include <utility>
 
+#include "cost_model/memory/memory.h"
 #include "planner/constraints/constraint.h"
 #include "planner/search/derived_search.h"
 
@@ -17,8 +18,9 @@ constexpr double kShareOfFlips = 0.5;
 // Twice as many searches follow the ends.
 constexpr double kShareOfEnds = 1.0 / 3.0;
 
-std::optional<Seconds> time_of(const Scenario& scenario, const SearchOptions& options,
-                               const ParallelConfig& config) {
+/// Returns the configuration with its time and memory; nullopt where it can't run.
+std::optional<Candidate> candidate_of(const Scenario& scenario, const SearchOptions& options,
+                                      const ParallelConfig& config) {
   const Scenario widened = as_searched(scenario, options.space);
   const PlannedJob job(widened, config);
   if (config.world_size() > options.gpus ||
@@ -26,7 +28,7 @@ std::optional<Seconds> time_of(const Scenario& scenario, const SearchOptions& op
     return std::nullopt;
   }
   IterationTimes times;
-  return times.find(job);
+  return Candidate{.config = config, .time = times.find(job), .memory = peak_memory(job)};
 }
 
 /// Looks at one input after the other.
@@ -35,8 +37,6 @@ class FlipSearch {
   FlipSearch(const Scenario& scenario, const SearchOptions& options, const ParallelConfig& answer)
       : scenario_(scenario), options_(options), answer_(answer) {
     options_.limit = options.limit.share(kShareOfFlips);
-    options_.num_best = 1;
-    options_.wants_front = false;
     options_.on_progress = {};
   }
 
@@ -59,16 +59,16 @@ class FlipSearch {
       if (found.unseen) {
         return false;
       }
+      const std::optional<Candidate> same = candidate_of(job->scenario, options, answer_);
       FlipPoint& point =
-          flips.points.emplace_back(FlipPoint{.change = job->change,
-                                              .value = job->value,
-                                              .same = time_of(job->scenario, options, answer_)});
+          flips.points.emplace_back(FlipPoint{.change = job->change, .value = job->value});
       if (!found.best.empty()) {
         point.best = std::move(found.best.front());
-        point.is_same = point.best->config == answer_;
-        point.is_tie = !point.is_same && point.same &&
-                       score(*point.same, answer_, options.objective) <=
-                           score(point.best->time, point.best->config, options.objective);
+      }
+      if (same) {
+        point.same = same->time;
+        point.is_same = !point.best || loss(*same, *point.best, options.objective) <= options.tie;
+        point.best = point.is_same ? same : point.best;
       }
     }
     return true;
@@ -117,7 +117,7 @@ std::optional<Flip> smallest_flip(const Flips& flips) {
   const auto rank = [](const Flip& flip) {
     const bool is_other_job = flip.input == ChangedInput::kGpus ||
                               (flip.input == ChangedInput::kBatch && !flip.point->same);
-    return std::tuple(is_other_job, flip.point->is_tie, std::abs(flip.point->change));
+    return std::pair(is_other_job, std::abs(flip.point->change));
   };
   for (const InputFlips& input : flips.inputs) {
     for (const FlipPoint& point : input.points) {

@@ -23,9 +23,7 @@ struct FlipPoint {
   /// Time of an iteration of the answer's own plan, not calibrated; nullopt if it can't run there.
   std::optional<Seconds> same;
   std::optional<Candidate> best;  ///< The plan that is chosen there; nullopt if nothing fits.
-  bool is_same = false;           ///< Whether the answer's own plan is chosen.
-  /// Whether another plan is chosen that is no better, among those that tie.
-  bool is_tie = false;
+  bool is_same = false;           ///< Whether that is the answer's own plan.
 };
 
 /// An input and what becomes of the answer along its changes.
@@ -42,9 +40,10 @@ struct Flips {
 };
 
 /// Searches at each change of each input as the answer was searched, and costs `answer` there, the
-/// configuration that was chosen. Every value is that of a whole search: time decides the grid
-/// alone. Takes at most half of the options' limit. What lies between the ends is searched if these
-/// took at most a third of that.
+/// configuration that was chosen. That stays the choice where it is the best but for the options'
+/// tie. Every value is that of a whole search: time decides the grid alone. Takes at most half of
+/// the options' limit. What lies between the ends is searched if these took at most a third of
+/// that.
 [[nodiscard]] Flips find_flips(const Scenario& scenario, const SearchOptions& options,
                                const ParallelConfig& answer);
 
@@ -54,9 +53,8 @@ struct Flip {
   const FlipPoint* point = nullptr;  ///< Points into the Flips.
 };
 /// Returns the smallest change at which another plan is chosen, the first of equal ones; nullopt if
-/// there is none. Two kinds of changes count only if there is no other. Those after which another
-/// plan is chosen among ties come second. Other numbers of GPUs, and batches that the plan does not
-/// divide, come last: they nearly always make another plan.
+/// there is none. Other numbers of GPUs, and batches that the plan does not divide, count only if
+/// there is no other change: they nearly always make another plan.
 [[nodiscard]] std::optional<Flip> smallest_flip(const Flips& flips);
 
 }  // namespace ptdp

@@ -343,7 +343,8 @@ class Planner {
     times.messages = but_for_rounding(parts.with_messages - parts.passes, parts.whole);
     times.optimizer = std::min(parts.whole - parts.with_messages,
                                step.times.norm + *std::ranges::max_element(step.times.optimizer));
-    times.data_parallel = parts.whole - parts.with_messages - times.optimizer;
+    times.data_parallel =
+        but_for_rounding(parts.whole - parts.with_messages - times.optimizer, parts.whole);
     return plan;
   }
 

@@ -133,6 +133,7 @@ struct FlipInput {
 
 /// Inputs that could change the answer.
 struct FlipsView {
+  double base_s = 0.0;  ///< Time of an iteration of the answer, where no input changes.
   std::vector<FlipInput> inputs;
   std::string note;  ///< How it was found: the grid, and whether time cut it short.
 };

@@ -193,6 +193,7 @@ class ViewWriter {
 
   void operator()(const FlipsView& view) const {
     writer_->text("kind", "flips");
+    writer_->number("base_s", view.base_s);
     writer_->children("inputs",
                       written(view.inputs, [](ObjectWriter& part, const FlipInput& input) {
                         part.text("name", input.name);

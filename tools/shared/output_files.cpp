@@ -83,8 +83,9 @@ void refuse_overwriting(const std::vector<NamedFile>& inputs, const NamedFile& o
 
 void check_output_files(std::vector<NamedFile> inputs, const std::vector<NamedFile>& outputs) {
   for (const NamedFile& output : outputs) {
-    if (output.path.empty()) {
-      throw Error(output.name + ": expected the name of a file, got \"\"");
+    if (output.path.empty() || output.path == "-") {
+      throw Error(output.name + ": expected the name of a file, got " +
+                  in_quotes(output.path.string()));
     }
     refuse_overwriting(inputs, output);
     check_place(output);

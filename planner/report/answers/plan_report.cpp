@@ -127,7 +127,7 @@ std::vector<std::string> what_it_rests_on(const Plan& plan, const AnswerNotes& n
 Report begun_report(const Plan& plan, const RunBudget& budget, const AnswerNotes& notes) {
   const Estimate<Seconds>& time = plan.predicted.iteration_time;
   Report report{.title = plan_title(plan),
-                .sentence = fmt::format("{} It takes {} to {} with 90 %.",
+                .sentence = fmt::format("{} With 90 % probability it takes {} to {}.",
                                         paragraphs_of(headline(plan)).front(), duration(time.low),
                                         duration(time.high)),
                 .rests_on = what_it_rests_on(plan, notes)};

@@ -82,16 +82,17 @@ ReportSection by_step(const RunReport& run, ReportSection section, Axis axis,
   return section;
 }
 
+/// Adds what steps have, one after the other; a single one makes no curve.
 void add_steps(Report& report, const RunReport& run, const RunRecording& recording) {
-  if (!run.losses.empty()) {
+  if (run.losses.size() > 1) {
     report.sections.push_back(
         by_step(run, {.id = "loss", .title = "Does it learn?"}, {.name = "loss"}, run.losses));
   }
-  if (!run.gradient_norms.empty()) {
+  if (run.gradient_norms.size() > 1) {
     report.sections.push_back(by_step(run, {.id = "norms", .title = "How large are the gradients?"},
                                       {.name = "norm of the gradients"}, run.gradient_norms));
   }
-  if (!recording.step_seconds.empty()) {
+  if (recording.step_seconds.size() > 1) {
     ReportSection section =
         by_step(run,
                 {.id = "steps",

@@ -75,6 +75,7 @@ function cell(content) {
 }
 
 const MOST_ROWS = 2000;
+const SHOWN_ROWS = 40;  // without scrolling
 
 function table(title, columns, rows) {
   const cells = rows.slice(0, MOST_ROWS).map((row) => row.map(cell));
@@ -83,7 +84,8 @@ function table(title, columns, rows) {
   const head = columns.map((name, i) =>
     element("th", {scope: "col", class: isNumber[i] ? "number" : false}, name));
   const left = rows.length - cells.length;
-  return element("div", {class: "scrolled", tabindex: 0, role: "region", "aria-label": `${title}: table`},
+  const size = cells.length > SHOWN_ROWS ? "scrolled tall" : "scrolled";
+  return element("div", {class: size, tabindex: 0, role: "region", "aria-label": `${title}: table`},
     element("table", {},
       element("caption", {class: "unseen"}, title),
       element("thead", {}, element("tr", {}, ...head)),

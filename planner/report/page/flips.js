@@ -4,12 +4,6 @@ function fittingSteps(input) {
   return input.steps.filter(({time_s: time}) => time !== undefined);
 }
 
-// The time where nothing changes: told by a step without change, else by the nearest one.
-function baseTime(view) {
-  const steps = view.inputs.flatMap(fittingSteps);
-  return steps.sort((a, b) => Math.abs(a.change) - Math.abs(b.change))[0]?.time_s ?? 0;
-}
-
 function change(value) {
   return value === 0 ? "as it is" : withSign(percent(value), value);
 }
@@ -69,7 +63,7 @@ function drawFlips(rows, base, width, label) {
   const nameWidth = isNarrow ? 0
     : Math.min(width * 0.3, most(rows.map(({input}) => textWidth(input.name))) + 40);
   const times = rows.flatMap(({input}) => input.steps.map(({time_s: time}) => time ?? base));
-  const horizontal = scale({name: "time", unit: "s", is_log: false}, [least(times), most(times)],
+  const horizontal = scale({name: "time", unit: "s", is_log: false}, [Math.min(base, least(times)), Math.max(base, most(times))],
     [nameWidth + 58, width - 62]);
   const {ticks, unit} = ticksOf(horizontal, Math.max(2, Math.round((width - nameWidth) / 130)));
   const height = rows.length * rowHeight + 44;
@@ -113,12 +107,12 @@ function flipsView(view, title) {
       ...(rows.some(({unfit}) => unfit.length > 0) ? [{name: "nothing fits somewhere",
         mark: text(11, 12, "✕", {class: "name", "text-anchor": "middle"})}] : []),
     ]),
-    picture((width) => drawFlips(rows, baseTime(view), width, label)),
+    picture((width) => drawFlips(rows, view.base_s, width, label)),
     view.note ? element("p", {class: "note"}, view.note) : null,
     numbers(title, ["input", "change", "time", "this plan", "best plan"], () =>
       view.inputs.flatMap(({name, steps}) => steps.map((step) => [
         name, {value: step.change, text: change(step.change)},
         step.time_s === undefined ? "nothing fits" : quantity(step.time_s, "s"),
-        step.same_s === undefined ? "does not fit" : quantity(step.same_s, "s"),
+        step.same_s === undefined ? "cannot run" : quantity(step.same_s, "s"),
         step.is_same ? "the same" : step.winner])))];
 }

@@ -89,7 +89,11 @@ function logTicks(low, high, count) {
   for (let power = first; power <= last; power += stride) {
     ticks.push(...between.map((nice) => nice * 10 ** power));
   }
-  return ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+  const inside = ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+  if (inside.length > 1) {
+    return inside;
+  }
+  return low < high ? linearTicks(low, high, count).ticks : [low];
 }
 
 function least(values) {

@@ -130,8 +130,9 @@ std::string note_of(const PlanningResult& result, const BestOfSplits& splits,
       "A click pins a candidate beside the best.",
       plural(result.search.feasible, "candidate"), num_others);
   if (splits.num_searched < splits.num_splits) {
-    note += fmt::format(" Of {} only {} were searched, those that may be fastest.",
-                        plural(splits.num_splits, "pair"), splits.num_searched);
+    note +=
+        fmt::format(" For this picture {} of {} were searched again, those that may be fastest.",
+                    splits.num_searched, plural(splits.num_splits, "pair"));
   }
   return note;
 }

@@ -11,7 +11,11 @@ namespace ptdp {
 ReportSection flips_section(const PlanningResult& result) {
   const Flips& flips = result.explanation->flips;
   const double factor = result.calibration.factor;
-  FlipsView view{.note = grid_text(flips)};
+  FlipsView view{.base_s = result.plans.front().predicted.iteration_time.value.value(),
+                 .note = grid_text(flips)};
+  if (result.options.objective == Objective::kCost) {
+    view.note += " Plans are compared by the GPU-seconds that they cost; times are shown.";
+  }
   for (const InputFlips& input : flips.inputs) {
     FlipInput& row = view.inputs.emplace_back();
     row.name = text_of(input.input).name;
@@ -31,8 +35,8 @@ ReportSection flips_section(const PlanningResult& result) {
   return {.id = "flips",
           .title = "What would flip the choice?",
           .note =
-              "Each input from 20 % less to 20 % more, searched again: the time of the best "
-              "plan there, and whether it is another one.",
+              "Each input from about 20 % less to 20 % more, searched again: the time of the best "
+              "plan there, and whether another one beats this plan by more than a tie.",
           .view = std::move(view)};
 }
 

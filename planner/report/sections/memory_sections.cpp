@@ -123,8 +123,8 @@ ReportSection memory_over_time(const Plan& plan, const PlanSimulation& simulatio
           .note = fmt::format(
               "Activations come and go in the simulated step; all else is held throughout.{}",
               ranks.size() < profiles.size()
-                  ? fmt::format(" Drawn are {} of {} stages: the first, the heaviest, the middle "
-                                "and the last.",
+                  ? fmt::format(" Drawn are {} of {} stages, among them the first, the last and "
+                                "the heaviest.",
                                 ranks.size(), profiles.size())
                   : ""),
           .view = std::move(view)};

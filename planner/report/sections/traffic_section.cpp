@@ -35,7 +35,8 @@ std::optional<ReportSection> traffic_section(const Plan& plan) {
   BarsView view{.unit = "B"};
   const auto add = [&](std::string name, Bytes size, const GroupPlacement& group, Seconds exposed) {
     if (size > Bytes(0.0)) {
-      view.bars.push_back({.name = std::move(name),
+      view.bars.push_back({.name = std::move(name) +
+                                   (group.is_within_node() ? ", within a node" : ", between nodes"),
                            .value = size.value(),
                            .tint = Tint::kCommunication,
                            .note = fmt::format("Groups of {}; {} of the iteration waits for it.",

@@ -48,7 +48,8 @@ TEST(PlanExplanation, SaysByHowMuchTheRunnersUpLargestTermWouldHaveToShrink) {
   result.plans[0].predicted.breakdown = {.matmul = Seconds(9.0), .bubble = Seconds(1.0)};
   result.plans[1].predicted.breakdown = {.matmul = Seconds(7.0), .bubble = Seconds(5.0)};
   EXPECT_THAT(sentences_of(result),
-              HasSubstr("loses by 2 s: its bubble, 5 s, would have to shrink by 40.0 %"));
+              HasSubstr("loses by 2 s: its bubble, 5 s where this plan has 1 s, would have to "
+                        "shrink by 40.0 %"));
   const nlohmann::json second = nlohmann::json::parse(to_json(result))["explanation"]["runner_up"];
   EXPECT_DOUBLE_EQ(second["behind"].get<double>(), 2.0);
   EXPECT_EQ(second["term"], "bubble");
@@ -76,9 +77,10 @@ TEST(PlanExplanation, SaysWhatTimeDidNotSuffice) {
   EXPECT_THAT(sentences_of(result), HasSubstr("No other input was searched: time was short."));
   result.explanation->flips.inputs = {
       {ChangedInput::kPeak, {{.change = 0.2, .best = {}, .is_same = true}}}};
-  EXPECT_THAT(sentences_of(result),
-              HasSubstr("only -20 and +20 % were searched: time was short; not searched: batch, "
-                        "GPUs. No change flips the choice."));
+  EXPECT_THAT(
+      sentences_of(result),
+      HasSubstr("only about -20 and +20 % were searched: time was short; not searched: batch, "
+                "GPUs. No change flips the choice."));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace ptdp {
 namespace {
 
-/// Returns a job whose search looks at some hundred candidates: no ties and no derived plans.
+/// Returns a job whose search looks at some hundred candidates: without a tie or derived plans.
 SearchOptions small_options(std::int64_t gpus) {
   return {.gpus = gpus,
           .space = {.tp = IntegerRanges::parse("1,2,4", 1, 4, "tp"),
@@ -76,7 +76,6 @@ TEST(Flips, AreWhatCostingEveryCandidateFinds) {
       EXPECT_EQ(point.best->config, all.front().config);
       EXPECT_DOUBLE_EQ(point.best->time.value(), all.front().time.value());
       EXPECT_EQ(point.is_same, all.front().config == answer);
-      EXPECT_FALSE(point.is_tie);
       const auto same = std::ranges::find(all, answer, &Candidate::config);
       ASSERT_EQ(point.same.has_value(), same != all.end());
       if (point.same) {
@@ -126,18 +125,15 @@ TEST(Flips, SayWhereTimeWasShort) {
   EXPECT_EQ(none.left_out.size(), 5U);  // two nodes stay two within 20 %
 }
 
-// Ties and other jobs come after changes that make another plan win.
+// Other jobs come after changes that make another plan win at the same one.
 TEST(Flips, AreSmallestWhereTheSmallestChangeMakesAnotherWin) {
   const FlipPoint same{.change = 0.05, .is_same = true};
   const FlipPoint far{.change = -0.2, .same = Seconds(2.0)};
   const FlipPoint near{.change = 0.1, .same = Seconds(2.0)};
-  const FlipPoint tie{.change = 0.05, .same = Seconds(2.0), .is_tie = true};
   const FlipPoint cannot_run{.change = 0.05};
   Flips flips{.inputs = {{ChangedInput::kBatch, {cannot_run}}, {ChangedInput::kGpus, {near}}}};
   const auto smallest = [&] { return smallest_flip(flips)->input; };
   EXPECT_EQ(smallest(), ChangedInput::kBatch);
-  flips.inputs.push_back({ChangedInput::kNetwork, {tie}});
-  EXPECT_EQ(smallest(), ChangedInput::kNetwork);
   flips.inputs.push_back({ChangedInput::kPeak, {far, same}});
   EXPECT_EQ(smallest(), ChangedInput::kPeak);
   flips.inputs.push_back({ChangedInput::kMemory, {near}});

@@ -264,7 +264,7 @@ ScatterView roofline() {
 }
 
 FlipsView flips() {
-  FlipsView view;
+  FlipsView view{.base_s = 102.7};
   const std::vector<std::pair<std::string, double>> inputs = {
       {"speed of matrix products", -48.0}, {"bandwidth between nodes", -9.0},
       {"bandwidth inside a node", -14.0},  {"memory of a GPU", -3.0},

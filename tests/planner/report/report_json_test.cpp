@@ -112,13 +112,13 @@ TEST(ReportJson, HasPartsOfPointsWhereTheyAreKnown) {
 }
 
 TEST(ReportJson, HasNoTimeOfAStepUnderWhichNothingFits) {
-  FlipsView view;
+  FlipsView view{.base_s = 1.5};
   view.inputs = {
       {.name = "memory",
        .steps = {{.change = -0.5, .winner = ""},
                  {.change = 0.5, .time_s = 1.0, .same_s = 2.0, .winner = "q", .is_same = false}}}};
   EXPECT_EQ(view_of(view),
-            R"({"kind":"flips","inputs":[{"name":"memory","steps":[)"
+            R"({"kind":"flips","base_s":1.5,"inputs":[{"name":"memory","steps":[)"
             R"({"change":-0.5,"winner":"","is_same":true},)"
             R"({"change":0.5,"time_s":1.0,"same_s":2.0,"winner":"q","is_same":false}]}]})");
 }

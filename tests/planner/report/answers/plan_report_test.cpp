@@ -33,7 +33,7 @@ TEST(PlanReport, SaysTheAnswerWithItsIntervalAndWhatItRestsOn) {
                                      .next = "ptdp-plan show"});
   EXPECT_EQ(report.title, "39B on 64 GPUs");
   EXPECT_THAT(report.sentence, HasSubstr(to_string(plan.config)));
-  EXPECT_THAT(report.sentence, MatchesRegex(".* It takes .* s to .* s with 90 %\\."));
+  EXPECT_THAT(report.sentence, MatchesRegex(".* With 90 % probability it takes .* s to .* s\\."));
   EXPECT_THAT(report.rests_on, Contains("Assumed: batch 64: the model's"));
   EXPECT_THAT(ids_of(report),
               ElementsAre("figures", "time", "timeline", "memory", "memory-over-time", "operations",
