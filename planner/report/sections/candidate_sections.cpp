@@ -144,11 +144,12 @@ ReportSection candidates_section(const PlanningResult& result) {
   limited.limit = result.options.limit.share(kShareOfSplits);
   const BestOfSplits splits = best_of_splits(result.scenario, limited, kMostSplits);
   Points points(result);
-  ScatterView view{.x = {.name = "memory of the heaviest stage", .unit = "GiB"},
-                   .y = {.name = "time of an iteration", .unit = "s", .is_log = true},
-                   .groups = {{.name = "front"}, {.name = "best of each tp x pp"}},
-                   .part_unit = "s",
-                   .reference = points.reference()};
+  ScatterView view{
+      .x = {.name = "memory of the heaviest stage", .unit = "GiB"},
+      .y = {.name = "time of an iteration", .unit = "s", .is_log = true},
+      .groups = {{.name = "front, up to twice as slow"}, {.name = "best of each tp x pp"}},
+      .part_unit = "s",
+      .reference = points.reference()};
   for (const CostTerm& term : kCostTerms) {
     view.parts.emplace_back(term.name);
   }

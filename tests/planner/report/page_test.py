@@ -350,7 +350,7 @@ class PageTest(unittest.TestCase):
                 for row in self.numbers(page, "flips")]
         for (name, step), row in zip(steps, rows, strict=True):
             self.assertEqual(row, [
-                name, step["change"], step.get("time_s", "nothing fits"), step.get("same_s", "does not fit"),
+                name, step["change"], step.get("time_s", "nothing fits"), step.get("same_s", "cannot run"),
                 "the same" if step["is_same"] else step["winner"]])
         flipping = {name for name, step in steps if not step["is_same"]}
         self.assertIn(f"{len(flipping)} of 6 inputs", page.locator("#flips > p").first.text_content())
