@@ -54,6 +54,7 @@ std::vector<int> nodes_of_ranks(const PlannedJob& job) {
   const RankGrid grid(job.config());
   const std::int64_t node = gpus_taken_per_node(job.cluster(), grid.world_size());
   std::vector<int> nodes;
+  nodes.reserve(job.config().pp);
   for (int rank = 0; rank < job.config().pp; ++rank) {
     nodes.push_back(static_cast<int>(rank * grid.stride(Dimension::kPipeline) / node));
   }
@@ -223,6 +224,7 @@ StepTimes step_times(const PlannedJob& job) {
   add_messages(job, times);
   add_buckets(job, parameters_by_virtual_stage(job.model(), job.config()), times);
   std::vector<RankParameters> of_ranks;
+  of_ranks.reserve(job.config().pp);
   for (int rank = 0; rank < job.config().pp; ++rank) {
     of_ranks.push_back(rank_parameters(job.model(), job.config(), rank));
   }

@@ -281,11 +281,11 @@ std::vector<MemoryBreakdown> memory_by_rank(const PlannedJob& job, const Schedul
   return by_rank;
 }
 
-int heaviest_of(const std::vector<MemoryBreakdown>& by_rank) {
+int heaviest_of(const std::vector<MemoryBreakdown>& ranks) {
   const auto heaviest = std::max_element(
-      by_rank.begin(), by_rank.end(),
+      ranks.begin(), ranks.end(),
       [](const MemoryBreakdown& a, const MemoryBreakdown& b) { return a.total() < b.total(); });
-  return static_cast<int>(heaviest - by_rank.begin());
+  return static_cast<int>(heaviest - ranks.begin());
 }
 
 int heaviest_rank(const PlannedJob& job) {

@@ -3,12 +3,26 @@
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
-#include <ranges>
 
 #include "cost_model/partition/layer_ticks.h"
 
 namespace ptdp {
 namespace {
+
+/// Returns the first number from `first` on for which `holds` is false, at most `last`. It must be
+/// true before and false from there on.
+template <class Holds>
+int first_without(int first, int last, const Holds& holds) {
+  while (first < last) {
+    const int middle = first + (last - first) / 2;
+    if (holds(middle)) {
+      first = middle + 1;
+    } else {
+      last = middle;
+    }
+  }
+  return first;
+}
 
 __extension__ using Wide = __int128;  // the square of a sum of ticks has up to 124 bits
 
@@ -82,8 +96,8 @@ class ContiguousCut {
     const int of_several = within(ticks_.time, std::min(cap_, of_several_));
     const int of_one = std::min(within(ticks_.time, cap_), start + 1);
     const int by_time = std::max(of_several, of_one);
-    const auto ends = std::views::iota(start + 1, by_time + 1);
-    return *std::ranges::partition_point(ends, [&](int end) { return fits(part, start, end); }) - 1;
+    return first_without(start + 1, by_time + 1, [&](int end) { return fits(part, start, end); }) -
+           1;
   }
 
   /// Returns the earliest start of part `part` if it ends before layer `end`.
@@ -94,9 +108,8 @@ class ContiguousCut {
     };
     const int of_several = within(ticks_.time, std::min(cap_, of_several_));
     const int of_one = std::max(within(ticks_.time, cap_), end - 1);
-    const auto starts = std::views::iota(std::min(of_several, of_one), end);
-    return *std::ranges::partition_point(starts,
-                                         [&](int start) { return !fits(part, start, end); });
+    return first_without(std::min(of_several, of_one), end,
+                         [&](int start) { return !fits(part, start, end); });
   }
 
   [[nodiscard]] bool fits(int part, int start, int end) const {

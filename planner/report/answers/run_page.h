@@ -27,7 +27,7 @@ struct RunRecording {
 
 /// Returns the report of a run: measured beside predicted, by term, action, memory and bytes; loss
 /// and times by step; the recorded step below the predicted one.
-[[nodiscard]] Report run_page(const RunReport& report, const RunRecording& recording);
+[[nodiscard]] Report run_page(const RunReport& run, const RunRecording& recording);
 
 /// Returns the report of several runs: measured over predicted times, and errors by term.
 [[nodiscard]] Report run_set_page(const RunSet& set);

@@ -18,7 +18,7 @@ namespace {
 /// Values by the name of their group.
 using ValuesByGroup = std::map<std::string, std::vector<ComparedValue>>;
 
-std::vector<ComparedGroup> groups_of(ValuesByGroup values) {
+std::vector<ComparedGroup> groups_of(ValuesByGroup&& values) {
   std::vector<ComparedGroup> groups;
   for (auto& [name, of_group] : values) {
     groups.push_back({name.empty() ? "no group" : name, std::move(of_group)});

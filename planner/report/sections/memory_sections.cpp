@@ -92,13 +92,14 @@ ReportSection memory_by_stage(const Plan& plan) {
     }
     view.columns.push_back(std::move(column));
   }
-  return {.id = "memory",
-          .title = "What fills the memory of a GPU?",
-          .note = fmt::format(
-              "At the peak of each stage; stage {} holds most, {:.2f} of {:.2f} GiB{}.",
-              plan.memory.heaviest_rank + 1, in_gibibytes(plan.memory.peak()), view.limit->value,
-              fitting_remark(plan.memory.probability_of_fitting, plan.memory.beyond)),
-          .view = std::move(view)};
+  const double limit = view.limit->value;
+  return {
+      .id = "memory",
+      .title = "What fills the memory of a GPU?",
+      .note = fmt::format("At the peak of each stage; stage {} holds most, {:.2f} of {:.2f} GiB{}.",
+                          plan.memory.heaviest_rank + 1, in_gibibytes(plan.memory.peak()), limit,
+                          fitting_remark(plan.memory.probability_of_fitting, plan.memory.beyond)),
+      .view = std::move(view)};
 }
 
 ReportSection memory_over_time(const Plan& plan, const PlanSimulation& simulation) {

@@ -80,8 +80,10 @@ std::vector<Plan> best_other_schedules(const Plan& plan, std::size_t most) {
     }
   }
   std::ranges::stable_sort(others, {}, &TimedPlan::first);
-  const auto [same, end] = std::ranges::unique(others, {}, &TimedPlan::first);
-  others.erase(same, end);
+  const auto takes_as_long = [](const TimedPlan& a, const TimedPlan& b) {
+    return a.first == b.first;
+  };
+  others.erase(std::unique(others.begin(), others.end(), takes_as_long), others.end());
   std::vector<Plan> best;
   for (std::size_t i = 0; i < std::min(others.size(), most); ++i) {
     best.push_back(std::move(others[i].second));
