@@ -16,9 +16,10 @@ std::string published(const std::string& file) {
 }
 
 /// Writes the factors of SC21 table 1 and of Korthikanti et al. into `directory`.
-ProgramRun calibrate_into(const fs::path& directory) {
+ProgramRun calibrate_into(const fs::path& directory, const RunOptions& options = {}) {
   return run_calibrate({"--runs", published("sc21-t1.csv"), "--runs", published("korthikanti.csv"),
-                        "-o", directory.string()});
+                        "-o", directory.string()},
+                       options);
 }
 
 TEST(Calibrate, AnswersHelpAndVersion) {
@@ -116,10 +117,12 @@ TEST(Calibrate, WritesTheSameFilesEveryTime) {
   EXPECT_EQ(entries_of(first), names);
 }
 
-TEST(Calibrate, RefusesToWriteIntoTheShippedProfiles) {
-  for (const char* inside : {"/profiles", "/profiles/published", "/profiles/new"}) {
-    EXPECT_TRUE(
-        is_refused(calibrate_into(std::string(PTDP_SOURCE_DIR) + inside), {"shipped profiles"}))
+TEST(Calibrate, RefusesToWriteIntoTheProfilesThatItReads) {
+  const std::string profiles = std::string(PTDP_SOURCE_DIR) + "/profiles";
+  for (const char* inside : {"", "/published", "/new"}) {
+    EXPECT_TRUE(is_refused(
+        calibrate_into(profiles + inside, {.environment = {{"PTDP_PROFILES", profiles}}}),
+        {"shipped profiles"}))
         << inside;
   }
 }
