@@ -78,7 +78,7 @@ std::vector<Alias> aliases_of(ProfileKind kind) {
   if (!is_there(file)) {
     return found;
   }
-  ObjectReader reader = ObjectReader::from_text(file.text(), file.path.string());
+  ObjectReader reader = file.object();
   reader.schema(kAliasSchema);
   for (const KindTraits& traits : kKinds) {
     std::vector<Alias> aliases;
@@ -138,14 +138,17 @@ const char* schema_of(ProfileKind kind) {
 }
 
 ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
-  const ProfileFile file = profile_file(kind, name_or_path);
-  ObjectReader reader = ObjectReader::from_text(file.text(), file.path.string());
+  ObjectReader reader = profile_file(kind, name_or_path).object();
   reader.schema(schema_of(kind));
   return reader;
 }
 
 std::string ProfileFile::text(std::size_t limit) const {
   return content ? std::string(*content) : read_file(path, limit);
+}
+
+ObjectReader ProfileFile::object() const {
+  return ObjectReader::from_text(text(), path.string());
 }
 
 std::optional<fs::path> profiles_directory() {

@@ -24,6 +24,8 @@ struct ProfileFile {
 
   /// Returns its content. Throws Error as read_file() does.
   [[nodiscard]] std::string text(std::size_t limit = kLargestInputFile) const;
+  /// Reads the JSON object that it holds. Throws Error as ObjectReader::from_file() does.
+  [[nodiscard]] ObjectReader object() const;
 };
 
 /// Returns the directory that profiles are read from, $PTDP_PROFILES; nullopt if it is not set and

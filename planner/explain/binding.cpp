@@ -4,32 +4,10 @@
 #include <algorithm>
 #include <array>
 
-#include "cost_model/inputs/rank_grid.h"
 #include "cost_model/iteration/flops.h"
 
 namespace ptdp {
 namespace {
-
-/// Returns where the groups lie that a term's collectives or messages go around in; nullopt for
-/// terms that are no communication between GPUs.
-std::optional<GroupPlacement> placement_of(std::string_view term, const PlannedJob& job) {
-  if (term == "tensor_parallel") {
-    return job.groups().tensor;
-  }
-  if (term == "context_parallel") {
-    return place_group(RankGrid(job.config()), Dimension::kContext, job.cluster());
-  }
-  if (term == "expert_parallel") {
-    return place_expert_group(job.config(), ExpertDimension::kTensorAndExpert, job.cluster());
-  }
-  if (term == "data_parallel") {
-    return job.groups().data;
-  }
-  if (term == "pipeline_messages" || term == "embedding_all_reduce") {
-    return job.groups().pipeline;
-  }
-  return std::nullopt;
-}
 
 bool is_product(std::string_view term) {
   return term == "matmul" || term == "attention" || term == "embedding_and_logits";
@@ -63,6 +41,25 @@ void add_times(Binding& binding, const PlannedJob& job, const CostBreakdown& cos
 }
 
 }  // namespace
+
+std::optional<GroupPlacement> placement_of(std::string_view term, const PlannedJob& job) {
+  if (term == "tensor_parallel") {
+    return job.groups().tensor;
+  }
+  if (term == "context_parallel") {
+    return place_group(RankGrid(job.config()), Dimension::kContext, job.cluster());
+  }
+  if (term == "expert_parallel") {
+    return place_expert_group(job.config(), ExpertDimension::kTensorAndExpert, job.cluster());
+  }
+  if (term == "data_parallel") {
+    return job.groups().data;
+  }
+  if (term == "pipeline_messages" || term == "embedding_all_reduce") {
+    return job.groups().pipeline;
+  }
+  return std::nullopt;
+}
 
 Binding find_binding(const PlannedJob& job, const CostBreakdown& cost,
                      const std::vector<MemoryBreakdown>& stages, Bytes usable) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost_model/inputs/rank_grid.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/pipeline_rank/planned_job.h"
@@ -46,6 +47,11 @@ struct Binding {
   /// (section 2.2.2); 0 without a pipeline.
   double bubble_formula = 0.0;
 };
+
+/// Returns where the groups lie in which the collectives or messages of a term of kCostTerms go
+/// around; nullopt for terms that are no communication between GPUs.
+[[nodiscard]] std::optional<GroupPlacement> placement_of(std::string_view term,
+                                                         const PlannedJob& job);
 
 /// Finds what binds a plan, given its breakdown, its memory by pipeline rank and the usable memory.
 [[nodiscard]] Binding find_binding(const PlannedJob& job, const CostBreakdown& cost,

@@ -116,10 +116,8 @@ SearchSpace pinned(SearchSpace space, const ParallelConfig& config,
 /// Looks for gains of one answer.
 class GainSearch {
  public:
-  explicit GainSearch(const Answer& answer) : answer_(answer), options_(answer.options) {
-    options_.num_best = 1;
-    options_.tie = 0.0;
-    options_.wants_front = false;
+  explicit GainSearch(const Answer& answer)
+      : answer_(answer), options_(answer.options.for_best_alone()) {
     options_.on_progress = {};
   }
 

@@ -286,9 +286,7 @@ std::string why_not(const Scenario& scenario, const ParallelConfig& config, Cons
 std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario, SearchOptions options) {
   const std::int64_t cluster_size = scenario.cluster.max_gpus();
   const std::int64_t most = cluster_size > 0 ? cluster_size : kMostGpusToTry;
-  options.num_best = 1;
-  options.tie = 0.0;
-  options.wants_front = false;
+  options = options.for_best_alone();
   std::int64_t enumerated = 0;
   while (options.gpus <= most / 2 && enumerated < kMostCandidatesToTry &&
          !options.limit.is_over()) {

@@ -135,10 +135,8 @@ Baseline follow(const Rule& rule, const Scenario& scenario, SearchOptions option
       !std::all_of(stages.begin(), stages.end(), is_sharding)) {
     options.space.zero_stage = IntegerRanges::parse("0:1", 0, 1, "");  // nor this
   }
-  options.num_best = 1;
-  options.tie = 0.0;
+  options = options.for_best_alone();
   options.num_threads = 1;
-  options.wants_front = false;
   Baseline baseline{.name = rule.name, .source = rule.source, .choice = std::nullopt};
   SearchOptions within = options;
   const auto kinds = recomputation_pins(rule, scenario, options.space);

@@ -67,10 +67,7 @@ BestOfSplits best_of_splits(const Scenario& scenario, const SearchOptions& optio
                             std::int64_t most) {
   const Scenario widened = as_searched(scenario, options.space);
   const std::vector<Replicas> replicas = enumerate_replicas(widened, options.gpus, options.space);
-  SearchOptions searched = options;
-  searched.num_best = 1;
-  searched.tie = 0.0;
-  searched.wants_front = false;
+  SearchOptions searched = options.for_best_alone();
   searched.on_progress = {};
   BestOfSplits result;
   std::set<std::pair<int, int>> seen;

@@ -114,6 +114,14 @@ double loss(const Candidate& candidate, const Candidate& best, Objective objecti
          1.0;
 }
 
+SearchOptions SearchOptions::for_best_alone() const {
+  SearchOptions options = *this;
+  options.num_best = 1;
+  options.tie = 0.0;
+  options.wants_front = false;
+  return options;
+}
+
 Scenario as_searched(const Scenario& scenario, const SearchSpace& space) {
   return space.ignores_stack_support ? with_every_schedule(scenario)
          : space.allow_stale_weights ? with_stale_weights(scenario)

@@ -50,6 +50,8 @@ struct SearchOptions {
   [[nodiscard]] bool leaves_out(const ParallelConfig& config) const {
     return is_left_out && is_left_out(config);
   }
+  /// Returns the options of a search for the best configuration alone: no tie and no front.
+  [[nodiscard]] SearchOptions for_best_alone() const;
 };
 
 /// A configuration that can run, with its predicted time and memory.

@@ -84,13 +84,12 @@ Profile find_profile(ProfileKind kind, const std::string& name_or_path) {
 
 ModelProfile find_model(const std::string& name_or_path) {
   const ProfileFile file = profile_file(ProfileKind::kModel, name_or_path);
-  const fs::path& path = file.path;
-  ObjectReader reader = ObjectReader::from_text(file.text(), path.string());
+  ObjectReader reader = file.object();
   if (is_huggingface_config(reader)) {
-    return huggingface_profile(reader, path);
+    return huggingface_profile(reader, file.path);
   }
   if (!reader.has("schema")) {
-    throw Error(path.string() +
+    throw Error(file.path.string() +
                 ": schema: missing, as is the model_type of a config.json of Hugging Face");
   }
   return read_model(reader);

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
-#include "cost_model/inputs/rank_grid.h"
 #include "cost_model/pipeline_rank/planned_job.h"
 #include "cost_model/text/plural.h"
+#include "planner/explain/binding.h"
 #include "planner/formatting.h"
 
 namespace ptdp {
@@ -33,8 +35,10 @@ std::optional<ReportSection> traffic_section(const Plan& plan) {
   const Traffic& sent = plan.predicted.traffic;
   const CostBreakdown& cost = plan.predicted.breakdown;
   BarsView view{.unit = "B"};
-  const auto add = [&](std::string name, Bytes size, const GroupPlacement& group, Seconds exposed) {
+  const auto add = [&](std::string name, Bytes size, std::string_view term) {
     if (size > Bytes(0.0)) {
+      const GroupPlacement group = *placement_of(term, job);
+      const Seconds exposed = cost.*std::ranges::find(kCostTerms, term, &CostTerm::name)->time;
       view.bars.push_back({.name = std::move(name) +
                                    (group.is_within_node() ? ", within a node" : ", between nodes"),
                            .value = size.value(),
@@ -43,16 +47,11 @@ std::optional<ReportSection> traffic_section(const Plan& plan) {
                                                links_of(group, cluster), duration(exposed))});
     }
   };
-  add("tensor parallelism", sent.tensor_parallel, job.groups().tensor, cost.tensor_parallel);
-  add("context parallelism", sent.context_parallel,
-      place_group(RankGrid(plan.config), Dimension::kContext, cluster), cost.context_parallel);
-  if (sent.expert_parallel > Bytes(0.0)) {
-    add("experts' tokens", sent.expert_parallel,
-        place_expert_group(plan.config, ExpertDimension::kTensorAndExpert, cluster),
-        cost.expert_parallel);
-  }
-  add("pipeline messages", sent.pipeline, job.groups().pipeline, cost.pipeline_messages);
-  add("data parallelism", sent.data_parallel, job.groups().data, cost.data_parallel);
+  add("tensor parallelism", sent.tensor_parallel, "tensor_parallel");
+  add("context parallelism", sent.context_parallel, "context_parallel");
+  add("experts' tokens", sent.expert_parallel, "expert_parallel");
+  add("pipeline messages", sent.pipeline, "pipeline_messages");
+  add("data parallelism", sent.data_parallel, "data_parallel");
   return ReportSection{
       .id = "traffic",
       .title = "What does a GPU send, and over which links?",
