@@ -24,6 +24,7 @@
 #include "planner/profile_fit/profile_fit.h"
 #include "tools/plan/plan_of_run.h"
 #include "tools/plan/probed_cluster.h"
+#include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/output_files.h"
 
@@ -408,8 +409,9 @@ int run(int argc, const char* const* argv) {
 }
 
 }  // namespace
-}  // namespace ptdp
 
-int main(int argc, char** argv) {
-  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
+int calibrate_command(int argc, const char* const* argv) {
+  return run_command(kProgram, [&] { return run(argc, argv); });
 }
+
+}  // namespace ptdp

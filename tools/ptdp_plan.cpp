@@ -42,6 +42,7 @@
 #include "tools/plan/search_watch.h"
 #include "tools/plan/stack_choices.h"
 #include "tools/plan/stack_switches.h"
+#include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/output_files.h"
 #include "tools/shared/report_flag.h"
@@ -441,9 +442,8 @@ int run(int argc, const char* const* argv) {
 }
 
 }  // namespace
-}  // namespace ptdp
 
-int main(int argc, char** argv) {
+int plan_command(int argc, const char* const* argv) {
 #ifdef __GLIBC__
   // Simulations allocate and free the same few megabytes again and again. Keeping them saves page
   // faults, a tenth of the time of a search of all schedules.
@@ -451,5 +451,7 @@ int main(int argc, char** argv) {
   ::mallopt(M_MMAP_THRESHOLD, largest_threshold);
   ::mallopt(M_TRIM_THRESHOLD, 8 * largest_threshold);
 #endif
-  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
+  return run_command(kProgram, [&] { return run(argc, argv); });
 }
+
+}  // namespace ptdp

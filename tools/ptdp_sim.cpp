@@ -19,6 +19,7 @@
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
 #include "planner/answer_format.h"
+#include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/memory_limit.h"
 #include "tools/sim/simulate_plan.h"
@@ -443,8 +444,9 @@ int run(int argc, const char* const* argv) {
 }
 
 }  // namespace
-}  // namespace ptdp
 
-int main(int argc, char** argv) {
-  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
+int sim_command(int argc, const char* const* argv) {
+  return run_command(kProgram, [&] { return run(argc, argv); });
 }
+
+}  // namespace ptdp

@@ -23,6 +23,7 @@
 #include "planner/traces/trace_reader.h"
 #include "planner/traces/trace_report.h"
 #include "tools/plan/plan_of_run.h"
+#include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/output_files.h"
 #include "tools/shared/report_flag.h"
@@ -345,8 +346,9 @@ int run(int argc, const char* const* argv) {
 }
 
 }  // namespace
-}  // namespace ptdp
 
-int main(int argc, char** argv) {
-  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
+int validate_command(int argc, const char* const* argv) {
+  return run_command(kProgram, [&] { return run(argc, argv); });
 }
+
+}  // namespace ptdp
