@@ -1,5 +1,6 @@
 // ptdp: all commands under one name. Itself the four that plan, by their own names too; those that
 // train are programs beside it.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,87 +8,146 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "cost_model/error.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
+#include "tools/completion/completion_scripts.h"
 #include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
+#include "tools/shared/command_table.h"
+#include "tools/shared/completion.h"
 
 namespace ptdp {
 namespace {
 
+namespace po = boost::program_options;
+
 constexpr const char* kProgram = "ptdp";
 
-/// A command: the word behind ptdp, what it does, and its function, or nullptr for a program beside
-/// this one.
-struct Command {
-  const char* word;
-  const char* summary;
+constexpr const char* kCompletion = "completion";
+
+/// A command that is part of this program; the others are programs beside it.
+struct OwnCommand {
+  std::string_view word;
   int (*run)(int argc, const char* const* argv);
 };
 
-constexpr std::array kCommands = {
-    Command{"plan", "find how to train a model on N GPUs, and what that will cost", &plan_command},
-    Command{"sim", "simulate a plan's step or a schedule, action by action", &sim_command},
-    Command{"run", "train under a plan, and compare with the prediction", nullptr},
-    Command{"validate", "hold predictions against measured runs, logs and traces",
-            &validate_command},
-    Command{"calibrate", "correct predictions, or a cluster's constants, by runs",
-            &calibrate_command},
-    Command{"profile", "measure this machine, and write it down as a cluster", nullptr}};
+constexpr std::array kOwnCommands = {
+    OwnCommand{"plan", &plan_command}, OwnCommand{"sim", &sim_command},
+    OwnCommand{"validate", &validate_command}, OwnCommand{"calibrate", &calibrate_command}};
 
-std::string help() {
+std::string usage() {
   std::string text =
-      "usage: ptdp COMMAND [...]     as ptdp-COMMAND; ptdp COMMAND --help tells more\n\n";
-  for (const Command& command : kCommands) {
-    text += "  " + (command.word + std::string(12, ' ')).substr(0, 12) + command.summary + "\n";
+      "usage: ptdp COMMAND [...]          as ptdp-COMMAND; ptdp COMMAND --help tells more\n"
+      "       ptdp completion SHELL       a script for the shell to source: bash, zsh or fish\n\n"
+      "commands:\n";
+  for (const CommandSummary& command : kCommandSummaries) {
+    text += fmt::format("  {:<10}  {}\n", command.word, command.summary);
   }
   return text +
-         "\nexamples:\n  ptdp plan --gpus 3072 --model 1T -o plan.json\n  ptdp sim plan.json\n";
+         "\nexamples:\n  ptdp plan --gpus 3072 --model 1T -o plan.json\n  ptdp sim plan.json\n\n";
+}
+
+CommandTable command_table() {
+  po::options_description flags("flags");
+  auto option = flags.add_options();
+  option("help,h", "this text");
+  option("version", "the version, and what it was built with");
+  CommandTable table = {.name = kProgram, .usage = usage(), .groups = {{"flags", flags}}};
+  for (const CommandSummary& command : kCommandSummaries) {
+    table.first_words.push_back({std::string(command.word)});
+  }
+  table.first_words.push_back(
+      {kCompletion, {.name = "SHELL", .choices = names_of<Shell>(kShellNames)}});
+  return table;
+}
+
+/// Returns the command line of a command, out of one that has the command's word at `at`.
+std::vector<const char*> arguments_of(const std::string& name, std::vector<const char*> arguments,
+                                      std::size_t at) {
+  arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
+  arguments.front() = name.c_str();
+  return arguments;
 }
 
 /// Replaces this process by the program of that name beside this one. Throws Error if there is
 /// none.
 [[noreturn]] void execute_beside(const std::string& name, std::vector<const char*> arguments) {
+  std::error_code error;
   const std::filesystem::path program =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
   arguments.push_back(nullptr);
   // The system's declaration lacks a const that it keeps.
-  ::execv(program.c_str(), const_cast<char* const*>(arguments.data()));
-  throw Error(program.string() + ": " + std::strerror(errno) +
-              "; expected what trains to be installed beside ptdp (build preset release, or the "
-              "package ptdp-runtime)");
+  ::execv(program.c_str(), const_cast<char* const*>(arguments.data()));  // NOLINT
+  throw Error(
+      fmt::format("{}: cannot run it beside {}: {}; expected an installation with what "
+                  "trains, not the planner alone",
+                  name, kProgram, std::strerror(errno)));  // NOLINT(concurrency-mt-unsafe)
 }
 
-int dispatch(int argc, const char* const* argv) {
-  const std::string_view word = argc > 1 ? argv[1] : "";
-  if (word.empty() || word == "--help" || word == "-h") {
-    print(help());
-    return word.empty() ? static_cast<int>(ExitStatus::kBadInput) : 0;
+/// Runs the command whose word stands at `at`. Returns nullopt if there is no such command.
+std::optional<int> run_word(const std::vector<const char*>& words, std::size_t at) {
+  const std::string_view word = words.at(at);
+  const auto known = std::ranges::find(kCommandSummaries, word, &CommandSummary::word);
+  if (known == kCommandSummaries.end()) {
+    return std::nullopt;
   }
-  if (word == "--version") {
-    print(std::string(kProgram) + " " + PTDP_VERSION + "\n");
+  const std::string name = std::string(kProgram) + "-" + std::string(word);
+  const std::vector<const char*> arguments = arguments_of(name, words, at);
+  const auto own = std::ranges::find(kOwnCommands, word, &OwnCommand::word);
+  if (own == kOwnCommands.end()) {
+    execute_beside(name, arguments);
+  }
+  return own->run(static_cast<int>(arguments.size()), arguments.data());
+}
+
+int print_script(const CommandLine& line) {
+  if (line.words().size() != 2) {
+    throw Error(std::string(kCompletion) + ": expected one of bash, zsh, fish");
+  }
+  write_standard_output(
+      completion_script(choose<Shell>(line.words()[1], kShellNames, kCompletion)));
+  return 0;
+}
+
+int answer(int argc, const char* const* argv) {
+  const std::vector<const char*> words(argv, argv + argc);
+  const bool is_completion = words.size() > 1 && words[1] == std::string_view(kCompletionRequest);
+  const std::size_t at = is_completion ? 2 : 1;
+  // The word of a command is whole once another follows it.
+  if (words.size() > at + (is_completion ? 1 : 0)) {
+    if (const auto status = run_word(words, at)) {
+      return *status;
+    }
+  }
+  const CommandTable table = command_table();
+  if (const auto text = completion_answer(argc, argv, table)) {
+    write_standard_output(*text);
     return 0;
   }
-  std::vector<std::string> words;
-  for (const Command& command : kCommands) {
-    if (word == command.word) {
-      const std::string name = std::string("ptdp-") + command.word;
-      std::vector<const char*> arguments(argv + 1, argv + argc);
-      arguments.front() = name.c_str();
-      if (command.run == nullptr) {
-        execute_beside(name, arguments);
-      }
-      return command.run(static_cast<int>(arguments.size()), arguments.data());
-    }
-    words.emplace_back(command.word);
+  const CommandLine line(argc, argv, table.flags());
+  if (const auto text = standard_answer(line, table)) {
+    print(*text);
+    return 0;
   }
-  throw Error("unknown command " + in_quotes(word) + did_you_mean(std::string(word), words) +
-              " (--help lists the commands)");
+  if (line.words().empty()) {
+    throw Error("expected a command; --help lists them");
+  }
+  if (line.words().front() == kCompletion) {
+    return print_script(line);
+  }
+  std::vector<std::string> known;
+  for (const FirstWord& word : table.first_words) {
+    known.push_back(word.name);
+  }
+  throw Error("unknown command " + in_quotes(line.words().front()) +
+              did_you_mean(line.words().front(), known) + " (--help lists the commands)");
 }
 
 }  // namespace
@@ -96,10 +156,10 @@ int dispatch(int argc, const char* const* argv) {
 int main(int argc, char** argv) {
   const std::string_view called = argc > 0 ? argv[0] : "";
   const std::string_view name = called.substr(called.rfind('/') + 1);
-  for (const ptdp::Command& command : ptdp::kCommands) {
-    if (command.run != nullptr && name == std::string("ptdp-") + command.word) {
+  for (const ptdp::OwnCommand& command : ptdp::kOwnCommands) {
+    if (name == std::string(ptdp::kProgram) + "-" + std::string(command.word)) {
       return command.run(argc, argv);
     }
   }
-  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::dispatch(argc, argv); });
+  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::answer(argc, argv); });
 }

@@ -26,6 +26,8 @@
 #include "tools/plan/probed_cluster.h"
 #include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
+#include "tools/shared/command_table.h"
+#include "tools/shared/completion.h"
 #include "tools/shared/output_files.h"
 
 namespace ptdp {
@@ -67,25 +69,27 @@ constexpr const char* kUsage =
     "cluster and stack: profiles/published/levels.json.\n"
     "\n";
 
-po::options_description flag_descriptions() {
+CommandTable command_table() {
   po::options_description flags("flags");
   auto option = flags.add_options();
-  option("runs", texts_value(), "file of measured runs, comma-separated values; may be repeated");
-  option("log", texts_value(), "log of a training program; may be repeated");
-  option("plan", texts_value(), "plan of the run that --log is of; one for each log");
+  option("runs", texts_value("FILE"),
+         "file of measured runs, comma-separated values; may be repeated");
+  option("log", texts_value("FILE"), "log of a training program; may be repeated");
+  option("plan", texts_value("FILE"), "plan of the run that --log is of; one for each log");
   add_run_flags(flags);
-  option("pilot", text_value(),
+  option("pilot", text_value("DIR"),
          "directory of ptdp-plan pilot: learn from the logs of its runs which plan is the fastest");
-  option("probe", text_value(),
+  option("probe", text_value("FILE"),
          "what the probe (tools/probe) measured: predict the runs of --log or --pilot on the "
          "cluster that it makes of theirs, and write that cluster, too");
-  option("output,o", text_value(), "write the calibrations into this directory");
-  option("profile", text_value(), "write the cluster corrected by the runs to this file");
+  option("output,o", text_value("DIR"), "write the calibrations into this directory");
+  option("profile", text_value("FILE"), "write the cluster corrected by the runs to this file");
   option("intervals", "test the intervals on groups of --runs, or else of the published runs");
   option("levels", "fit the levels to --runs, or else to the published runs");
   option("help,h", "this text");
   option("version", "the version");
-  return flags;
+  return {
+      .name = kProgram, .usage = kUsage, .groups = {{"flags", flags}}, .operand = {.name = "FILE"}};
 }
 
 std::string intervals_text(const std::vector<CostedRun>& runs) {
@@ -388,9 +392,13 @@ int run_refit(const CommandLine& line) {
 }
 
 int run(int argc, const char* const* argv) {
-  const po::options_description flags = flag_descriptions();
-  const CommandLine line(argc, argv, flags);
-  if (const auto answer = standard_answer(line, kProgram, kUsage, flags)) {
+  const CommandTable table = command_table();
+  if (const auto answer = completion_answer(argc, argv, table)) {
+    write_standard_output(*answer);
+    return 0;
+  }
+  const CommandLine line(argc, argv, table.flags());
+  if (const auto answer = standard_answer(line, table)) {
     print(*answer);
     return 0;
   }

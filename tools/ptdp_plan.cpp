@@ -44,6 +44,7 @@
 #include "tools/plan/stack_switches.h"
 #include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
+#include "tools/shared/completion.h"
 #include "tools/shared/output_files.h"
 #include "tools/shared/report_flag.h"
 #include "tools/shared/terminal.h"
@@ -401,9 +402,13 @@ int run_search(const CommandLine& line) {
 }
 
 int run(int argc, const char* const* argv) {
-  const po::options_description flags = plan_flags();
-  const CommandLine line(argc, argv, flags);
-  if (const auto answer = plan_help(line, kProgram, flags)) {
+  const CommandTable table = plan_table();
+  if (const auto answer = completion_answer(argc, argv, table)) {
+    write_standard_output(*answer);
+    return 0;
+  }
+  const CommandLine line(argc, argv, table.flags());
+  if (const auto answer = plan_help(line, table)) {
     print(*answer);
     return 0;
   }

@@ -24,6 +24,8 @@
 #include "runtime/profiling/machine_profile.h"
 #include "runtime/profiling/processor.h"
 #include "tools/shared/command_line.h"
+#include "tools/shared/command_table.h"
+#include "tools/shared/completion.h"
 #include "tools/shared/gpus.h"
 #include "tools/shared/memory_limit.h"
 #include "tools/shared/output_files.h"
@@ -64,36 +66,39 @@ void request_stop(int signal) {
   std::signal(signal, end_by_signal);  // the second signal ends the process at once
 }
 
-po::options_description flag_descriptions() {
+constexpr std::array kMeasuredPrecisions = {Precision::kFp32, Precision::kBf16, Precision::kFp64,
+                                            Precision::kFp16};
+
+CommandTable command_table() {
   po::options_description flags("flags");
   auto option = flags.add_options();
-  option("output,o", text_value(), "write the cluster to this file");
-  option("device", text_value(), "cpu: cores of this host; cuda: a GPU (default: cpu)");
-  option("gpu", text_value(),
+  option("output,o", text_value("FILE"), "write the cluster to this file");
+  option("device", text_value("DEVICE", {"cpu", "cuda"}),
+         "cpu: cores of this host; cuda: a GPU (default: cpu)");
+  option("gpu", text_value("N"),
          "number of the GPU, as CUDA counts those that it may use (default: 0)");
-  option("links", text_value(),
+  option("links", text_value("CLUSTER"),
          "for a GPU: the cluster to take nodes, links and collectives from (default: one that has "
          "such GPUs)");
-  option("types", text_value(),
+  option("types", text_value("PRECISION,...", precision_names(kMeasuredPrecisions)),
          "precisions to measure, the most important first: fp32, bf16, fp64, fp16 (default: "
          "fp32,bf16; for a GPU, which has no fp64, bf16,fp16)");
   option("quick", "measure for a quarter of the time");
-  option("seconds", text_value(), "measure for about this long (default: 60; for a GPU 120)");
-  option("ranks", text_value(),
+  option("seconds", text_value("SECONDS"),
+         "measure for about this long (default: 60; for a GPU 120)");
+  option("ranks", text_value("N"),
          "measure collectives of 2, 4 ... up to this many ranks, a power of two (default: 8)");
-  option("cores", text_value(),
+  option("cores", text_value("N"),
          "how many cores ranks may use (default: all that this process may)");
-  option("name", text_value(), "name of the cluster (default: host; for a GPU CLUSTER-measured)");
-  option("format", text_value(),
+  option("name", text_value("NAME"),
+         "name of the cluster (default: host; for a GPU CLUSTER-measured)");
+  option("format", text_value("FORMAT", {"text", "json"}),
          "text or json, on standard output (default: text; json prints the cluster)");
   option("quiet", "no progress on standard error");
   option("help,h", "this text");
   option("version", "the version");
-  return flags;
+  return {.name = kProgram, .usage = kUsage, .groups = {{"flags", flags}}};
 }
-
-constexpr std::array kMeasuredPrecisions = {Precision::kFp32, Precision::kBf16, Precision::kFp64,
-                                            Precision::kFp16};
 
 void tell(const std::string& line) {
   const std::string text = shown_text(std::string(kProgram) + ": " + line + "\n");
@@ -272,9 +277,13 @@ std::optional<MachineProfile> measure(const ProfileOptions& options) {
 }
 
 int run(int argc, const char* const* argv) {
-  const po::options_description flags = flag_descriptions();
-  const CommandLine line(argc, argv, flags);
-  if (const auto answer = standard_answer(line, kProgram, kUsage, flags)) {
+  const CommandTable table = command_table();
+  if (const auto answer = completion_answer(argc, argv, table)) {
+    write_standard_output(*answer);
+    return 0;
+  }
+  const CommandLine line(argc, argv, table.flags());
+  if (const auto answer = standard_answer(line, table)) {
     print(*answer);
     return 0;
   }

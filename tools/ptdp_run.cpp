@@ -34,6 +34,8 @@
 #include "tools/run/run_weights.h"
 #include "tools/run/tune_plans.h"
 #include "tools/shared/command_line.h"
+#include "tools/shared/command_table.h"
+#include "tools/shared/completion.h"
 #include "tools/shared/report_flag.h"
 #include "tools/shared/terminal.h"
 
@@ -398,15 +400,29 @@ int execute(const CommandLine& line, const Job& job, JobProcess* process) {
   return *signals.interrupt == 0 ? 0 : 128 + *signals.interrupt;
 }
 
+CommandTable command_table() {
+  return {.name = kProgram,
+          .usage = kUsage,
+          .groups = {{"flags", run_flags()}},
+          .operand = {.name = "FILE"}};
+}
+
+int complete_words(int argc, const char* const* argv) {
+  return run_command(kProgram, [&] {
+    write_standard_output(*completion_answer(argc, argv, command_table()));
+    return 0;
+  });
+}
+
 int run(int argc, const char* const* argv, JobProcess* process) {
-  const boost::program_options::options_description flags = run_flags();
+  const CommandTable table = command_table();
   std::optional<CommandLine> line;
   std::optional<std::string> answer;
   Job job;
   prepare_together(
       process, phase_deadline(deadline_flag(argc, argv)), [&]() -> std::vector<SharedInput> {
-        line.emplace(argc, argv, flags);
-        answer = standard_answer(*line, kProgram, kUsage, flags);
+        line.emplace(argc, argv, table.flags());
+        answer = standard_answer(*line, table);
         if (answer) {
           return {};
         }
@@ -447,6 +463,9 @@ int run(int argc, const char* const* argv, JobProcess* process) {
 }  // namespace ptdp
 
 int main(int argc, char** argv) {
+  if (argc > 1 && argv[1] == std::string_view(ptdp::kCompletionRequest)) {
+    return ptdp::complete_words(argc, argv);
+  }
   ptdp::report_crashes();
   // Before threads start, and before CUDA reads the environment.
   ptdp::prepare_nccl_environment();

@@ -21,6 +21,8 @@
 #include "planner/answer_format.h"
 #include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
+#include "tools/shared/command_table.h"
+#include "tools/shared/completion.h"
 #include "tools/shared/memory_limit.h"
 #include "tools/sim/simulate_plan.h"
 
@@ -66,31 +68,39 @@ constexpr std::int64_t kMostStagesPerRank = 1024;
 constexpr std::int64_t kMostMicrobatches = 1 << 20;
 constexpr double kMostDuration = 1e12;
 
-po::options_description flag_descriptions() {
+/// Returns the names with "all" behind them.
+std::vector<std::string> and_all(std::vector<std::string> names) {
+  names.emplace_back("all");
+  return names;
+}
+
+CommandTable command_table() {
   po::options_description flags("flags");
   auto option = flags.add_options();
-  option("schedule", text_value(),
+  option("schedule", text_value("SCHEDULE", and_all(schedule_names())),
          fmt::format("one of {}, or all", fmt::join(schedule_names(), ", ")).c_str());
-  option("pp", text_value(), "ranks of the pipeline");
-  option("microbatches", text_value(), "microbatches per iteration and replica");
-  option("vpp", text_value(), "stages per rank (default: 1)");
-  option("microbatch-group-size", text_value(),
+  option("pp", text_value("N"), "ranks of the pipeline");
+  option("microbatches", text_value("N"), "microbatches per iteration and replica");
+  option("vpp", text_value("N"), "stages per rank (default: 1)");
+  option("microbatch-group-size", text_value("N"),
          "interleaved: how many microbatches run through a stage before the next stage's turn "
          "(default: pp, or the next number that leaves no remainder below pp)");
-  option("memory-limit", text_value(),
+  option("memory-limit", text_value("N"),
          "zb-auto: how many activations of a stage a rank may hold (default: pp)");
   option("orders", "print what every rank does, a line per rank");
-  option("durations", text_value(),
+  option("durations", text_value("F,I,W"),
          "simulate, with these times of one stage's forward pass, gradient of its input and "
          "gradient of its weights; with --layers-per-stage, of one layer's");
-  option("layers-per-stage", text_value(),
+  option("layers-per-stage", text_value("N,..."),
          "layers of each stage, pp * vpp numbers of at least 1, as a model passes them: 4,7,7,6 or "
          "13,5x14,12; a stage takes its number of layers times --durations");
-  option("format", text_value(), "text, json, or csv (orders as torch reads them) (default: text)");
+  option("format", text_value("FORMAT", names_of<AnswerFormat>(kOrderFormats)),
+         "text, json, or csv (orders as torch reads them) (default: text)");
   add_plan_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
-  return flags;
+  return {
+      .name = kProgram, .usage = kUsage, .groups = {{"flags", flags}}, .operand = {.name = "FILE"}};
 }
 
 /// Returns the value, or throws Error when the flag is missing.
@@ -428,9 +438,13 @@ int answer(const CommandLine& line) {
 }
 
 int run(int argc, const char* const* argv) {
-  const po::options_description flags = flag_descriptions();
-  const CommandLine line(argc, argv, flags);
-  if (const auto text = standard_answer(line, kProgram, kUsage, flags)) {
+  const CommandTable table = command_table();
+  if (const auto answer = completion_answer(argc, argv, table)) {
+    write_standard_output(*answer);
+    return 0;
+  }
+  const CommandLine line(argc, argv, table.flags());
+  if (const auto text = standard_answer(line, table)) {
     print(*text);
     return 0;
   }

@@ -25,6 +25,8 @@
 #include "tools/plan/plan_of_run.h"
 #include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
+#include "tools/shared/command_table.h"
+#include "tools/shared/completion.h"
 #include "tools/shared/output_files.h"
 #include "tools/shared/report_flag.h"
 #include "tools/shared/terminal.h"
@@ -75,27 +77,30 @@ constexpr const char* kUsage =
     "GLOSSARY.md explains the terms.\n"
     "\n";
 
-po::options_description flag_descriptions() {
+CommandTable command_table() {
   po::options_description flags("flags");
   auto option = flags.add_options();
-  option("runs", texts_value(), "file of measured runs, comma-separated values");
-  option("group", texts_value(), "only rows with this name in the column holdout_group");
+  option("runs", texts_value("FILE"), "file of measured runs, comma-separated values");
+  option("group", texts_value("GROUP"), "only rows with this name in the column holdout_group");
   option(
-      "calibration", text_value(),
+      "calibration", text_value("CALIBRATION", names_of<CalibrationKind>(kCalibrationKindNames)),
       "see above (default: none); of --log and --trace: none, shipped, or a file or directory of "
       "ptdp-calibrate (default: shipped)");
   option("ranking", "also show whether configurations of one job come in their measured order");
-  option("format", text_value(), "table, json, or markdown, a page of all errors (default: table)");
-  option("max-mape", text_value(), "largest mean absolute error of all rows that is tolerated [%]");
-  option("max-error", text_value(), "largest error of any row that is tolerated [%]");
-  option("report", text_value(), kReportHelp);
-  option("log", text_value(), "log of a training program");
-  option("trace", text_value(), "trace of a rank by PyTorch's profiler");
-  option("plan", text_value(), "plan of the run that --log or --trace is of");
+  option("format", text_value("FORMAT", {"table", "json", "markdown"}),
+         "table, json, or markdown, a page of all errors (default: table)");
+  option("max-mape", text_value("PERCENT"),
+         "largest mean absolute error of all rows that is tolerated [%]");
+  option("max-error", text_value("PERCENT"), "largest error of any row that is tolerated [%]");
+  option("report", text_value("FILE"), kReportHelp);
+  option("log", text_value("FILE"), "log of a training program");
+  option("trace", text_value("FILE"), "trace of a rank by PyTorch's profiler");
+  option("plan", text_value("FILE"), "plan of the run that --log or --trace is of");
   add_run_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
-  return flags;
+  return {
+      .name = kProgram, .usage = kUsage, .groups = {{"flags", flags}}, .operand = {.name = "FILE"}};
 }
 
 /// A tolerance from a flag, and the error that it limits.
@@ -301,9 +306,13 @@ std::string named(const std::vector<std::string>& files) {
 }
 
 int run(int argc, const char* const* argv) {
-  const po::options_description flags = flag_descriptions();
-  const CommandLine line(argc, argv, flags);
-  if (const auto answer = standard_answer(line, kProgram, kUsage, flags)) {
+  const CommandTable table = command_table();
+  if (const auto answer = completion_answer(argc, argv, table)) {
+    write_standard_output(*answer);
+    return 0;
+  }
+  const CommandLine line(argc, argv, table.flags());
+  if (const auto answer = standard_answer(line, table)) {
     print(*answer);
     return 0;
   }

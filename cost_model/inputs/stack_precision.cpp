@@ -187,6 +187,14 @@ std::string choose_precision(std::string_view text, const std::string& place) {
   return names[find_choice(text, names, place)];
 }
 
+std::vector<std::string> precision_names(std::span<const Precision> some) {
+  std::vector<std::string> names;
+  for (const Precision precision : some) {
+    names.emplace_back(name_of(precision));
+  }
+  return names;
+}
+
 Precision choose_precision(std::string_view text, std::span<const Precision> computed,
                            const std::string& place) {
   const std::string name = choose_precision(text, place);

@@ -39,6 +39,8 @@ namespace ptdp {
 /// Returns the names of all ways to train, as flags, rows and files spell them first: precisions,
 /// "bf16(pure)", "fp8" and the recipes.
 [[nodiscard]] std::vector<std::string> precision_names();
+/// Returns the names of some precisions, in their order.
+[[nodiscard]] std::vector<std::string> precision_names(std::span<const Precision> some);
 
 /// Returns the name of precision_names() that `text` stands for, in any spelling that sources use
 /// ("bfloat16", "f32") and any case of letters; nullopt if it is none. If it names two recipes, it

@@ -1,6 +1,7 @@
 #include "tools/plan/export_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -66,14 +67,13 @@ std::optional<const Exporter*> exporter_of_search(const CommandLine& line) {
 }  // namespace
 
 void add_export_flags(boost::program_options::options_description& flags) {
-  std::string names;
-  for (const auto& [exporter, name] : exporter_names()) {
-    names += (names.empty() ? "" : ", ") + std::string(name);
-  }
-  flags.add_options()("to", boost::program_options::value<std::string>(),
-                      ("export: what to write files for: " + names).c_str())(
-      "exportable", boost::program_options::value<std::string>(),
-      "search only plans that `export --to` this framework can write");
+  const std::vector<NamedValue<const Exporter*>> exporters = exporter_names();
+  const std::vector<std::string> names = names_of<const Exporter*>(exporters);
+  auto option = flags.add_options();
+  option("to", text_value("FRAMEWORK", names),
+         fmt::format("export: what to write files for: {}", fmt::join(names, ", ")).c_str());
+  option("exportable", text_value("FRAMEWORK", {names.begin(), names.end() - 1}),
+         "search only plans that `export --to` this framework can write");
 }
 
 void keep_exportable(const CommandLine& line, PlanRequest& request, SearchOptions& options) {

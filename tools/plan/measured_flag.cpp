@@ -54,11 +54,11 @@ constexpr std::array kMeasuredUnits = {
 
 void add_measured_flags(po::options_description& flags) {
   auto option = flags.add_options();
-  option("measured", text_value(),
+  option("measured", text_value("TIME"),
          "with --config or --from: what an iteration really took: 24s, 850ms, 61000tokens/s, "
          "7104tokens/s/GPU, 163TFLOP/s of a GPU as the stack's log counts, or by what is counted: "
          "163model-TFLOP/s, causal- (half of attention), hardware- (with recomputation)");
-  option("log", text_value(),
+  option("log", text_value("FILE"),
          "the training log that says so; it may list the arguments that --from would read");
 }
 

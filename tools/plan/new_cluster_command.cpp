@@ -139,23 +139,27 @@ void check_new_cluster_output(const CommandLine& line) {
 }  // namespace
 
 void add_new_cluster_flags(boost::program_options::options_description& flags) {
-  const auto text = [] { return boost::program_options::value<std::string>(); };
   auto option = flags.add_options();
-  option("gpu", text(), "new-cluster: a shipped GPU or a file (default: that of --from or --smi)");
-  option("gpus-per-node", text(), "new-cluster: GPUs of a node (default: that of --from)");
-  option("link", text(),
+  option("gpu", text_value("GPU"),
+         "new-cluster: a shipped GPU or a file (default: that of --from or --smi)");
+  option("gpus-per-node", text_value("N"), "new-cluster: GPUs of a node (default: that of --from)");
+  option("link", text_value("RATE"),
          "new-cluster: what a GPU sends to others of its node in one direction, such as 450GB");
-  option("nic", text(), "new-cluster: NICs of a node and the rate of each, such as 8x400Gb");
-  option("name", text(), "new-cluster: name of the cluster (default: my- and that of --from)");
-  option("nccl-tests", texts_value(),
+  option("nic", text_value("RATE"),
+         "new-cluster: NICs of a node and the rate of each, such as 8x400Gb");
+  option("name", text_value("NAME"),
+         "new-cluster: name of the cluster (default: my- and that of --from)");
+  option("nccl-tests", texts_value("FILE"),
          "new-cluster: an output of nccl-tests, text or JSON, of all_reduce, all_gather, "
          "reduce_scatter, alltoall or sendrecv; alltoall=FILE where the file does not tell; may be "
          "repeated");
-  option("ranks", text(), "new-cluster: GPUs of --nccl-tests, where the file does not tell");
-  option("probe", text(), "new-cluster: what the probe measured, probe.json (tools/probe)");
-  option("nvbandwidth", text(), "new-cluster: an output of nvbandwidth, text or JSON");
-  option("topology", text(), "new-cluster: an output of `nvidia-smi topo -m`");
-  option("smi", text(), "new-cluster: an output of `nvidia-smi -q -x`");
+  option("ranks", text_value("N"),
+         "new-cluster: GPUs of --nccl-tests, where the file does not tell");
+  option("probe", text_value("FILE"),
+         "new-cluster: what the probe measured, probe.json (tools/probe)");
+  option("nvbandwidth", text_value("FILE"), "new-cluster: an output of nvbandwidth, text or JSON");
+  option("topology", text_value("FILE"), "new-cluster: an output of `nvidia-smi topo -m`");
+  option("smi", text_value("FILE"), "new-cluster: an output of `nvidia-smi -q -x`");
   option("slurm", "new-cluster: take nodes and GPUs from the environment of this Slurm job");
 }
 

@@ -125,12 +125,12 @@ PipelinePartition read_partition(const CommandLine& line) {
 
 void add_partition_flags(boost::program_options::options_description& flags) {
   auto option = flags.add_options();
-  option("memory", text_value(),
+  option("memory", text_value("GIB"),
          "partition: memory of a GPU in GiB (default: no limit for a list, the cluster's for a "
          "model)");
-  option("microbatches", text_value(),
+  option("microbatches", text_value("N"),
          "partition: microbatches per iteration and replica (default: 4 per rank)");
-  option("placement", text_value(),
+  option("placement", text_value("PLACEMENT", {"looped", "v"}),
          "partition: how a GPU's chunks follow: looped (GPUs 0 1 0 1) or v (0 1 1 0)");
 }
 

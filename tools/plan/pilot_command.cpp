@@ -185,7 +185,7 @@ fs::path read_pilot_directory(const CommandLine& line) {
 }  // namespace
 
 void add_pilot_flags(boost::program_options::options_description& flags) {
-  flags.add_options()("budget", boost::program_options::value<std::string>(),
+  flags.add_options()("budget", text_value("COST"),
                       "pilot: what its runs may cost (default: 16gpu-hours)");
 }
 

@@ -11,6 +11,7 @@
 #include "planner/answer/plans_document.h"
 #include "planner/answer_format.h"
 #include "tools/plan/export_command.h"
+#include "tools/plan/list_profiles.h"
 #include "tools/plan/measured_flag.h"
 #include "tools/plan/new_cluster_command.h"
 #include "tools/plan/partition_command.h"
@@ -51,128 +52,137 @@ constexpr const char* kUsage =
     "GLOSSARY.md explains the terms.\n"
     "\n";
 
-po::typed_value<std::string>* text() {
-  return po::value<std::string>();
-}
-
-po::options_description job_flags() {
-  po::options_description flags("the job");
+TitledFlags job_flags() {
+  const char* title = "the job";
+  po::options_description flags(title);
   auto option = flags.add_options();
-  option("gpus", text(),
+  option("gpus", text_value("N"),
          "GPUs to plan for, or --nodes; sizes of jobs may have k or M behind them, and 1k is 1024");
-  option("nodes", text(),
+  option("nodes", text_value("N"),
          "nodes to plan for, in place of --gpus, with as many GPUs as the cluster's have; "
          "new-cluster: nodes of --nccl-tests, where the file does not tell");
   option(
-      "model", text(),
+      "model", text_value("MODEL"),
       "a shipped model, or a model file, or a Hugging Face config.json or the folder of one; or a "
       "list of any layers with their costs (ptdp.layers/1 in FORMATS.md)");
   option(
-      "cluster", text(),
+      "cluster", text_value("CLUSTER"),
       "a shipped cluster or a file (default: the home that the model's file names, else dgx-h100)");
   option(
-      "stack", text(),
+      "stack", text_value("STACK", {"all"}),
       "a shipped software stack or a file, or all for the best with each (default: the cluster's)");
-  option("global-batch-size", text(),
+  option("global-batch-size", text_value("N"),
          "sequences per iteration (default: the model's, else 4 Mi tokens)");
-  option("global-batch-tokens", text(),
+  option("global-batch-tokens", text_value("N"),
          "tokens per iteration, in place of --global-batch-size: 4M is 4194304");
-  option("batch-per-gpu", text(),
+  option("batch-per-gpu", text_value("RATIO"),
          "sequences per iteration and GPU, in place of --global-batch-size: 2 or 1/4");
-  option("seq-length", text(),
+  option("seq-length", text_value("N"),
          "tokens per sequence: 128k is 131072; the model's batch keeps its tokens (default: the "
          "model's)");
-  option("precision", text(),
+  option("precision", text_value("PRECISION", precision_names()),
          "fp16, bf16, bf16(pure), fp32, tf32, fp64, or bf16 with linear layers in 8 or 4 bits: fp8 "
          "(the stack's usual recipe), fp8-delayed, fp8-current, fp8-rowwise, fp8-block, fp8-mx, "
          "nvfp4 (default: the stack's)");
-  option("tokens", text(),
+  option("tokens", text_value("N"),
          "tokens to train on, such as 450B or 15T (10^9, 10^12): adds days and GPU-hours");
-  option("price", text(), "price of a GPU-hour: adds the cost of training on --tokens");
-  return flags;
+  option("price", text_value("X"), "price of a GPU-hour: adds the cost of training on --tokens");
+  return {title, flags};
 }
 
-po::options_description answer_flags() {
-  po::options_description flags("the answer");
+TitledFlags answer_flags() {
+  const char* title = "the answer";
+  po::options_description flags(title);
   auto option = flags.add_options();
-  option("top", text(), "how many plans to show (default: 5)");
-  option("threads", text(), "threads to search with; never changes the result (default: 1)");
+  option("top", text_value("N"), "how many plans to show (default: 5)");
+  option("threads", text_value("N"),
+         "threads to search with; never changes the result (default: 1)");
   add_time_limit(flags);
-  option("format", text(), choices_help<AnswerFormat>(kPlanFormats).c_str());
-  option("output,o", text(), "write the best plan to this file");
-  option("report", text(), kReportHelp);
-  option("calibration", text(),
+  option("format", text_value("FORMAT", names_of<AnswerFormat>(kPlanFormats)),
+         choices_help<AnswerFormat>(kPlanFormats).c_str());
+  option("output,o", text_value("FILE"), "write the best plan to this file");
+  option("report", text_value("FILE"), kReportHelp);
+  option("calibration", text_value("CALIBRATION", {"none", "shipped"}),
          "measured runs to correct predictions by: none, shipped, or a file or directory of "
          "ptdp-calibrate (default: shipped)");
   option(
       "verbose,v",
       "tell everything that is known, and what would change the answer; with --format json, too");
-  option("help,h", "these flags; `--help all` has all, `--help FLAG` one");
+  option("help,h",
+         "these flags; `--help all` has all, `--help FLAG` one, `--help man` the man page, `--help "
+         "json` a document");
   option("version", "the version");
-  return flags;
+  return {title, flags};
 }
 
-po::options_description question_flags() {
-  po::options_description flags("other questions");
+TitledFlags question_flags() {
+  const char* title = "other questions";
+  po::options_description flags(title);
   auto option = flags.add_options();
-  option("explain", text(), "why not this configuration: tp=8,pp=64,...");
-  option("config", text(),
+  option("explain", text_value("CONFIG"), "why not this configuration: tp=8,pp=64,...");
+  option("config", text_value("CONFIG"),
          "whether exactly this configuration fits, what would make it fit, what it costs: tp=8,... "
          "(keys of --explain; those left out have their usual values)");
   option(
-      "from", text(),
+      "from", text_value("FILE"),
       "cost exactly what a file of Megatron-LM runs: a launch script, its arguments, or the list "
       "of arguments in a log; what Megatron-Bridge runs: YAML, Python or a command; torchtitan: "
       "TOML or a command; nanotron: YAML; DeepSpeed: ds_config.json; --cluster, --gpus and --model "
       "say "
       "what it leaves out");
   add_measured_flags(flags);
-  option("vocab-size", text(),
+  option("vocab-size", text_value("N"),
          "tokens of the vocabulary, for a file of --from that names a tokenizer only");
   option("compare-strategies",
          "side by side, each at its best: tensor, pipeline and data parallelism (PTD-P), ZeRO-3, "
          "ZeRO-3 with tensor parallelism, FSDP; also what the stack does not run");
-  return flags;
+  return {title, flags};
 }
 
-po::options_description choice_flags() {
-  po::options_description flags("what a search may choose from");
+TitledFlags choice_flags() {
+  const char* title = "what a search may choose from";
+  po::options_description flags(title);
   add_search_flags(flags);
   auto option = flags.add_options();
-  option("overlap", text(), kOverlapHelp);
+  option("overlap", text_value("OVERLAP,...", overlap_names()), kOverlapHelp);
   add_stack_switches(flags);
-  option("memory-headroom", text(), "device memory to leave free: 0.08 or 8% (default: 0)");
-  option("fit", text(),
+  option("memory-headroom", text_value("FRACTION"),
+         "device memory to leave free: 0.08 or 8% (default: 0)");
+  option("fit", text_value("P"),
          "the least probability of fitting into memory, 0.01 to 0.99 (default: 0.9)");
-  option("tie", text(),
+  option("tie", text_value("FRACTION"),
          "loss up to which plans tie: among ties the one without idle GPUs, with less memory and a "
          "plainer schedule is chosen; 0 for the fastest (default: 1.5%)");
-  option("objective", text(),
+  option("objective", text_value("OBJECTIVE", names_of<Objective>(kObjectiveNames)),
          ("what to minimise: " + choices_help<Objective>(kObjectiveNames)).c_str());
-  return flags;
+  return {title, flags};
 }
 
-po::options_description command_flags() {
-  po::options_description flags("other commands");
+TitledFlags command_flags() {
+  const char* title = "other commands";
+  po::options_description flags(title);
   add_partition_flags(flags);
   add_export_flags(flags);
   add_new_cluster_flags(flags);
   add_pilot_flags(flags);
-  return flags;
+  return {title, flags};
 }
 
 /// Returns the answer to --help without `all`: the flags that most people need, or the one that is
 /// named. Returns nullopt for anything else.
 std::optional<std::string> short_help(const CommandLine& line,
                                       const po::options_description& flags) {
-  if (!line.has("help") || line.words() == std::vector<std::string>{"all"}) {
+  const bool asks_for_all =
+      line.words().size() == 1 &&
+      (line.words()[0] == "all" || line.words()[0] == "man" || line.words()[0] == "json");
+  if (!line.has("help") || asks_for_all) {
     return std::nullopt;
   }
   const std::string command = line.words().empty() ? "" : line.words().front();
   if (command == "partition" || command == "export" || command == "new-cluster" ||
       command == "pilot") {
     std::ostringstream text;
-    text << kUsage << command_flags();
+    text << kUsage << command_flags().flags;
     return text.str();
   }
   if (!command.empty() && command != "list" && command != "show" && command != "compare") {
@@ -189,9 +199,9 @@ std::optional<std::string> short_help(const CommandLine& line,
     throw Error("--help: no flag of that name: " + in_quotes(typed));
   }
   std::ostringstream text;
-  text << kUsage << job_flags() << '\n'
-       << answer_flags() << '\n'
-       << question_flags()
+  text << kUsage << job_flags().flags << '\n'
+       << answer_flags().flags << '\n'
+       << question_flags().flags
        << "\n--help all: what a search may choose from (--tp, --pp, --schedule ...), flags of\n"
           "other commands, and other names of flags\n";
   return text.str();
@@ -199,17 +209,24 @@ std::optional<std::string> short_help(const CommandLine& line,
 
 }  // namespace
 
-po::options_description plan_flags() {
-  po::options_description flags;
-  flags.add(job_flags()).add(answer_flags()).add(question_flags());
-  flags.add(choice_flags()).add(command_flags());
-  return flags;
+CommandTable plan_table() {
+  const FlagValue file = {.name = "FILE"};
+  return {
+      .name = "ptdp-plan",
+      .usage = kUsage,
+      .groups = {job_flags(), answer_flags(), question_flags(), choice_flags(), command_flags()},
+      .first_words = {{"list", {.name = "KIND", .choices = names_of<ProfileKind>(kListedKinds)}},
+                      {"new-cluster"},
+                      {"pilot", file},
+                      {"show", file},
+                      {"compare", file},
+                      {"export", file},
+                      {"partition", file}}};
 }
 
-std::optional<std::string> plan_help(const CommandLine& line, const std::string& program,
-                                     const po::options_description& flags) {
-  const auto brief = short_help(line, flags);
-  return brief ? brief : standard_answer(line, program, kUsage, flags);
+std::optional<std::string> plan_help(const CommandLine& line, const CommandTable& table) {
+  const auto brief = short_help(line, table.flags());
+  return brief ? brief : standard_answer(line, table);
 }
 
 }  // namespace ptdp

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cost_model/error.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "planner/answer/given_config.h"
 #include "planner/import/imported_run.h"
 #include "planner/import/launched_program.h"
@@ -20,18 +21,21 @@ namespace po = boost::program_options;
 
 void add_run_flags(po::options_description& flags) {
   auto option = flags.add_options();
-  option("from", text_value(),
+  option("from", text_value("FILE"),
          "what was run: a script or configuration of a framework, as of ptdp-plan --from");
-  option("config", text_value(), "what was run: tp=8,pp=64,..., as of ptdp-plan --config");
-  option("gpus", text_value(), "GPUs of the run");
-  option("model", text_value(), "its model: a shipped one, a file or a config.json");
-  option("cluster", text_value(),
+  option("config", text_value("CONFIG"), "what was run: tp=8,pp=64,..., as of ptdp-plan --config");
+  option("gpus", text_value("N"), "GPUs of the run");
+  option("model", text_value("MODEL"), "its model: a shipped one, a file or a config.json");
+  option("cluster", text_value("CLUSTER"),
          "its cluster: a shipped one or a file (default: the model's home)");
-  option("stack", text_value(), "its software: a shipped stack or a file (default: the cluster's)");
-  option("global-batch-size", text_value(), "sequences per iteration (default: the model's)");
-  option("seq-length", text_value(), "tokens per sequence: 8k is 8192 (default: the model's)");
-  option("precision", text_value(), "as of ptdp-plan (default: the stack's)");
-  option("vocab-size", text_value(), "tokens of the vocabulary, where a tokenizer alone is named");
+  option("stack", text_value("STACK"),
+         "its software: a shipped stack or a file (default: the cluster's)");
+  option("global-batch-size", text_value("N"), "sequences per iteration (default: the model's)");
+  option("seq-length", text_value("N"), "tokens per sequence: 8k is 8192 (default: the model's)");
+  option("precision", text_value("PRECISION", precision_names()),
+         "as of ptdp-plan (default: the stack's)");
+  option("vocab-size", text_value("N"),
+         "tokens of the vocabulary, where a tokenizer alone is named");
 }
 
 std::vector<std::string> run_flags() {

@@ -4,12 +4,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "cost_model/error.h"
 
 namespace ptdp {
 namespace {
+
+namespace po = boost::program_options;
 
 /// Returns the flag of a configuration field: its key, with hyphens.
 std::string flag_of(std::string_view key) {
@@ -27,6 +30,29 @@ std::string synchronous_schedules() {
     }
   }
   return list;
+}
+
+/// Declares the value of a flag that pins a field of this type.
+template <class Pin>
+po::typed_value<std::string>* pin_value(Pin SearchSpace::*) {
+  if constexpr (std::is_same_v<Pin, std::optional<bool>>) {
+    return choice_value<bool>("SWITCH", kOffAndOn);
+  } else if constexpr (std::is_same_v<Pin, std::optional<RecomputeMethod>>) {
+    return choice_value<RecomputeMethod>("METHOD", kRecomputeMethodNames);
+  } else if constexpr (std::is_same_v<Pin, std::optional<RecomputeModules>>) {
+    return choice_value<RecomputeModule>("MODULE,...", kRecomputeModuleNames);
+  } else if constexpr (std::is_same_v<Pin, std::optional<int>>) {
+    return text_value("N");
+  } else if constexpr (std::is_same_v<Pin, IntegerRanges> ||
+                       std::is_same_v<Pin, std::vector<int>>) {
+    return text_value("N,...");
+  } else if constexpr (std::is_same_v<Pin, std::vector<ScheduleKind>>) {
+    std::vector<std::string> names = names_of<ScheduleKind>(kScheduleNames);
+    names.emplace_back("all");
+    return text_value("SCHEDULE,...", names);
+  } else {
+    return choice_value("NAME,...", kSpellings<typename Pin::value_type>);
+  }
 }
 
 /// Reads --schedule, a list of schedules that the stack need not be able to run; "all" stands for
@@ -86,7 +112,7 @@ void add_search_flags(boost::program_options::options_description& flags) {
     if (field.key == "schedule") {
       help = "all, or some of " + synchronous_schedules() + "; " + help;
     }
-    option(flag_of(field.key).c_str(), text_value(), help.c_str());
+    option(flag_of(field.key).c_str(), pin_value(field.pin), help.c_str());
     if (field.key == "schedule") {
       option(
           "allow-stale-weights",

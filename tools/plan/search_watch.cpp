@@ -46,7 +46,7 @@ void write_error(const std::string& text) {
 }  // namespace
 
 void add_time_limit(boost::program_options::options_description& flags) {
-  flags.add_options()("time-limit", text_value(),
+  flags.add_options()("time-limit", text_value("SECONDS"),
                       "seconds after which to answer with the best found so far (default: 10)");
 }
 

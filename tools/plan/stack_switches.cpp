@@ -38,7 +38,7 @@ std::optional<bool> choice_of(const Switch& entry, const CommandLine& line) {
 void add_stack_switches(boost::program_options::options_description& flags) {
   auto option = flags.add_options();
   for (const Switch& entry : kSwitches) {
-    option(entry.flag, text_value(), entry.help);
+    option(entry.flag, choice_value<bool>("SWITCH", kOffAndOn), entry.help);
   }
 }
 

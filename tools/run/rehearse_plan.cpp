@@ -337,7 +337,7 @@ void add_rehearsal_flags(boost::program_options::options_description& flags) {
   option("rehearse",
          "run ranks of the plan at full size, one after the other, each alone on one device, and "
          "compose the iteration of all from them with modelled messages");
-  option("stage", text_value(),
+  option("stage", text_value("STAGE", {"first", "middle", "last", "all"}),
          "with --rehearse: first, middle, last, all (these three), or the number of a rank of the "
          "pipeline (default: all)");
 }

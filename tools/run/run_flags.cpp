@@ -50,29 +50,31 @@ bool is_of_checkpoint(const std::filesystem::path& file, const std::filesystem::
 po::options_description run_flags() {
   po::options_description flags("flags");
   auto option = flags.add_options();
-  option("steps", text_value(),
+  option("steps", text_value("N"),
          "length of the training, counting steps that --resume finds done (default: 10; 1 with "
          "--shrink)");
-  option("warm-up", text_value(),
+  option("warm-up", text_value("N"),
          "first steps of this run that are not measured (default: 2, or all but one of a shorter "
          "run)");
-  option("data", text_value(),
+  option("data", text_value("FILE"),
          "a file of tokens: llm.c's, a .npy, Megatron-LM's .bin with its .idx beside it, or raw");
-  option("data-type", text_value(),
+  option("data-type", text_value("TYPE", names_of<TokenType>(kRawTypes)),
          "uint16 or uint32: the tokens of a raw file of --data (default: uint16 for a vocabulary "
          "up to 65,536 and a file that can be nothing else)");
-  option("seed", text_value(), "seed of weights, dropout and samples (default: 1)");
-  option("dtype", text_value(), "fp64, fp32, bf16 or fp16 instead of the plan's precision");
-  option("dropout", text_value(),
+  option("seed", text_value("N"), "seed of weights, dropout and samples (default: 1)");
+  option("dtype", text_value("PRECISION", precision_names(kPrecisionsOfRuns)),
+         "fp64, fp32, bf16 or fp16 instead of the plan's precision");
+  option("dropout", text_value("X"),
          "one dropout probability everywhere in place of the model's (default: that of its file; "
          "where it says nothing 0.1 with learned positions, as in Megatron-LM, else 0)");
-  option("lr", text_value(), "largest learning rate of AdamW (default: 0.0006)");
-  option("min-lr", text_value(),
+  option("lr", text_value("X"), "largest learning rate of AdamW (default: 0.0006)");
+  option("min-lr", text_value("X"),
          "learning rate at the end of its cosine decay (default: a tenth of --lr)");
-  option("lr-warm-up", text_value(), "steps in which the learning rate rises to --lr (default: 0)");
-  option("lr-decay", text_value(), "the step at which --min-lr is reached (default: the last)");
-  option("weight-decay", text_value(), "weight decay of matrices (default: 0.1)");
-  option("clip", text_value(),
+  option("lr-warm-up", text_value("N"),
+         "steps in which the learning rate rises to --lr (default: 0)");
+  option("lr-decay", text_value("N"), "the step at which --min-lr is reached (default: the last)");
+  option("weight-decay", text_value("X"), "weight decay of matrices (default: 0.1)");
+  option("clip", text_value("X"),
          "largest norm of all gradients together; above it they are scaled by clip/(norm + 1e-6); "
          "0: no limit (default: 1)");
   option(
@@ -80,55 +82,57 @@ po::options_description run_flags() {
       "sum in one order: equal bits every time, and without ZeRO also for n replicas of one "
       "microbatch each and one replica of n; other layouts differ by rounding; takes up to twice "
       "the time, and memory for one more weight gradient");
-  option("device", text_value(),
+  option("device", text_value("DEVICE", names_of<DeviceKind>(kDeviceNames)),
          "cpu or cuda (default: cuda where the plan is for GPUs, runs at full size and a GPU is "
          "there, else cpu); processes are dealt out over the GPUs, threads share the first");
   option("nccl-estimates",
          "ask NCCL after the first step how long it expects the largest calls to take, for the "
          "report");
   option("allow-other-gpu", "run on GPUs of another kind than the plan's, without a prediction");
-  option("overlap", text_value(), kOverlapHelp);
+  option("overlap", text_value("OVERLAP,...", overlap_names()), kOverlapHelp);
   option("shrink", "run any plan's orders and messages here, with tiny layers and one replica");
-  option("microbatches", text_value(),
+  option("microbatches", text_value("N"),
          "with --shrink: only the first N of the plan's microbatches");
-  option("orders", text_value(),
+  option("orders", text_value("FILE"),
          "run the orders in this CSV of torch.distributed.pipelining, not the plan's schedule");
   option(
-      "transport", text_value(),
+      "transport", text_value("TRANSPORT", names_of<bool>(kTransports)),
       "nccl, threads, mpi or tcp: what tensors travel over (default: nccl where every rank has a "
       "GPU to itself, else what the launcher uses: mpi under mpirun and srun, tcp under "
       "torchrun and srun without PMI, else threads). Without a launcher, nccl and tcp start a "
       "process for each rank here; nccl-threads keeps ranks threads, which NCCL may stop for ever");
-  option("load", text_value(),
+  option("load", text_value("DIR"),
          "begin with the weights of this Hugging Face directory (config.json, safetensors), in any "
          "layout; a checkpoint that --resume finds comes first");
   option(
-      "export", text_value(),
+      "export", text_value("DIR"),
       "write the weights to this directory at the end, with a config.json, as transformers loads "
       "them");
-  option("save", text_value(), "write checkpoints to this directory: at the start and at the end");
-  option("save-every", text_value(), "with --save: also after every N steps");
+  option("save", text_value("DIR"),
+         "write checkpoints to this directory: at the start and at the end");
+  option("save-every", text_value("N"), "with --save: also after every N steps");
   option(
-      "resume", text_value(),
+      "resume", text_value("DIR"),
       "go on from the newest whole checkpoint in this directory, saved under any layout, until "
       "--steps are done; with --save of the same directory, the same command goes on after every "
       "interruption");
   option(
-      "deadline", text_value(),
+      "deadline", text_value("SECONDS", {"off", "auto"}),
       "how long an action may take while no rank gets on: seconds, off, or auto, 20 times what "
       "is predicted and what the longest took, and at least 10 s (default: auto). The start, the "
       "meeting over TCP, a checkpoint and the end may take as many seconds each, and at least 8; "
       "with auto 300, the meeting 120; with off they wait for ever");
-  option("dump-actions", text_value(),
+  option("dump-actions", text_value("FILE"),
          "where the run ends early, write to this file what every rank was doing and did before; "
          "where ranks are processes, each writes a file of its own, rank 3 FILE.rank3");
-  option("inject", texts_value(),
+  option("inject", texts_value("SPEC"),
          "cause a fault: rank=3,action=2F0,step=1,what=throw; kind=SEND_F in place of "
          "action for any of a kind; alloc, exit, kill, stop, hang or slow:2 in place of throw");
-  option("trace", text_value(), "write one step as it ran to this file, for ui.perfetto.dev");
-  option("output,o", text_value(), "write the comparison as JSON to this file");
-  option("report", text_value(), kReportHelp);
-  option("format", text_value(), "text or json, on standard output (default: text)");
+  option("trace", text_value("FILE"), "write one step as it ran to this file, for ui.perfetto.dev");
+  option("output,o", text_value("FILE"), "write the comparison as JSON to this file");
+  option("report", text_value("FILE"), kReportHelp);
+  option("format", text_value("FORMAT", {"text", "json"}),
+         "text or json, on standard output (default: text)");
   option("quiet", "no progress on standard error, and no warnings that the report has as well");
   add_tune_flags(flags);
   add_rehearsal_flags(flags);

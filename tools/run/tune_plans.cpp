@@ -312,8 +312,8 @@ void check_tuned_outputs(const CommandLine& line) {
 void add_tune_flags(boost::program_options::options_description& flags) {
   auto option = flags.add_options();
   option("tune", "run the best plans of a list in turn, refit the profile to them, search again");
-  option("plans,k", text_value(), "with --tune: how many plans of the list to run (default: 4)");
-  option("profile-out", text_value(),
+  option("plans,k", text_value("N"), "with --tune: how many plans of the list to run (default: 4)");
+  option("profile-out", text_value("FILE"),
          "with --tune: write the refitted cluster to this file, its stack beside it");
 }
 

@@ -175,12 +175,8 @@ std::vector<std::string> CommandLine::comma_separated(const std::string& flag) c
   return words;
 }
 
-po::typed_value<std::string>* text_value() {
-  return po::value<std::string>();
-}
-
-po::typed_value<std::vector<std::string>>* texts_value() {
-  return po::value<std::vector<std::string>>();
+std::vector<std::string> overlap_names() {
+  return names_of<bool Overlap::*>(kOverlapNames);
 }
 
 std::optional<Overlap> overlap_choice(const CommandLine& line) {
@@ -277,20 +273,6 @@ double parse_fraction(std::string_view text, const std::string& place) {
                 in_quotes(text));
   }
   return fraction;
-}
-
-std::optional<std::string> standard_answer(
-    const CommandLine& line, const std::string& program, std::string_view usage,
-    const boost::program_options::options_description& flags) {
-  if (line.has("help")) {
-    std::ostringstream text;
-    text << usage << flags << synonyms_help(flags);
-    return text.str();
-  }
-  if (line.has("version")) {
-    return program + " " + PTDP_VERSION + "\n";
-  }
-  return std::nullopt;
 }
 
 void print(std::string_view text) {

@@ -13,6 +13,7 @@
 #include "cost_model/inputs/stack_spec.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/named_values.h"
+#include "tools/shared/flag_value.h"
 
 namespace ptdp {
 
@@ -103,15 +104,12 @@ template <class Value>
   return text + " (default: " + std::string(names.front().name) + ")";
 }
 
-/// Declares a flag that takes one text value.
-[[nodiscard]] boost::program_options::typed_value<std::string>* text_value();
-/// Declares a flag that takes a text value and may be repeated.
-[[nodiscard]] boost::program_options::typed_value<std::vector<std::string>>* texts_value();
-
 /// Returns the value of --overlap: none, all, or some of messages, reductions, gathers and tensor.
 /// Returns nullopt without the flag. Throws Error for any other value, and for gathers without
 /// reductions.
 [[nodiscard]] std::optional<Overlap> overlap_choice(const CommandLine& line);
+/// Returns the words that --overlap takes.
+[[nodiscard]] std::vector<std::string> overlap_names();
 inline constexpr const char* kOverlapHelp =
     "what runs beside compute, instead of what the stack overlaps: none, all, or some of messages, "
     "reductions, gathers, tensor (tensor-parallel collectives of backward passes; not on a host, "
@@ -130,12 +128,6 @@ inline constexpr const char* kOverlapHelp =
 /// Parses a fraction from 0 to 0.9999, written "0.08" or "8%". Throws Error, naming `place`, for
 /// anything else.
 [[nodiscard]] double parse_fraction(std::string_view text, const std::string& place);
-
-/// Returns the answer to --help (the usage and all flags) or to --version (the program's name and
-/// version). Returns nullopt when neither is given.
-[[nodiscard]] std::optional<std::string> standard_answer(
-    const CommandLine& line, const std::string& program, std::string_view usage,
-    const boost::program_options::options_description& flags);
 
 /// Writes bytes to standard output as they are. Throws Error(kOutputFailed) if it is closed or
 /// full.

@@ -222,23 +222,24 @@ int compare(const CommandLine& line, const Plan& plan, const SimulationOptions& 
 
 void add_plan_flags(boost::program_options::options_description& flags) {
   auto option = flags.add_options();
-  option("trace", text_value(), "plan: write the step as a trace for ui.perfetto.dev to this file");
-  option("report", text_value(), (std::string("plan: ") + kReportHelp).c_str());
-  option("slow", texts_value(),
+  option("trace", text_value("FILE"),
+         "plan: write the step as a trace for ui.perfetto.dev to this file");
+  option("report", text_value("FILE"), (std::string("plan: ") + kReportHelp).c_str());
+  option("slow", texts_value("SPEC"),
          "plan: rank=R,factor=F: rank R of the pipeline takes F times as long to compute; may be "
          "repeated");
-  option("jitter", text_value(),
+  option("jitter", text_value("SPEC"),
          "plan: sigma=S,seed=N: every action takes exp(S z) times as long, z drawn from a normal "
          "distribution");
-  option("links", text_value(),
+  option("links", text_value("LINKS", {"shared", "unshared"}),
          "plan: shared (what is sent at the same time shares links, the default) or unshared");
-  option("from", text_value(), "plan: draw from this time on [s]");
-  option("to", text_value(),
+  option("from", text_value("SECONDS"), "plan: draw from this time on [s]");
+  option("to", text_value("SECONDS"),
          "plan: draw to this time [s] (default: to the end, if that has room or --from is given, "
          "else until the pipeline has filled)");
-  option("ranks", text_value(), "plan: draw these ranks, such as 0:7");
-  option("rows", text_value(), "plan: draw this many of the ranks, evenly spaced (default: 16)");
-  option("columns", text_value(),
+  option("ranks", text_value("A:B"), "plan: draw these ranks, such as 0:7");
+  option("rows", text_value("N"), "plan: draw this many of the ranks, evenly spaced (default: 16)");
+  option("columns", text_value("N"),
          "plan: width of the drawing in characters (default: the terminal's, else 96)");
 }
 

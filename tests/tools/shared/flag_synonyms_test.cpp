@@ -19,10 +19,10 @@ using testing::ElementsAre;
 boost::program_options::options_description known_flags() {
   boost::program_options::options_description flags("flags");
   auto option = flags.add_options();
-  option("gpus", text_value(), "GPUs");
-  option("micro-batch-size", text_value(), "sequences");
-  option("precision", text_value(), "numbers");
-  option("zero-stage", text_value(), "what is sharded");
+  option("gpus", text_value("X"), "GPUs");
+  option("micro-batch-size", text_value("X"), "sequences");
+  option("precision", text_value("X"), "numbers");
+  option("zero-stage", text_value("X"), "what is sharded");
   option("quiet", "says less");
   return flags;
 }
@@ -43,12 +43,12 @@ TEST(KnownFlag, IsOursASpellingOrASynonym) {
 // A command has --precision, --dtype or --types for one thing.
 TEST(KnownFlag, IsTheOneThatTheCommandHas) {
   boost::program_options::options_description run("flags");
-  run.add_options()("dtype", text_value(), "numbers");
+  run.add_options()("dtype", text_value("X"), "numbers");
   EXPECT_EQ(known_flag("precision", run), "dtype");
   EXPECT_EQ(known_flag("dtype", run), "dtype");
   EXPECT_EQ(known_flag("dtype", known_flags()), "precision");
   boost::program_options::options_description profile("flags");
-  profile.add_options()("types", text_value(), "numbers");
+  profile.add_options()("types", text_value("X"), "numbers");
   EXPECT_EQ(known_flag("precision", profile), "types");
   EXPECT_EQ(known_flag("dtype", profile), "types");
 }

@@ -1,0 +1,158 @@
+// Tests that all commands describe their flags alike: in help, man page, document and completion;
+// and of ptdp, all commands under one name.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/support/commands.h"
+
+namespace ptdp {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kPrograms = PTDP_PROGRAMS;
+
+class EveryCommand : public testing::TestWithParam<std::string> {
+ protected:
+  /// Runs the command.
+  static ProgramRun run(const std::vector<std::string>& arguments) {
+    return run_program(kPrograms + "/" + GetParam(), arguments, {});
+  }
+};
+
+/// Returns the flags that a help text describes: what boost prints at the starts of lines.
+std::set<std::string> flags_in_help(const std::string& help) {
+  static const std::regex line(R"(\n  (?:-\w \[ )?(--[\w-]+)[ \n])");
+  std::set<std::string> flags;
+  for (std::sregex_iterator match(help.begin(), help.end(), line), end; match != end; ++match) {
+    flags.insert((*match)[1]);
+  }
+  return flags;
+}
+
+TEST_P(EveryCommand, DescribesEachFlagInHelpManPageDocumentAndCompletion) {
+  const std::set<std::string> in_help = flags_in_help(run({"--help", "all"}).output);
+  EXPECT_THAT(in_help, testing::IsSupersetOf({"--help", "--version"}));
+  std::set<std::string> in_page;
+  const std::string page = run({"--help", "man"}).output;
+  static const std::regex bold(R"(\\fB\\-\\-([\w\\-]+)\\fR)");
+  for (std::sregex_iterator match(page.begin(), page.end(), bold), end; match != end; ++match) {
+    in_page.insert("--" + std::regex_replace((*match)[1].str(), std::regex(R"(\\)"), ""));
+  }
+  EXPECT_EQ(in_page, in_help);
+  std::set<std::string> in_document;
+  const json document = json::parse(run({"--help", "json"}).output);
+  for (const json& flag : document["flags"]) {
+    in_document.insert("--" + flag["flag"].get<std::string>());
+    EXPECT_NE(flag["help"], "") << flag;
+  }
+  EXPECT_EQ(in_document, in_help);
+  std::set<std::string> in_completion;
+  std::istringstream lines(run({"__complete", "--"}).output);
+  for (std::string line; std::getline(lines, line);) {
+    in_completion.insert(line.substr(0, line.find('\t')));
+  }
+  EXPECT_EQ(in_completion, in_help);
+}
+
+TEST_P(EveryCommand, SaysWhatItWasBuiltWith) {
+  EXPECT_THAT(run({"--version"}).output,
+              testing::AllOf(StartsWith(GetParam() + " "), HasSubstr("\nbuilt with "),
+                             HasSubstr("\nlibraries: Boost "), HasSubstr("\nruntime: ")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, EveryCommand,
+                         testing::Values("ptdp", "ptdp-plan", "ptdp-sim", "ptdp-run",
+                                         "ptdp-validate", "ptdp-calibrate", "ptdp-profile"),
+                         [](const auto& command) {
+                           std::string name = command.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+ProgramRun run_ptdp(const std::vector<std::string>& arguments) {
+  return run_program(kPrograms + "/ptdp", arguments, {});
+}
+
+TEST(Ptdp, IsEachCommandUnderOneName) {
+  const std::vector<std::string> list = {"list", "gpus"};
+  const ProgramRun by_word = run_ptdp({"plan", "list", "gpus"});
+  EXPECT_TRUE(succeeds(by_word));
+  EXPECT_EQ(by_word.output, run_plan(list).output);
+  for (const char* word : {"plan", "sim", "run", "validate", "calibrate", "profile"}) {
+    EXPECT_THAT(run_ptdp({word, "--version"}).output,
+                StartsWith("ptdp-" + std::string(word) + " "));
+    const ProgramRun refused = run_ptdp({word, "--no-such-flag"});
+    EXPECT_EQ(refused.status, kBadInput);
+    EXPECT_THAT(refused.errors, StartsWith("ptdp-" + std::string(word) + ": unknown flag"));
+  }
+}
+
+TEST(Ptdp, RefusesOtherWordsWithOneLine) {
+  EXPECT_EQ(run_ptdp({"pln"}).errors,
+            "ptdp: unknown command \"pln\"; did you mean \"plan\"? (--help lists the commands)\n");
+  EXPECT_EQ(run_ptdp({}).status, kBadInput);
+  EXPECT_EQ(run_ptdp({"completion", "tcsh"}).status, kBadInput);
+}
+
+TEST(Ptdp, SaysWhatIsMissingWhereOnlyThePlannerIs) {
+  const TemporaryDirectory directory;
+  std::filesystem::copy_file(kPrograms + "/ptdp", directory.path() / "ptdp");
+  const ProgramRun run = run_program(directory.path() / "ptdp", {"run", "plan.json"}, {});
+  EXPECT_EQ(run.status, kBadInput);
+  EXPECT_EQ(run.errors,
+            "ptdp: ptdp-run: cannot run it beside ptdp: No such file or directory; expected an "
+            "installation with what trains, not the planner alone\n");
+}
+
+/// Returns what bash completes the words to, the last one unfinished.
+std::vector<std::string> completed_by_bash(const std::string& words) {
+  const ProgramRun run = run_program(
+      "/bin/bash",
+      {"--norc", "-c",
+       "source <(ptdp completion bash) && COMP_WORDS=(" + words +
+           ") && COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) && _ptdp && printf '%s\n' "
+           "\"${COMPREPLY[@]}\""},
+      {.environment = {{"PATH", kPrograms + ":/usr/bin:/bin"}}, .directory = kPrograms});
+  EXPECT_EQ(run.errors, "");
+  std::vector<std::string> lines;
+  std::istringstream text(run.output);
+  for (std::string line; std::getline(text, line);) {
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST(Bash, CompletesCommandsFlagsProfilesAndFiles) {
+  EXPECT_THAT(completed_by_bash("ptdp pl"), testing::ElementsAre("plan"));
+  EXPECT_THAT(completed_by_bash("ptdp-plan --gpus 8 --sched"), testing::ElementsAre("--schedule"));
+  EXPECT_THAT(completed_by_bash("ptdp plan --model '=' llama-3-8"),
+              testing::Contains("llama-3-8b"));
+  EXPECT_THAT(completed_by_bash("ptdp-run ptdp-ru"), testing::ElementsAre("ptdp-run")) << "a file";
+  EXPECT_THAT(completed_by_bash("ptdp completion f"), testing::ElementsAre("fish"));
+}
+
+// By the shell's own `complete -C`.
+TEST(Fish, CompletesCommandsFlagsAndProfiles) {
+  if (!std::filesystem::exists("/usr/bin/fish")) {
+    GTEST_SKIP() << "no fish here";
+  }
+  const auto completed = [](const std::string& line) {
+    return run_program(
+               "/usr/bin/fish",
+               {"--no-config", "-c", "ptdp completion fish | source; complete -C '" + line + "'"},
+               {.environment = {{"PATH", kPrograms + ":/usr/bin:/bin"}}})
+        .output;
+  };
+  EXPECT_THAT(completed("ptdp-plan --sched"), StartsWith("--schedule\tall, or some of"));
+  EXPECT_THAT(completed("ptdp plan --model llama-3-8"), StartsWith("llama-3-8b"));
+}
+
+}  // namespace
+}  // namespace ptdp
