@@ -29,6 +29,7 @@
 #include "tools/shared/command_table.h"
 #include "tools/shared/completion.h"
 #include "tools/shared/output_files.h"
+#include "tools/shared/working_line.h"
 
 namespace ptdp {
 namespace {
@@ -125,8 +126,10 @@ std::string joined(const std::vector<std::string>& words) {
 std::vector<CostedRun> runs_to_fit(const CommandLine& line, const std::string& flag) {
   line.allow_only({flag, "runs"}, "--" + flag);
   const std::vector<std::string> files = line.texts("runs");
-  CostedRuns runs =
-      cost_runs(files.empty() ? read_published_runs() : read_runs({files.begin(), files.end()}));
+  CostedRuns runs = while_working(kProgram, "predicting runs", [&] {
+    return cost_runs(files.empty() ? read_published_runs()
+                                   : read_runs({files.begin(), files.end()}));
+  });
   if (runs.costed.empty()) {
     throw Error((files.empty() ? "the published runs" : joined(files)) +
                 ": no run could be costed: " + first_skipped(runs.skipped));
@@ -142,7 +145,8 @@ int run_intervals(const CommandLine& line) {
   if (std::all_of(runs.begin(), runs.end(), is_of_first)) {
     throw Error("--intervals: expected runs of two groups (column holdout_group), got one");
   }
-  print(intervals_text(runs));
+  print(while_working(kProgram, "predicting each group by the others",
+                      [&] { return intervals_text(runs); }));
   return 0;
 }
 
@@ -152,7 +156,7 @@ int run_levels(const CommandLine& line) {
     throw Error(fmt::format("--levels: expected runs of at least {} clusters and stacks, got {}",
                             kFewestScopes, scopes));
   }
-  print(to_json(make_levels(runs)));
+  print(while_working(kProgram, "fitting the levels", [&] { return to_json(make_levels(runs)); }));
   return 0;
 }
 
@@ -352,7 +356,9 @@ int run_refit(const CommandLine& line) {
     throw Error("--plan: expected one for each --log beside --pilot");
   }
   std::optional<ProbedCluster> probed = read_probe_flag(line);
-  CostedRuns runs = cost_runs(read_runs({files.begin(), files.end()}));
+  CostedRuns runs = while_working(kProgram, "predicting runs", [&] {
+    return cost_runs(read_runs({files.begin(), files.end()}));
+  });
   for (const NamedReport& run : read_reports(line.words())) {
     check_evidence(run);
     runs.costed.push_back(costed_run(run));

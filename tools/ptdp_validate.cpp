@@ -10,6 +10,7 @@
 #include "cost_model/error.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
+#include "cost_model/text/plural.h"
 #include "planner/accuracy/calibration_file.h"
 #include "planner/accuracy/partial_runs.h"
 #include "planner/accuracy/published_report.h"
@@ -30,6 +31,7 @@
 #include "tools/shared/output_files.h"
 #include "tools/shared/report_flag.h"
 #include "tools/shared/terminal.h"
+#include "tools/shared/working_line.h"
 
 namespace ptdp {
 namespace {
@@ -295,9 +297,10 @@ int validate_log(const CommandLine& line) {
 int validate_trace(const CommandLine& line) {
   const MeasuredFile file = read_measured_file(line, "trace");
   PlanOfRun run = plan_of_file(line, TrainingLog(), file);
-  return print_report(
-      line, file.format,
-      report_trace(read_trace(file.name), file.name, run.plan, std::move(run.assumptions)));
+  return print_report(line, file.format, while_working(kProgram, "reading " + file.name, [&] {
+                        return report_trace(read_trace(file.name), file.name, run.plan,
+                                            std::move(run.assumptions));
+                      }));
 }
 
 /// Returns where the runs come from, for messages.
@@ -338,9 +341,13 @@ int run(int argc, const char* const* argv) {
     throw Error(fmt::format("{}: no runs to validate: expected rows below the header, got none",
                             named(files)));
   }
-  CostedRuns costed = cost_runs(runs);
-  complete_partial_runs(costed);
-  ValidationReport report = make_validation_report(costed, kind);
+  CostedRuns costed;
+  ValidationReport report =
+      while_working(kProgram, "predicting " + plural(std::ssize(runs.runs), "run"), [&] {
+        costed = cost_runs(runs);
+        complete_partial_runs(costed);
+        return make_validation_report(costed, kind);
+      });
   if (line.has("ranking")) {
     report.ranking = rank_rows(report);
   }

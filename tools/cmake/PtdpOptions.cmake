@@ -2,21 +2,25 @@
 
 add_library(ptdp_options INTERFACE)
 target_compile_features(ptdp_options INTERFACE cxx_std_20)
-target_include_directories(ptdp_options INTERFACE "${PROJECT_SOURCE_DIR}")
+target_include_directories(ptdp_options INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>"
+                                                   "$<INSTALL_INTERFACE:include/ptdp>")
 target_compile_definitions(ptdp_options INTERFACE PTDP_VERSION="${PROJECT_VERSION}")
+# Programs of others, which link installed libraries, have options of their own.
+add_library(ptdp_own_options INTERFACE)
+target_link_libraries(ptdp_options INTERFACE "$<BUILD_INTERFACE:ptdp_own_options>")
 # nvcc's own warnings are on as they are.
-target_compile_options(ptdp_options INTERFACE
+target_compile_options(ptdp_own_options INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion;-Wno-missing-field-initializers>")
 # g++ 12 reports an overlap that cannot be on `"" + std::string` at -O2 and above.
-target_compile_options(ptdp_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
+target_compile_options(ptdp_own_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
 # Later compilers warn about more; their warnings are shown, not fatal.
 if(PTDP_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  target_compile_options(ptdp_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+  target_compile_options(ptdp_own_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 # g++ collects its garbage from 128 MiB on: a tenth of its time. From 1 GiB on, large files take up to
 # 1.6 GB in place of 1.2, more than many cores of a small machine have.
 if(PTDP_PRECOMPILED_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(ptdp_options INTERFACE
+  target_compile_options(ptdp_own_options INTERFACE
                          $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1048576>)
 endif()
 # With CMAKE_UNITY_BUILD, as in all presets, several files of a target are compiled as one, three
@@ -24,13 +28,13 @@ endif()
 # Files one by one: clang-tidy, and -DCMAKE_UNITY_BUILD=OFF.
 if(CMAKE_UNITY_BUILD)
   # g++ takes included files for headers.
-  target_compile_options(ptdp_options INTERFACE
+  target_compile_options(ptdp_own_options INTERFACE
                          $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
 if(PTDP_SANITIZE)
-  target_compile_options(ptdp_options INTERFACE
+  target_compile_options(ptdp_own_options INTERFACE
     "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PTDP_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
-  target_link_options(ptdp_options INTERFACE -fsanitize=${PTDP_SANITIZE})
+  target_link_options(ptdp_own_options INTERFACE -fsanitize=${PTDP_SANITIZE})
 endif()
 # Checks of addresses by calls compile faster than checks in place, and run slower: for what does little.
 set(checks_by_calls)
@@ -47,7 +51,7 @@ if(PTDP_SANITIZE MATCHES undefined AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=null,alignment,vptr,object-size,pointer-overflow>)
 endif()
 if(PTDP_LLD)
-  target_link_options(ptdp_options INTERFACE -fuse-ld=lld)
+  target_link_options(ptdp_own_options INTERFACE -fuse-ld=lld)
 endif()
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)

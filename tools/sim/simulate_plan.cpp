@@ -21,6 +21,7 @@
 #include "tools/shared/output_files.h"
 #include "tools/shared/report_flag.h"
 #include "tools/shared/terminal.h"
+#include "tools/shared/working_line.h"
 
 namespace ptdp {
 namespace {
@@ -286,7 +287,8 @@ int simulate_plan_file(const CommandLine& line) {
     }
   }
   check_output_files({{"the plan", file}}, files_of_flags(line, {"trace", "report"}));
-  const PlanSimulation simulation = simulate_plan(plan, options);
+  const PlanSimulation simulation =
+      while_working("ptdp-sim", "simulating a step", [&] { return simulate_plan(plan, options); });
   const DrawingWindow window = parse_window(line, simulation);
   if (const auto path = line.text("trace")) {
     write_trace_file(*path, simulation);

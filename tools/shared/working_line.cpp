@@ -1,0 +1,52 @@
+#include "tools/shared/working_line.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "cost_model/text/shown_text.h"
+
+namespace ptdp {
+namespace {
+
+constexpr const char* kErase = "\r\x1b[K";
+
+void write_error(const std::string& text) {
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+}
+
+}  // namespace
+
+WorkingLine::WorkingLine(const std::string& program, const std::string& what) {
+  if (::isatty(STDERR_FILENO) == 1) {
+    thread_ = std::thread([this, text = shown_line(program + ": " + what)] { show(text); });
+  }
+}
+
+WorkingLine::~WorkingLine() {
+  if (!thread_.joinable()) {
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    is_ended_ = true;
+  }
+  ended_.notify_one();
+  thread_.join();
+}
+
+void WorkingLine::show(const std::string& text) {
+  std::unique_lock lock(mutex_);
+  for (int seconds = 1;; ++seconds) {
+    if (ended_.wait_for(lock, std::chrono::seconds(1), [&] { return is_ended_; })) {
+      if (seconds > 1) {
+        write_error(kErase);
+      }
+      return;
+    }
+    write_error(kErase + text + ", " + std::to_string(seconds) + " s");
+  }
+}
+
+}  // namespace ptdp
