@@ -17,9 +17,10 @@ FUNCTIONS = [
     ("list", "plan list", "kind"), ("partition", "plan partition", "*layers"),
     ("new_cluster", "plan new-cluster", ""), ("pilot", "plan pilot", "*plan")]
 
-# By the names of values in tables of flags; others may be Value.
-TYPES = {"N": "int | str", "SECONDS": "float | str", "FILE": "File", "DIR": "Path", "MODEL": "Path",
-         "CLUSTER": "Path", "STACK": "Path"}
+# By the names of values in tables of flags; others are Value, or one of their choices.
+TYPES = {"N": "int | str", "FILE": "File",
+         **dict.fromkeys(["DIR", "MODEL", "CLUSTER", "STACK", "GPU", "CALIBRATION"], "Path"),
+         **dict.fromkeys(["SECONDS", "FRACTION", "PERCENT", "RATIO", "GIB", "P"], "float | str")}
 
 STUB_HEAD = '''import os
 from collections.abc import Mapping, Sequence
@@ -62,15 +63,13 @@ def name_of(flag):
 
 def type_of(flag):
     """Returns the annotation of a flag's parameter."""
-    value = flag["value"]
+    value, is_list, _ = flag["value"].partition(",...")
     if not value:
         return "bool"
-    choices = value.split("|")
-    if len(choices) > 1 and value == value.lower():
-        kind = f"Literal{choices!r}" + " | bool" * (choices == ["on", "off"])
-    else:
-        kind = TYPES.get(value, "Value")
-    return kind + f" | Sequence[{kind}]" * flag["repeats"]
+    choices = f"Literal{flag['choices']!r}" if flag["choices"] else "Value"
+    kind = TYPES.get(value, choices) + " | bool" * (value == "SWITCH")
+    several = f" | Sequence[{kind}]" * bool(is_list or flag["repeats"])
+    return kind + several + " | str" * bool(is_list and "str" not in kind)
 
 
 class Function:
