@@ -237,8 +237,9 @@ class Tables(Case):
                             if parameter.kind is parameter.KEYWORD_ONLY}
                 self.assertEqual(keywords, typed[name], name)
                 taken |= keywords
+                lines = [line.strip() for line in function.__doc__.splitlines()]
                 for keyword in keywords:
-                    self.assertIn(f"    {keyword}: {flags[keyword]}", function.__doc__)
+                    self.assertIn(f"{keyword}: {flags[keyword]}", lines)
             self.assertEqual(taken, flags.keys())
 
     def test_describe_keys_with_units(self):
