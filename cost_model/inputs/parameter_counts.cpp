@@ -97,6 +97,7 @@ class Count {
     const Number queries = Number{1} * model_.num_attention_heads * model_.kv_channels;
     const Number keys = Number{1} * model_.num_query_groups * model_.kv_channels;
     count.split += h_ * (queries + 2 * keys) + queries * h_ + qkv_biases_ * (queries + 2 * keys);
+    count.split += has_relative_positions(model_) ? h_ * keys + 2 * queries : 0;
     count.split += model_.attention_sinks ? model_.num_attention_heads : 0;
     count.replicated += projection_biases_ * h_;
     if (model_.qk_layernorm_width != QkNormWidth::kHead) {
@@ -141,7 +142,8 @@ LayerWeights attention_weights(const TransformerConfig& model) {
   const auto queries = static_cast<double>(query_width(model));
   const auto context = static_cast<double>(context_width(model));
   if (!has_latent_attention(model)) {
-    return {.split = h * (queries + 2.0 * static_cast<double>(key_width(model))) + context * h};
+    return {.split = h * (queries + 2.0 * static_cast<double>(key_width(model))) + context * h +
+                     position_weights(model)};
   }
   const double q = model.q_lora_rank;
   const double c = model.kv_lora_rank;
@@ -202,15 +204,21 @@ LayerWeights layer_matrices(const TransformerConfig& model, bool has_experts) {
   return weights;
 }
 
+double position_weights(const TransformerConfig& model) {
+  return has_relative_positions(model)
+             ? 1.0 * model.hidden_size * static_cast<double>(key_width(model))
+             : 0.0;
+}
+
 double layer_weights(const TransformerConfig& model) {
-  return layer_matrices(model, /*has_experts=*/false).total();
+  return active_layer_weights(model, /*has_experts=*/false);
 }
 
 double active_layer_weights(const TransformerConfig& model, bool has_experts) {
   const LayerWeights weights = layer_matrices(model, has_experts);
   const double visited =
       model.num_experts > 0 ? 1.0 * model.moe_router_topk / model.num_experts : 0.0;
-  return weights.split + weights.replicated + visited * weights.experts;
+  return weights.split - position_weights(model) + weights.replicated + visited * weights.experts;
 }
 
 double sc21_parameter_count(const TransformerConfig& model) {

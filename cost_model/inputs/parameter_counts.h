@@ -24,7 +24,8 @@ struct LayerParameters {
 /// Counts the parameters of a layer with experts or with a dense MLP. By matrix, in a model of
 /// width h with a heads of width d, g groups of keys and an MLP of width f:
 ///
-///   attention         h(a + 2g)d + adh
+///   attention         h(a + 2g)d + adh; with relative positions also had for their keys, and
+///                     two vectors of ad that are added to queries, one for each kind of scores
 ///   latent attention  queries h·q + q·a(n + r), or h·a(n + r) where q = 0; h(c + r) and
 ///                     c·a(n + v) for keys and values; avh; norms of q and of c. q and c are the
 ///                     ranks, n and r the widths of heads without and with positions, v of values
@@ -74,7 +75,11 @@ struct LayerWeights {
 /// Counts the weights of the matrices of a layer with experts or with a dense MLP.
 [[nodiscard]] LayerWeights layer_matrices(const TransformerConfig& model, bool has_experts);
 
-/// Returns the weights of all matrices of a dense layer; 12h² for GPT.
+/// Returns the weights of the matrix that projects relative positions to keys; 0 without such
+/// positions. No token meets it.
+[[nodiscard]] double position_weights(const TransformerConfig& model);
+
+/// Returns the weights of a dense layer's matrices that a token meets; 12h² for GPT.
 [[nodiscard]] double layer_weights(const TransformerConfig& model);
 
 /// Returns the weights of a layer's matrices that a token meets, logits not counted. In a layer

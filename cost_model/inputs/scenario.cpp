@@ -36,6 +36,10 @@ void check(const Scenario& scenario) {
                 " trains in tf32: this project's runtime multiplies fp32 numbers as they are; "
                 "expected fp32");
   }
+  if (has_relative_positions(scenario.job.model) && stack.memory_model == MemoryModel::kPtdp) {
+    throw Error("stack " + stack.name + " does not run position_embedding relative, which model " +
+                scenario.job.model_name + " has; expected learned, rope or none, or another stack");
+  }
   if (stack.fp8) {
     const bool is_mx = *stack.fp8 == Fp8Scaling::kMx;
     if (matmul_peak(scenario).value() <= 0.0 || (is_mx && !cluster.gpu.fp8_mx)) {

@@ -40,7 +40,7 @@ struct Scenario {
 /// Throws Error if cluster and stack do not go together. The GPU must have the stack's precision,
 /// its format of 8 or 4 bits and a rate for its attention kernel. The stack of this project's
 /// runtime must not overlap within products, nor overlap tensor-parallel collectives on a host, nor
-/// train in TF32.
+/// train in TF32. Nor must it be given a model with relative positions, which it does not run.
 void check(const Scenario& scenario);
 
 }  // namespace ptdp

@@ -36,6 +36,10 @@ void check_positions(const TransformerConfig& model, const Refuse& refuse) {
       model.max_position_embeddings != 0) {
     refuse("max_position_embeddings needs position_embedding learned");
   }
+  if (has_relative_positions(model) &&
+      (has_latent_attention(model) || model.num_query_groups != model.num_attention_heads)) {
+    refuse("position_embedding relative needs keys of their own for all query heads");
+  }
   if (model.position_embedding != PositionEmbedding::kRope) {
     if (rotary != RotaryEmbedding{}) {
       refuse("keys of rotary positions need position_embedding rope");

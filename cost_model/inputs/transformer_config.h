@@ -14,8 +14,10 @@
 namespace ptdp {
 
 /// How a model tells positions: learned embeddings, rotations of queries and keys, none, or numbers
-/// that grow with distance and are taken off attention's scores (ALiBi, arXiv:2108.12409).
-enum class PositionEmbedding { kLearned, kRope, kNone, kAlibi };
+/// that grow with distance and are taken off attention's scores (ALiBi, arXiv:2108.12409). Relative
+/// ones add scores to attention's: each layer projects sinusoids of distances to keys of their own
+/// (Transformer-XL, arXiv:1901.02860 section 3.3).
+enum class PositionEmbedding { kLearned, kRope, kNone, kAlibi, kRelative };
 enum class Normalization { kLayerNorm, kRmsNorm };
 enum class Activation { kTanhGelu, kGelu, kRelu, kSilu, kTanh, kSquaredRelu, kQuickGelu };
 
@@ -23,7 +25,8 @@ inline constexpr std::array kPositionEmbeddingNames = {
     NamedValue<PositionEmbedding>{PositionEmbedding::kLearned, "learned"},
     NamedValue<PositionEmbedding>{PositionEmbedding::kRope, "rope"},
     NamedValue<PositionEmbedding>{PositionEmbedding::kNone, "none"},
-    NamedValue<PositionEmbedding>{PositionEmbedding::kAlibi, "alibi"}};
+    NamedValue<PositionEmbedding>{PositionEmbedding::kAlibi, "alibi"},
+    NamedValue<PositionEmbedding>{PositionEmbedding::kRelative, "relative"}};
 inline constexpr std::array kNormalizationNames = {
     NamedValue<Normalization>{Normalization::kLayerNorm, "layer-norm"},
     NamedValue<Normalization>{Normalization::kRmsNorm, "rms-norm"}};
@@ -270,6 +273,10 @@ struct TransformerConfig {
 /// Returns whether attention is multi-head latent attention.
 [[nodiscard]] constexpr bool has_latent_attention(const TransformerConfig& model) {
   return model.kv_lora_rank > 0;
+}
+/// Returns whether attention has scores of relative positions beside those of tokens.
+[[nodiscard]] constexpr bool has_relative_positions(const TransformerConfig& model) {
+  return model.position_embedding == PositionEmbedding::kRelative;
 }
 /// Returns the width of a query or key head. The model must be resolved.
 [[nodiscard]] constexpr int query_head_width(const TransformerConfig& model) {

@@ -40,8 +40,10 @@ void add_angles(const RotaryEmbedding& rotary, const NumericsSupport& support, R
 
 /// Adds refusals of positions and norms that no framework is told of.
 void add_structure(const TransformerConfig& model, Refusals& refusals) {
-  refusals.add_if(model.position_embedding == PositionEmbedding::kAlibi, "position_embedding",
-                  "alibi", "learned, rope or none");
+  refusals.add_if(has_untold_positions(model), "position_embedding",
+                  std::string(name_of(model.position_embedding,
+                                      NamedValues<PositionEmbedding>(kPositionEmbeddingNames))),
+                  "learned, rope or none");
   refusals.add_if(learned_positions(model) != model.seq_length, "max_position_embeddings",
                   model.max_position_embeddings, "seq_length");
   refusals.add_if(!model.layernorm_bias, "layernorm_bias", "false", "true");
@@ -56,6 +58,10 @@ void add_structure(const TransformerConfig& model, Refusals& refusals) {
 }
 
 }  // namespace
+
+bool has_untold_positions(const TransformerConfig& model) {
+  return model.position_embedding == PositionEmbedding::kAlibi || has_relative_positions(model);
+}
 
 std::vector<ExportRefusal> numerics_refusals(const TransformerConfig& model,
                                              const NumericsSupport& support) {

@@ -21,6 +21,9 @@ struct NumericsSupport {
   bool query_pre_attn_scalar = false;
 };
 
+/// Returns whether the model has positions that no framework is told of: ALiBi or relative ones.
+[[nodiscard]] bool has_untold_positions(const TransformerConfig& model);
+
 /// Returns what of a model a framework with `support` has no flag or key for.
 [[nodiscard]] std::vector<ExportRefusal> numerics_refusals(const TransformerConfig& model,
                                                            const NumericsSupport& support);

@@ -76,6 +76,7 @@ std::vector<ExecutedField> executed_fields(const TransformerConfig& model) {
   // Without experts, the other fields about experts mean nothing.
   const bool is_dense = num_experts == 0;
   const bool is_latent = has_latent_attention(model);
+  const bool is_relative = has_relative_positions(model);
   const std::string experts = "has " + number(num_experts) + " experts";
   const std::string latent = "has latent attention";
   return {
@@ -93,7 +94,8 @@ std::vector<ExecutedField> executed_fields(const TransformerConfig& model) {
       any("add_bias_linear"),
       any("untied_embeddings"),
       only("position_embedding", "learned, rope, none",
-           position_embedding != PositionEmbedding::kAlibi, "has ALiBi positions"),
+           position_embedding != PositionEmbedding::kAlibi && !is_relative,
+           is_relative ? "has relative positions" : "has ALiBi positions"),
       any("normalization"),
       only("layernorm_bias", "true", layernorm_bias, "has layer norms without biases"),
       any("dropout"),

@@ -43,7 +43,7 @@ TransformerConfig shrunk(const TransformerConfig& model, const ParallelConfig& c
                              .add_mlp_bias = model.add_mlp_bias,
                              .norm_placement = model.norm_placement,
                              .qk_layernorm = model.qk_layernorm};
-  if (model.position_embedding == PositionEmbedding::kAlibi) {
+  if (model.position_embedding == PositionEmbedding::kAlibi || has_relative_positions(model)) {
     small.position_embedding = PositionEmbedding::kNone;
   }
   const bool is_of_all = model.qk_layernorm_width == QkNormWidth::kAllHeads;

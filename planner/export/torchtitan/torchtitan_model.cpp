@@ -108,7 +108,7 @@ std::vector<ExportRefusal> torchtitan_shape_refusals(const Plan& plan) {
   };
   const bool has_experts_now = has_experts(model);
   refuse(model.position_embedding != PositionEmbedding::kRope &&
-             model.position_embedding != PositionEmbedding::kAlibi,  // which is refused below
+             !has_untold_positions(model),  // which are refused below
          "position_embedding",
          std::string(name_of(model.position_embedding,
                              NamedValues<PositionEmbedding>(kPositionEmbeddingNames))),

@@ -1,4 +1,6 @@
 #include "planner/export/trainers/model_support.h"
+
+#include "planner/export/model_numerics.h"
 #include "planner/export/refusals.h"
 
 namespace ptdp {
@@ -24,8 +26,7 @@ std::vector<ExportRefusal> model_refusals(const Plan& plan, const ModelSupport& 
                   "normalization", "layer-norm", "rms-norm");
   refusals.add_if(!support.learned_positions &&
                       model.position_embedding != PositionEmbedding::kRope &&
-                      model.position_embedding !=
-                          PositionEmbedding::kAlibi,  // which numerics_refusals() refuses
+                      !has_untold_positions(model),  // which numerics_refusals() refuses
                   "position_embedding",
                   std::string(name_of(model.position_embedding,
                                       NamedValues<PositionEmbedding>(kPositionEmbeddingNames))),

@@ -130,6 +130,15 @@ TEST(CheckScenario, RefusesAGpuWithoutARateForTheAttentionKernel) {
   EXPECT_EQ(attention_kernel(scenario.cluster.gpu, scenario.stack), "unfused");
 }
 
+TEST(CheckScenario, GivesThisProjectsRuntimeNoRelativePositions) {
+  Scenario scenario = shipped_scenario("chinchilla-70b", "dgx-h100", "ptdp-cuda");
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack ptdp-cuda does not run position_embedding relative, which model chinchilla-70b "
+            "has; expected learned, rope or none, or another stack");
+  scenario.job.model.position_embedding = PositionEmbedding::kNone;
+  EXPECT_EQ(verdict_on_scenario(scenario), "nothing was thrown");
+}
+
 // cuDNN's rates are the only ones of Blackwell's GPUs, and what PyTorch takes there.
 TEST(CheckScenario, LetsTorchtitanRunOnBlackwell) {
   const Scenario old = shipped_scenario("llama-3-8b", "dgx-h100", "torchtitan-2024");

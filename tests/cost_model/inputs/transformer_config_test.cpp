@@ -187,6 +187,74 @@ TEST(ParameterCount, LeavesOutPositionsWhereThereAreNone) {
 
 // By hand, h=8, one layer: 2 heads of width 3 and one group: q 8·6, k and v 8·3 each, out 6·8.
 // An expert of width 5 has 2·8·5, two of them and a router of 8 each; norms 3·8, embedding 80.
+/// Returns a model of the kind of Gopher and Chinchilla with MLPs four times as wide as the model.
+TransformerConfig gopher(int num_layers, int hidden_size, int num_heads, int kv_channels) {
+  return resolved({.num_layers = num_layers,
+                   .hidden_size = hidden_size,
+                   .num_attention_heads = num_heads,
+                   .kv_channels = kv_channels,
+                   .vocab_size = 32000,
+                   .seq_length = 2048,
+                   .add_bias_linear = false,
+                   .position_embedding = PositionEmbedding::kRelative,
+                   .normalization = Normalization::kRmsNorm,
+                   .add_projection_bias = true,
+                   .add_mlp_bias = true},
+                  "gopher");
+}
+
+// Rae et al. (arXiv:2112.11446) table 1, to the printed digits.
+TEST(ParameterCount, MatchesTheGopherFamily) {
+  struct Row {
+    TransformerConfig model;
+    double parameters;
+    double digit;
+  };
+  for (const Row& row :
+       {Row{gopher(8, 512, 16, 32), 44e6, 1e6}, Row{gopher(12, 768, 12, 64), 117e6, 1e6},
+        Row{gopher(12, 1536, 12, 128), 417e6, 1e6}, Row{gopher(24, 2048, 16, 128), 1.4e9, 0.1e9},
+        Row{gopher(32, 4096, 32, 128), 7.1e9, 0.1e9},
+        Row{gopher(80, 16384, 128, 128), 280e9, 1e9}}) {
+    EXPECT_NEAR(static_cast<double>(parameter_count(row.model)), row.parameters, row.digit / 2.0)
+        << row.model.hidden_size;
+  }
+}
+
+// Hoffmann et al. (arXiv:2203.15556) table A9 in millions. In some models all heads together are
+// not as wide as the model. A tolerance of 0.53 is half a million of rounding, and 0.03 of biases
+// of logits, which no key says.
+TEST(ParameterCount, MatchesTheFiftyModelsOfChinchilla) {
+  struct Row {
+    double millions;
+    int width;
+    int kv_channels;
+    int heads;
+    int layers;
+  };
+  for (const Row& row :
+       {Row{44, 512, 64, 8, 8},        Row{57, 576, 64, 9, 9},        Row{74, 640, 64, 10, 10},
+        Row{90, 640, 64, 10, 13},      Row{106, 640, 64, 10, 16},     Row{117, 768, 64, 12, 12},
+        Row{140, 768, 64, 12, 15},     Row{163, 768, 64, 12, 18},     Row{175, 896, 64, 14, 14},
+        Row{196, 896, 64, 14, 16},     Row{217, 896, 64, 14, 18},     Row{251, 1024, 64, 16, 16},
+        Row{278, 1024, 64, 16, 18},    Row{306, 1024, 64, 16, 20},    Row{425, 1280, 128, 10, 18},
+        Row{489, 1280, 128, 10, 21},   Row{509, 1408, 128, 11, 18},   Row{552, 1280, 128, 10, 24},
+        Row{587, 1408, 128, 11, 21},   Row{632, 1536, 128, 12, 19},   Row{664, 1408, 128, 11, 24},
+        Row{724, 1536, 128, 12, 22},   Row{816, 1536, 128, 12, 25},   Row{893, 1792, 128, 14, 20},
+        Row{1018, 1792, 128, 14, 23},  Row{1143, 1792, 128, 14, 26},  Row{1266, 2048, 128, 16, 22},
+        Row{1424, 2176, 128, 17, 22},  Row{1429, 2048, 128, 16, 25},  Row{1593, 2048, 128, 16, 28},
+        Row{1609, 2176, 128, 17, 25},  Row{1731, 2304, 128, 18, 24},  Row{1794, 2176, 128, 17, 28},
+        Row{2007, 2304, 128, 18, 28},  Row{2283, 2304, 128, 18, 32},  Row{2298, 2560, 128, 20, 26},
+        Row{2639, 2560, 128, 20, 30},  Row{2980, 2560, 128, 20, 34},  Row{3530, 2688, 128, 22, 36},
+        Row{3802, 2816, 128, 22, 36},  Row{4084, 2944, 128, 22, 36},  Row{4516, 3072, 128, 24, 36},
+        Row{6796, 3584, 128, 28, 40},  Row{9293, 4096, 128, 32, 42},  Row{11452, 4352, 128, 32, 47},
+        Row{12295, 4608, 128, 36, 44}, Row{12569, 4608, 128, 32, 47}, Row{13735, 4864, 128, 32, 47},
+        Row{14940, 4992, 128, 32, 49}, Row{16183, 5120, 128, 40, 47}}) {
+    const TransformerConfig model = gopher(row.layers, row.width, row.heads, row.kv_channels);
+    EXPECT_NEAR(static_cast<double>(parameter_count(model)) / 1e6, row.millions, 0.53)
+        << row.millions;
+  }
+}
+
 TEST(ParameterCount, TakesHeadWidthAndExpertWidthAsGiven) {
   const TransformerConfig model = {.num_layers = 1,
                                    .hidden_size = 8,
@@ -427,6 +495,13 @@ TEST(Resolved, RefusesEachKeyThatNeedsAnother) {
   expect_refusals([](Model& model) { model.position_embedding = PositionEmbedding::kAlibi; },
                   {[](Model& model) { model.max_position_embeddings = 9; }},
                   "max_position_embeddings needs position_embedding learned");
+  expect_refusals([](Model& model) { model.position_embedding = PositionEmbedding::kRelative; },
+                  {[](Model& model) { model.num_query_groups = 1; },
+                   [](Model& model) {
+                     model.kv_lora_rank = model.qk_head_dim = model.qk_pos_emb_head_dim =
+                         model.v_head_dim = 8;
+                   }},
+                  "position_embedding relative needs keys of their own for all query heads");
   expect_refusals([](Model&) {}, {[](Model& model) { model.chunked_attention = true; }},
                   "chunked_attention needs window_size, the tokens of a chunk");
   expect_refusals([](Model& model) { model.position_embedding = PositionEmbedding::kRope; },
@@ -631,6 +706,20 @@ TEST(LayerParameters, CountSinksAndBiasesOfRoutersAndExperts) {
 
 // By hand, 4 heads and 2 groups of width 3 on h = 8, an MLP of 10: QKV 8·(12 + 2·6), projection
 // 12·8, gate, up and down 3·8·10.
+// By hand, h = 48, 4 heads of 8 in all: attention's four matrices and the one of positions are 48
+// by 32, the MLP's 48 by 192. Split are the matrices, the vectors added to queries, 32 each, and
+// the 192 biases of the MLP's first matrix; not split two norms and two biases of 48.
+TEST(LayerParameters, SplitWhatRelativePositionsAddByHeads) {
+  TransformerConfig model = gopher(1, 48, 4, 8);
+  const std::int64_t matrices = 5 * 48 * 32 + 2 * 48 * 192;
+  EXPECT_EQ(layer_parameters(model, false),
+            (LayerParameters{.split = matrices + 2 * 32 + 192, .replicated = 4 * 48}));
+  EXPECT_EQ(layer_matrices(model, false).split, matrices);
+  // No token meets the matrix of positions.
+  EXPECT_EQ(position_weights(model), 48 * 32);
+  EXPECT_EQ(layer_weights(model), matrices - 48 * 32);
+}
+
 TEST(LayerWeights, CountQueryGroupsAndGates) {
   TransformerConfig model;
   model.hidden_size = 8;
@@ -902,7 +991,8 @@ TEST(TransformerConfigJson, ListsTheSpellingsItKnows) {
   const std::string text = dump(unusual_model());
   EXPECT_EQ(
       message_of([&] { return parse<TransformerConfig>(replaced(text, "\"none\"", "\"t5\"")); }),
-      "test.json: position_embedding: expected one of learned, rope, none, alibi, got \"t5\"");
+      "test.json: position_embedding: expected one of learned, rope, none, alibi, relative, got "
+      "\"t5\"");
   EXPECT_EQ(message_of([&] {
               return parse<TransformerConfig>(replaced(text, "\"rms-norm\"", "\"rms\""));
             }),

@@ -42,6 +42,11 @@ std::vector<Change> untold_changes() {
          model.position_embedding = PositionEmbedding::kAlibi;
          model.rotary = {};
        }},
+      {"position_embedding",
+       [](auto& model) {
+         model.position_embedding = PositionEmbedding::kRelative;
+         model.rotary = {};
+       }},
       {"rotary_interleaved", [](auto& model) { model.rotary.interleaved = true; }},
       {"rotary_window_base", [](auto& model) { model.rotary.window_base = 9.0; }},
       {"no_rope_freq", [](auto& model) { model.rotary.no_rope_freq = 4; }},

@@ -68,6 +68,8 @@ TEST(ExecutedFields, SayWhatOfAModelIsNotExecuted) {
            {[](auto& m) { m.mtp_num_layers = 1; }, "predicts 1 more tokens"},
            {[](auto& m) { m.position_embedding = PositionEmbedding::kAlibi; },
             "has ALiBi positions"},
+           {[](auto& m) { m.position_embedding = PositionEmbedding::kRelative; },
+            "has relative positions"},
            {[](auto& m) { m.max_position_embeddings = 34; }, "has 34 rows of learned positions"},
            {[](auto& m) { m.layernorm_bias = false; }, "has layer norms without biases"},
            {[](auto& m) { m.parallel_residual = m.shared_residual_norm = true; },

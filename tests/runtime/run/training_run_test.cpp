@@ -453,6 +453,9 @@ TEST(Shrink, LeavesOutWhatDoesNotRun) {
       "one norm for both branches of a layer, the model has a norm of embeddings, the model "
       "has norms of queries and keys with weights of their own for each head, the model "
       "attends within chunks");
+  model.position_embedding = PositionEmbedding::kRelative;
+  EXPECT_EQ(find_unsupported_feature(resolved(shrunk(model, {}), "shrunk")), "");
+  EXPECT_THAT(left_out(model, {}), ::testing::StartsWith("the model has relative positions, "));
   model.position_embedding = PositionEmbedding::kRope;
   model.rotary = {.interleaved = true, .window_base = 9.0, .no_rope_freq = 4};
   EXPECT_EQ(find_unsupported_feature(resolved(shrunk(model, {}), "shrunk")), "");

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <type_traits>
 
 #include "cost_model/inputs/parameter_counts.h"
@@ -183,6 +184,19 @@ TEST_F(ShippedProfiles, OfDenseModelsHaveTheParametersOfTheirPapers) {
     EXPECT_EQ(counted, by_hand) << row.name;
     EXPECT_NEAR(static_cast<double>(counted) / 1e9, row.published, row.tolerance) << row.name;
   }
+}
+
+// By hand: a layer has 13 h² and biases, norms and vectors of 10 h, the model one table and one
+// norm.
+TEST_F(ShippedProfiles, OfGopherAndChinchillaHaveAMatrixOfPositionsInEachLayer) {
+  for (const auto& [name, width, published] :
+       {std::tuple("gopher-280b", 16384L, 280.0), std::tuple("chinchilla-70b", 8192L, 70.0)}) {
+    const std::int64_t counted = parameter_count(find_model(name).config);
+    EXPECT_EQ(counted, 80 * (13 * width * width + 10 * width) + 32001 * width) << name;
+    EXPECT_NEAR(static_cast<double>(counted) / 1e9, published, 0.5) << name;
+  }
+  EXPECT_EQ(find_model("gopher").global_batch_size * 2048, 6 << 20);
+  EXPECT_EQ(find_model("chinchilla").global_batch_size * 2048, 3 << 20);
 }
 
 // arXiv:2508.10925, table 1 [10⁹ parameters]: total 116.83 and 20.91, of which 114.71 and 19.12 are

@@ -23,6 +23,13 @@ std::vector<std::string> accelerate_refuses(void (*change)(Plan& plan)) {
   return fields_of(accelerate_refusals(plan));
 }
 
+TEST(AccelerateExport, RefusesRelativePositions) {
+  EXPECT_THAT(accelerate_refuses([](Plan& plan) {
+                plan.scenario.job.model.position_embedding = PositionEmbedding::kRelative;
+              }),
+              ElementsAre("position_embedding"));
+}
+
 TEST(AccelerateExport, WritesTheConfigurationByHand) {
   const Plan plan = llama_plan("torchtitan-2024", kAccelerateRuns);
   ASSERT_THAT(accelerate_refusals(plan), IsEmpty());
