@@ -33,11 +33,12 @@ double tokens_attended_to(const TransformerConfig& model, bool is_causal) {
 
 /// Returns 2Bs·(layer_passes·W + attention_passes·A·(Q + C) + 3Vh), the shape that all conventions
 /// share. W is the weights that a token meets, and A the tokens that it attends to. Q and C are the
-/// widths of its queries and of what attention returns.
+/// widths of its queries and of what attention returns. With relative positions Q counts twice.
 Flops convention(const TransformerConfig& model, std::int64_t global_batch_size,
                  double layer_passes, double attention_passes, bool is_causal = false) {
   const double tokens = static_cast<double>(global_batch_size) * model.seq_length;
-  const auto width = static_cast<double>(query_width(model) + context_width(model));
+  const auto width = static_cast<double>(
+      (has_relative_positions(model) ? 2 : 1) * query_width(model) + context_width(model));
   const double logits = 1.0 * model.vocab_size * model.hidden_size * (1 + model.mtp_num_layers);
   return Flops(2.0 * tokens *
                (layer_passes * weights_met(model) +
@@ -89,6 +90,35 @@ Flops selective_flops(const TransformerConfig& model, std::int64_t global_batch_
   return others + Flops(2.0 * tokens * weights);
 }
 
+/// Returns hardware_flops() of what tokens take part in.
+Flops flops_of_tokens(const TransformerConfig& model, std::int64_t global_batch_size,
+                      const ParallelConfig& config) {
+  if (repeats(config.recompute) == Repeats::kModules &&
+      config.recompute_modules != kCoreAttentionAlone) {
+    return selective_flops(model, global_batch_size, config.recompute_modules);
+  }
+  const Flops all = hardware_flops(model, global_batch_size, config.recompute);
+  if (!recomputes_some(config)) {
+    return all;
+  }
+  const double share = total(recomputed_of_model(model, config)) / total(layers_of_model(model));
+  const Flops none = model_flops(model, global_batch_size);
+  return none + share * (all - none);
+}
+
+/// Returns the FLOPs of projecting relative positions to keys: forward, for the weight gradient,
+/// and again in layers that are recomputed; in every layer, once for each microbatch.
+Flops flops_of_positions(const TransformerConfig& model, std::int64_t global_batch_size,
+                         const ParallelConfig& config) {
+  double layers = 2.0 * (model.num_layers + model.mtp_num_layers);
+  if (repeats(config.recompute) == Repeats::kLayer) {
+    layers += recomputes_some(config) ? total(recomputed_of_model(model, config))
+                                      : 1.0 * model.num_layers + model.mtp_num_layers;
+  }
+  const double microbatches = static_cast<double>(global_batch_size) / config.micro_batch_size;
+  return Flops(2.0 * microbatches * model.seq_length * layers * position_weights(model));
+}
+
 }  // namespace
 
 Flops model_flops(const TransformerConfig& model, std::int64_t global_batch_size) {
@@ -126,17 +156,8 @@ Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_s
 
 Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_size,
                      const ParallelConfig& config) {
-  if (repeats(config.recompute) == Repeats::kModules &&
-      config.recompute_modules != kCoreAttentionAlone) {
-    return selective_flops(model, global_batch_size, config.recompute_modules);
-  }
-  const Flops all = hardware_flops(model, global_batch_size, config.recompute);
-  if (!recomputes_some(config)) {
-    return all;
-  }
-  const double share = total(recomputed_of_model(model, config)) / total(layers_of_model(model));
-  const Flops none = model_flops(model, global_batch_size);
-  return none + share * (all - none);
+  return flops_of_tokens(model, global_batch_size, config) +
+         flops_of_positions(model, global_batch_size, config);
 }
 
 Flops counted_flops(FlopCount count, const TransformerConfig& model, std::int64_t global_batch_size,

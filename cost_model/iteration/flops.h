@@ -14,7 +14,10 @@ namespace ptdp {
 // All formulas count matrix products only, attention as if not causal but within its window. They
 // are written for GPT (h wide heads together, an MLP of 4h). Query groups, gated MLPs, latent
 // attention and other widths are counted alike, product by product. Of experts those that a token
-// visits count. Modules that predict more tokens count as layers and logits of their own.
+// visits count. Modules that predict more tokens count as layers and logits of their own. Relative
+// positions have scores of their own, as many as tokens have. Projecting the positions to keys
+// counts as hardware FLOPs of a configuration alone: the model needs it once for an iteration, not
+// by token. Chinchilla's own count (arXiv:2203.15556 appendix F) leaves relative positions out.
 
 /// Returns the model FLOPs F = 72Bslh²(1 + s/(6h) + V/(12lh)), forward and backward, nothing
 /// recomputed. They are the numerator of MFU (model FLOPs utilization). Source: Korthikanti et al.
@@ -48,7 +51,8 @@ namespace ptdp {
 
 /// Returns the FLOPs that the hardware executes under a configuration. Selective recomputation adds
 /// the products of its modules (core_attn by selective_recompute_flops()). Full recomputation of
-/// some layers adds their share of what recomputing all layers adds.
+/// some layers adds their share of what recomputing all layers adds. Every microbatch projects
+/// relative positions to keys in each layer, and forms that matrix's gradient.
 [[nodiscard]] Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_size,
                                    const ParallelConfig& config);
 

@@ -167,6 +167,10 @@ class LayerFactors {
       casts.add_input(entering(h), true);
       casts.add_gradient(whole(heads / config_.tp));
     }
+    if (has_relative_positions(model_)) {
+      casts.add_input(of_positions(h));
+      casts.add_gradient(of_positions(static_cast<double>(key_width(model_)) / config_.tp));
+    }
     casts.add_input(whole(context));
     casts.add_gradient(entering(h));
   }
@@ -210,6 +214,10 @@ class LayerFactors {
   [[nodiscard]] Factor entering(double width) const { return {own_, tokens_, width}; }
   /// Returns a factor that has all rows of this rank from the start.
   [[nodiscard]] Factor whole(double width) const { return {tokens_, tokens_, width}; }
+  /// Returns a factor with a row for each distance in a sequence.
+  [[nodiscard]] Factor of_positions(double width) const {
+    return {1.0 * model_.seq_length, 1.0 * model_.seq_length, width};
+  }
   /// Returns a factor of which this rank uses its part of the sequence only.
   [[nodiscard]] Factor part(double width) const { return {split_, split_, width}; }
   /// Returns a factor of the experts on this rank, cast expert by expert.

@@ -6,6 +6,7 @@
 #include "cost_model/layer/fp8_casts.h"
 #include "cost_model/layer/layer_kernels.h"
 #include "cost_model/layer/runtime_buffers.h"
+#include "cost_model/operations/attention.h"
 
 namespace ptdp {
 namespace {
@@ -61,13 +62,13 @@ double kept_by_experts(const TransformerConfig& model, const ParallelConfig& con
 
 }  // namespace
 
-ActivationStorage activation_storage(const StackSpec& stack) {
+ActivationStorage activation_storage(const TransformerConfig& model, const StackSpec& stack) {
   const Fp8Recipe* recipe = fp8_recipe(stack);
   return {.element_bytes = 1.0 * element_bytes(stack.precision),
           .fp8_input_bytes = recipe != nullptr && recipe->keeps_inputs
                                  ? std::optional(fp8_bytes(recipe->scaling))
                                  : std::nullopt,
-          .stores_scores = stack.attention == "unfused",
+          .stores_scores = is_unfused(model, stack),
           .keeps_gathered_inputs = stack.keeps_gathered_inputs,
           .keeps_expert_outputs = stack.keeps_expert_outputs};
 }
@@ -101,7 +102,8 @@ Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& co
   const double keys =
       is_latent ? queries : static_cast<double>(config.tp * key_width_of_rank(model, config.tp));
   const double values = is_latent ? context : keys;
-  const double scores = !dropped.has(RecomputeModule::kCoreAttention) && storage.stores_scores
+  const bool keeps_core = !dropped.has(RecomputeModule::kCoreAttention);
+  const double scores = keeps_core && storage.stores_scores
                             ? (has_dropout(model) ? 2.0 * bytes + kDropoutMaskBytes : bytes) *
                                   model.num_attention_heads * model.seq_length
                             : 0.0;
@@ -120,13 +122,16 @@ Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& co
       (2.0 * bytes + inputs + (has_dropout(model) ? 2.0 * kDropoutMaskBytes : 0.0)) * h +
       compressed;
   const double normed = model.qk_layernorm ? bytes * (queries + keys) : 0.0;
-  const double heads = drops_heads ? 0.0 : bytes * (queries + keys + values) + normed;
+  // Products with keys of tokens and of positions each keep queries that a vector was added to.
+  const double added = has_relative_positions(model) && keeps_core ? bytes * queries : 0.0;
+  const double heads = drops_heads ? 0.0 : bytes * (queries + keys + values) + normed + added;
   const double gates = model.gated_linear_unit ? 2.0 : 1.0;
   const double mlp = cover_mlp(dropped, kind.has_experts) ? 0.0 : dense_mlp_width(model, kind);
   const double split =
       heads + (input + other_use) * context + bytes * gates * mlp + input * mlp + scores;
   const double gathered = storage.keeps_gathered_inputs ? inputs * h * (1.0 - 1.0 / sharded) : 0.0;
-  const double kept = tokens * (whole / sharded + gathered + split / config.tp);
+  const double kept = tokens * (whole / sharded + gathered + split / config.tp) +
+                      kept_of_positions(model, config, recompute, storage).value();
   const bool keeps_experts = kind.has_experts && !dropped.has(RecomputeModule::kMoe);
   return Bytes(kept + (keeps_experts ? kept_by_experts(model, config, dropped, storage) : 0.0));
 }
@@ -136,7 +141,15 @@ Bytes kept_by_layer(const Scenario& scenario, const ParallelConfig& config, Laye
     return layer_memory(scenario, config).kept;
   }
   return layer_activations(scenario.job.model, config, config.recompute, kind,
-                           activation_storage(scenario.stack));
+                           activation_storage(scenario.job.model, scenario.stack));
+}
+
+Bytes kept_of_positions(const TransformerConfig& model, const ParallelConfig& config,
+                        Recompute recompute, const ActivationStorage& storage) {
+  const bool keeps = has_relative_positions(model) && repeats(recompute) != Repeats::kLayer;
+  return Bytes(keeps ? storage.element_bytes * model.seq_length *
+                           static_cast<double>(key_width(model)) / config.tp
+                     : 0.0);
 }
 
 }  // namespace ptdp

@@ -22,8 +22,9 @@ struct ActivationStorage {
   bool keeps_gathered_inputs = false;
   bool keeps_expert_outputs = true;  ///< Whether what experts return is kept.
 };
-/// Returns how `stack` keeps activations.
-[[nodiscard]] ActivationStorage activation_storage(const StackSpec& stack);
+/// Returns how `stack` keeps activations of the model.
+[[nodiscard]] ActivationStorage activation_storage(const TransformerConfig& model,
+                                                   const StackSpec& stack);
 
 /// Returns the activations [B] that one dense layer keeps per microbatch for its backward pass.
 /// With 2-byte elements and 1-byte dropout masks they are:
@@ -38,7 +39,8 @@ struct ActivationStorage {
 ///
 /// The formulas are those of GPT. Other widths are counted alike, tensor by tensor, without masks
 /// where there is no dropout. The terms 5as/h (attention scores) are then 2as/h. They vanish where
-/// scores are not stored.
+/// scores are not stored. Relative positions keep a second copy of queries beside stored scores,
+/// and kept_of_positions().
 ///
 /// Source: Korthikanti et al. (arXiv:2205.05198) table 2; at t = 8 the first is SC21's 10 + 24/t.
 [[nodiscard]] Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
@@ -66,6 +68,12 @@ struct ActivationStorage {
 [[nodiscard]] Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& config,
                                       Recompute recompute, LayerKind kind,
                                       const ActivationStorage& storage);
+
+/// Returns the part of layer_activations() that does not depend on the microbatch size [B]: keys of
+/// relative positions. The sinusoids that these are made of are one buffer for all layers, and not
+/// counted.
+[[nodiscard]] Bytes kept_of_positions(const TransformerConfig& model, const ParallelConfig& config,
+                                      Recompute recompute, const ActivationStorage& storage);
 
 /// Returns the activations [B] that a layer of the scenario's stack keeps of one microbatch:
 /// layer_activations(), or with MemoryModel::kPtdp LayerMemory::kept of runtime_buffers.h.

@@ -7,6 +7,7 @@
 #include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/layer/element_wise.h"
 #include "cost_model/layer/element_wise_operations.h"
+#include "cost_model/operations/attention.h"
 #include "cost_model/operations/core_contention.h"
 
 namespace ptdp {
@@ -57,6 +58,14 @@ void add_products(PassKernels& pass, double kinds, double experts) {
   pass.on_device += kinds * std::ceil(experts / kProductStreams);
   pass.by_host += kinds * experts;
 }
+
+/// Kernels that relative positions add to a forward pass: two products, two sums with queries, the
+/// shift of scores and their sum.
+constexpr double kPositionsForward = 6.0;
+/// Kernels that relative positions add to a backward pass: three products, the sums of gradients of
+/// queries and of two vectors, and the shift back of scores with its fill.
+constexpr double kPositionsBackward = 8.0;
+constexpr double kPositionProducts = 1.0;  // forward, and for weight gradients
 
 /// Returns the products of the linear layers of a layer's forward pass, without its experts.
 double linear_products(const TransformerConfig& model, LayerKind kind) {
@@ -114,6 +123,13 @@ std::vector<SizedLinear> sized_linears(const TransformerConfig& model, const Par
     const std::int64_t heads = query_width(model) + 2 * key_width(model);
     linears.push_back({"QKV", &LinearLayers::qkv, {tokens, heads / config.tp, h}});
   }
+  if (has_relative_positions(model)) {
+    // Of all distances in a sequence, however many sequences a microbatch has.
+    linears.push_back({.name = "keys of positions",
+                       .part = &LinearLayers::positions,
+                       .size = {model.seq_length, key_width(model) / config.tp, h},
+                       .has_input_gradient = false});
+  }
   linears.push_back({"projection of attention",
                      &LinearLayers::projection,
                      {tokens, h, context_width(model) / config.tp}});
@@ -137,11 +153,13 @@ LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& confi
   for (const SizedLinear& each : sized_linears(scenario.job.model, config, kind)) {
     const auto& [tokens, outputs, inputs] = each.size;
     const std::int64_t of_chunk = std::max(tokens / chunks, std::int64_t{1});
-    layers.*each.part +=
-        (chunks == 1
-             ? linear_time(tokens, outputs, inputs, gpu, scenario.stack, Fp8Use::kByRecipe)
-             : grouped_linear_time(chunks, of_chunk, outputs, inputs, gpu, scenario.stack)) *
-        factor;
+    LinearTime time =
+        chunks == 1 ? linear_time(tokens, outputs, inputs, gpu, scenario.stack, Fp8Use::kByRecipe)
+                    : grouped_linear_time(chunks, of_chunk, outputs, inputs, gpu, scenario.stack);
+    if (!each.has_input_gradient) {
+      time.input_gradient = Seconds(0.0);
+    }
+    layers.*each.part += time * factor;
   }
   return layers;
 }
@@ -152,6 +170,11 @@ LayerKernels kernels_without_experts(const Scenario& scenario, const ParallelCon
     kernels.weight_gradient = 4.0;
     kernels.forward.launch(30.0);
     kernels.backward.launch(60.0);
+    if (has_relative_positions(scenario.job.model)) {
+      kernels.weight_gradient += kPositionProducts;
+      kernels.forward.launch(kPositionsForward);
+      kernels.backward.launch(kPositionsBackward);
+    }
     return kernels;
   }
   kernels.weight_gradient = kProducts;
@@ -202,10 +225,15 @@ LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& confi
   const GpuSpec& gpu = scenario.cluster.gpu;
   kernels.forward.launch(casts.forward_kernels, starts_in_casts(casts.forward_kernels, gpu));
   kernels.backward.launch(casts.backward_kernels, starts_in_casts(casts.backward_kernels, gpu));
-  const double products = linear_products(scenario.job.model, kind);
-  const bool is_unfused = scenario.stack.attention == "unfused";
-  kernels.forward.with_start += starts_in_products(products + (is_unfused ? 2.0 : 0.0), gpu);
-  kernels.backward.with_start += starts_in_products(2.0 * products + (is_unfused ? 4.0 : 0.0), gpu);
+  const TransformerConfig& model = scenario.job.model;
+  const double products = linear_products(model, kind);
+  const double of_attention = is_unfused(model, scenario.stack) ? 2.0 : 0.0;
+  // The keys of positions, and the products of queries with them.
+  const double of_positions = has_relative_positions(model) ? kPositionProducts : 0.0;
+  kernels.forward.with_start +=
+      starts_in_products(products + of_attention + 2.0 * of_positions, gpu);
+  kernels.backward.with_start +=
+      starts_in_products(2.0 * products + 2.0 * of_attention + 3.0 * of_positions, gpu);
   if (graphs == CudaGraphs::kStep) {
     kernels.forward.by_host = kernels.backward.by_host = 0.0;
   }

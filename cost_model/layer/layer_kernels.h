@@ -24,10 +24,14 @@ struct LinearLayers {
   /// Second linear layer of the MLP, 4h→h; the shared experts' in a layer with experts.
   LinearTime down;
   LinearTime whole;  ///< Compressions of latent attention, which are not split.
+  /// Keys of relative positions, split over tp by heads. Positions need no gradient.
+  LinearTime positions;
 
-  /// Returns the time of the column-parallel layers.
+  /// Returns the time of the column-parallel layers that take hidden states.
   [[nodiscard]] LinearTime column() const { return qkv + up; }
-  [[nodiscard]] LinearTime total() const { return column() + projection + down + whole; }
+  [[nodiscard]] LinearTime total() const {
+    return column() + projection + down + whole + positions;
+  }
 };
 
 /// A linear layer that a rank runs in every layer of the model.
@@ -37,6 +41,7 @@ struct SizedLinear {
   LinearTime LinearLayers::*part = nullptr;
   LinearSize size;
   std::int64_t experts = 0;  ///< Experts that it stands for side by side; 0 for a single layer.
+  bool has_input_gradient = true;  ///< Whether it forms the gradient of its input.
 };
 
 /// Returns the linear layers of a layer of `kind` on a rank, without experts.
@@ -107,7 +112,8 @@ struct LayerKernels {
 /// MX formats.
 [[nodiscard]] bool fuses_expert_activation(const Scenario& scenario);
 
-/// Returns the kernels of a layer without those of its experts: 30 forward and 60 backward. For
+/// Returns the kernels of a layer without those of its experts: 30 forward and 60 backward, and
+/// with relative positions 36 and 68. For
 /// this project's runtime, where lists_operations(), they are those of layer_operations(), of
 /// products and of attention. They are 10 and 28 for GPT-2. Where products have epilogues, in 16
 /// bits, they are 8 and 27, or 8 and 23 with bias gradients. Without dropout, norms sum two of the

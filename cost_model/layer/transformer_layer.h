@@ -67,6 +67,8 @@ struct ElementWiseTraffic {
 ///   - four linear layers (QKV, projection, h→4h, 4h→h), each with a forward product and two
 ///     backward ones. Latent attention has two compressions and two decompressions in place of QKV;
 ///     every rank of a tensor-parallel group compresses its own tokens;
+///   - with relative positions, a fifth that projects a sequence's distances to keys, once for all
+///     sequences of a microbatch and with one backward product, the weight gradient;
 ///   - experts, and what brings tokens to them, in place of the MLP (expert_layer.h). The shared
 ///     ones are an MLP;
 ///   - the attention core (operations/attention.h) and the traffic of the rest (memory_bound.h).

@@ -114,7 +114,7 @@ Bytes gradient_memory(const StackSpec& stack, const ParallelConfig& config,
 MemoryOfRanks::MemoryOfRanks(const PlannedJob& job)
     : scenario_(job.scenario()),
       kept_(job),
-      storage_(activation_storage(job.stack())),
+      storage_(activation_storage(job.model(), job.stack())),
       messages_(message_buffers(job)) {
   const TransformerConfig& model = job.model();
   for_each_kind(layers_of_model(model), [&](std::size_t kind, double /*count*/) {

@@ -117,7 +117,8 @@ class MemoryOfRanks {
   [[nodiscard]] HeldGradients gradients(const ParallelConfig& config, const LayersOfRanks& layers,
                                         int rank, const RankParameters& held) const;
   /// Returns the part of of_rank()'s memory that is proportional to the microbatch size, for a
-  /// constant number of microbatches in flight. Not for stacks of MemoryModel::kPtdp.
+  /// constant number of microbatches in flight and but for kept_of_positions(). Not for stacks of
+  /// MemoryModel::kPtdp.
   [[nodiscard]] Bytes proportional_to_size(const MemoryBreakdown& memory) const {
     return memory.activations + memory.working_set + messages_;
   }

@@ -72,7 +72,7 @@ KeptLayers operator*(const KeptLayers& layers, double factor) {
 }
 
 RankActivations::RankActivations(const PlannedJob& job) : scenario_(job.scenario()) {
-  const ActivationStorage storage = activation_storage(job.stack());
+  const ActivationStorage storage = activation_storage(job.model(), job.stack());
   const auto kept = [&](Recompute recompute, std::size_t kind) {
     return layer_activations(job.model(), job.config(), recompute, kLayerKinds[kind], storage);
   };

@@ -65,6 +65,11 @@ struct Pass {
   }
 };
 
+/// Returns how many kinds of keys each query is multiplied by: those of tokens, and of positions.
+double kinds_of_keys(const TransformerConfig& model) {
+  return has_relative_positions(model) ? 2.0 : 1.0;
+}
+
 /// Products of unfused kernels.
 struct UnfusedProducts {
   MatmulShape scores;     ///< QKᵀ.
@@ -100,27 +105,30 @@ AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_b
   const auto time = [&](const MatmulShape& product) { return matmul_time(product, gpu, peak); };
   const auto [scores, outputs, of_values, of_keys] =
       unfused_products(model, micro_batch_size, tp, stack);
+  const double kinds = kinds_of_keys(model);
   const LayerTraffic traffic = layer_traffic(model, micro_batch_size, tp, false, stack);
-  return {
-      .forward = time(scores) + time(outputs) + memory_bound_time(traffic.attention_forward, gpu),
-      .backward = time(of_values) + (time(outputs) + 2.0 * time(of_keys)) +
-                  memory_bound_time(traffic.attention_backward, gpu)};
+  return {.forward = kinds * time(scores) + time(outputs) +
+                     memory_bound_time(traffic.attention_forward, gpu),
+          .backward = time(of_values) + (time(outputs) + 2.0 * kinds * time(of_keys)) +
+                      memory_bound_time(traffic.attention_backward, gpu)};
 }
 
 }  // namespace
 
 AttentionWork attention_work(const TransformerConfig& model, int micro_batch_size, int tp,
                              const StackSpec& stack) {
-  if (stack.attention == "unfused") {
+  if (is_unfused(model, stack)) {
     const auto [scores, outputs, of_values, of_keys] =
         unfused_products(model, micro_batch_size, tp, stack);
+    const double kinds = kinds_of_keys(model);
     const LayerTraffic traffic = layer_traffic(model, micro_batch_size, tp, false, stack);
-    return {
-        .forward = {matmul_flops(scores) + matmul_flops(outputs),
-                    matmul_bytes(scores) + matmul_bytes(outputs) + traffic.attention_forward},
-        .backward = {matmul_flops(of_values) + matmul_flops(outputs) + 2.0 * matmul_flops(of_keys),
-                     matmul_bytes(of_values) + matmul_bytes(outputs) + 2.0 * matmul_bytes(of_keys) +
-                         traffic.attention_backward}};
+    return {.forward = {kinds * matmul_flops(scores) + matmul_flops(outputs),
+                        kinds * matmul_bytes(scores) + matmul_bytes(outputs) +
+                            traffic.attention_forward},
+            .backward = {matmul_flops(of_values) + matmul_flops(outputs) +
+                             2.0 * kinds * matmul_flops(of_keys),
+                         matmul_bytes(of_values) + matmul_bytes(outputs) +
+                             2.0 * kinds * matmul_bytes(of_keys) + traffic.attention_backward}};
   }
   const auto flops = [&](double work) {
     return fused_flops(work, fused_sizes(model, micro_batch_size, tp),
@@ -142,7 +150,7 @@ AttentionWork attention_work(const TransformerConfig& model, int micro_batch_siz
 
 AttentionTime attention_time(const TransformerConfig& model, int micro_batch_size, int tp,
                              const GpuSpec& gpu, const StackSpec& stack) {
-  if (stack.attention == "unfused") {
+  if (is_unfused(model, stack)) {
     return unfused_attention_time(model, micro_batch_size, tp, gpu, stack);
   }
   const bool drops = dropout_rates(model).attention > 0.0;

@@ -14,6 +14,13 @@ namespace ptdp {
 /// a stack has a kernel of its own for that.
 inline constexpr std::string_view kWithDropout = "-dropout";
 
+/// Returns whether attention is computed product by product and stores its scores. It is so in a
+/// stack without a fused kernel, and in every stack with relative positions: kernels of
+/// FlashAttention and cuDNN add no scores that depend on the query and its distance to a key.
+[[nodiscard]] inline bool is_unfused(const TransformerConfig& model, const StackSpec& stack) {
+  return stack.attention == "unfused" || has_relative_positions(model);
+}
+
 /// Forward and backward time of one layer's attention core, per microbatch.
 struct AttentionTime {
   Seconds forward;
@@ -43,7 +50,8 @@ struct AttentionWork {
 /// accepted the pair of GPU and stack.
 ///
 /// Unfused: batched products (QKᵀ and PV forward, four of them backward) and the softmax and
-/// dropout passes of layer_traffic(). A window masks scores and saves none of them.
+/// dropout passes of layer_traffic(). A window masks scores and saves none of them. Relative
+/// positions double QKᵀ and its two gradients: queries are multiplied by the positions' keys, too.
 ///
 /// Fused: the causal half of the FLOPs at the GPU's rate for the stack's kernel and the width of
 /// query heads. Forward they are 2bs²h/t, or bs²a(d_q + d_v)/t when query and value heads differ in

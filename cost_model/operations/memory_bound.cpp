@@ -74,6 +74,10 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
     traffic.forward += norm_forward * (queries + keys);
     traffic.backward += norm_backward * (queries + keys);
   }
+  if (has_relative_positions(model)) {
+    traffic.attention_forward += 5.0 * scores + 4.0 * queries;
+    traffic.attention_backward += 3.0 * scores + 5.0 * queries;
+  }
   if (is_latent) {
     const Bytes compressed(per_width * (model.q_lora_rank + model.kv_lora_rank) /
                            (is_sequence_parallel ? tp : 1));

@@ -38,7 +38,7 @@ bool recomputes(const PlannedJob& job) {
       (!job.config().recompute_modules.are_among(can_run.recompute_modules) ||
        recomputes_delayed_casts(job.stack(), job.config().recompute_modules) ||
        (job.config().recompute_modules.has(RecomputeModule::kEverySecondProduct) &&
-        (has_latent_attention(model) || model.num_experts > 0)))) {
+        (has_latent_attention(model) || model.num_experts > 0 || has_relative_positions(model))))) {
     return false;
   }
   return contains(can_run.recompute, job.config().recompute) &&
@@ -69,7 +69,8 @@ bool is_run_by(const PlannedJob& job) {
           contains(can_run.offload, job.config().offload)) &&
          (can_run.tensor_parallel || job.config().tp == 1) &&
          (can_run.sequence_parallel || !job.config().sequence_parallel) &&
-         (can_run.context_parallel || job.config().cp == 1) &&
+         ((can_run.context_parallel && !has_relative_positions(job.model())) ||
+          job.config().cp == 1) &&
          (can_replicate(can_run, job.config().zero_stage) || job.config().dp_replicate == 1) &&
          (can_run.kept_weights || job.config().reshard_after_forward) &&
          (can_run.uneven_layers || job.config().layers_per_stage.empty()) &&

@@ -201,7 +201,8 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
                       model.qk_layernorm_width == QkNormWidth::kAllHeads &&
                       model.normalization == Normalization::kLayerNorm
                   ? ", layer norms over all heads with tp 1"
-                  : "");
+                  : "") +
+             (has_relative_positions(model) ? ", relative positions with cp 1" : "");
     case Constraint::kNotExportable:
       return "";
     case Constraint::kSequenceByTp:

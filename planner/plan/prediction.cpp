@@ -63,6 +63,9 @@ void note_operations(std::vector<std::string>& notes, const Scenario& scenario,
   product(h, queries);
   product(static_cast<double>(mlp_up_width(model)) / config.tp, h);
   product(h, ffn);
+  if (has_relative_positions(model)) {
+    return;  // no kernel of attention computes them
+  }
   // Sizes with which GPUs that share a sequence call the attention kernel.
   const ContextParallel kind = scenario.stack.context_parallel_kind;
   const int sharers = kind == ContextParallel::kAllToAll ? config.cp : 1;

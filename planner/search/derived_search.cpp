@@ -29,7 +29,7 @@ std::vector<RecomputeModule> useful_modules(const Scenario& scenario) {
   const auto saves = [&](RecomputeModule module) {
     switch (module) {
       case RecomputeModule::kCoreAttention:
-        return activation_storage(scenario.stack).stores_scores;
+        return activation_storage(model, scenario.stack).stores_scores;
       case RecomputeModule::kMoeActivation:
       case RecomputeModule::kMoe:
         return has_experts;

@@ -141,14 +141,16 @@ FamilyMemory::Lines& FamilyMemory::lines_of(const ParallelConfig& config,
   const std::int64_t kept =
       std::min(most_kept_, num_microbatches(scenario_.job.global_batch_size, config));
   const int sharding = config.zero_stage >= 2 ? config.zero_stage : 0;
+  // Keys of relative positions are kept once for all sequences of a microbatch.
+  const int size = has_relative_positions(scenario_.job.model) ? config.micro_batch_size : 0;
   for (Lines& lines : layers_of_config.lines) {
     if (lines.microbatches_kept == kept && lines.has_replicas == has_replicas &&
-        lines.sharding == sharding) {
+        lines.sharding == sharding && lines.size == size) {
       return lines;
     }
   }
-  return layers_of_config.lines.emplace_back(
-      Lines{.microbatches_kept = kept, .has_replicas = has_replicas, .sharding = sharding});
+  return layers_of_config.lines.emplace_back(Lines{
+      .microbatches_kept = kept, .has_replicas = has_replicas, .sharding = sharding, .size = size});
 }
 
 FamilyMemory::Line FamilyMemory::line_of(const ParallelConfig& config,

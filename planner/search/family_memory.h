@@ -55,6 +55,7 @@ class FamilyMemory {
     std::int64_t microbatches_kept = 0;
     bool has_replicas = false;
     int sharding = 0;           ///< ZeRO stage when more than the optimizer is sharded, else 0.
+    int size = 0;               ///< Microbatch size that the lines hold for; 0: any.
     std::vector<Line> ends;     ///< Lines of the first stage and of the last.
     std::vector<Line> between;  ///< Lines of the stages in `LayersOfConfig::unlike_stages`.
     bool has_between = false;   ///< Whether `between` is worked out.

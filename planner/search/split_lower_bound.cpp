@@ -44,12 +44,14 @@ SplitLowerBound::SplitLowerBound(const PlannedJob& job)
       in_flight_(least_in_flight(job)) {
   ParallelConfig of_one = job.config();
   of_one.micro_batch_size = 1;
+  const Bytes shared = kept_of_positions(job.model(), of_one, of_one.recompute,
+                                         activation_storage(job.model(), job.stack()));
   for_each_kind(counts_, [&](std::size_t kind, double /*count*/) {
     const LayerWeights weights = layer_matrices(job.model(), kLayerKinds[kind].has_experts);
     layers_[kind] = {.matrices = {.dense = weights.split / job.config().tp,
                                   .experts = weights.experts / job.config().ep / job.config().etp,
                                   .matrices = weights.split / job.config().tp},
-                     .kept = kept_by_layer(job.scenario(), of_one, kLayerKinds[kind]) /
+                     .kept = (kept_by_layer(job.scenario(), of_one, kLayerKinds[kind]) - shared) /
                              layers_at_once(job.config())};
   });
 }

@@ -56,6 +56,20 @@ inline TransformerConfig small_expert_model() {
           .moe_ffn_hidden_size = 128};
 }
 
+/// Returns a model of Gopher's kind: relative positions, 4 heads of 16, an MLP of 256, no dropout.
+inline TransformerConfig small_relative_model() {
+  return {.num_layers = 4,
+          .hidden_size = 64,
+          .num_attention_heads = 4,
+          .vocab_size = 1024,
+          .seq_length = 256,
+          .add_bias_linear = false,
+          .position_embedding = PositionEmbedding::kRelative,
+          .normalization = Normalization::kRmsNorm,
+          .add_projection_bias = true,
+          .add_mlp_bias = true};
+}
+
 /// Returns small_expert_model() with latent attention (q 48, c 32, heads of 16 + 8 and 24). Its
 /// first layer is dense, and the others have a shared expert.
 inline TransformerConfig small_latent_model() {

@@ -396,6 +396,9 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   }
   request.scenario.cluster = find_cluster(cluster.value_or(model.home));
   choose_stack(line, from, request);
+  if (has_relative_positions(model.config) && request.scenario.stack.attention != "unfused") {
+    assume(request, "unfused attention: no fused kernel adds relative positions");
+  }
   request.scenario.job = {
       .model_name = model.name,
       .model = model.config,

@@ -77,7 +77,9 @@ class WorkList {
            .time = takes * factors_.matmul});
     };
     add("forward", products.forward, time.forward);
-    add("input gradient", products.input_gradient, time.input_gradient);
+    if (linear.has_input_gradient) {
+      add("input gradient", products.input_gradient, time.input_gradient);
+    }
     add("weight gradient", products.weight_gradient, time.weight_gradient);
   }
 

@@ -147,6 +147,34 @@ TEST(ModelFlops, CountExpertsLatentAttentionAndWhatPredictsMore) {
               1.0, 1e-12);
 }
 
+// By hand for Chinchilla (80 layers, h = 8192, V = 32000) and one sequence of 2048: a token meets
+// 12h² weights in each layer and has three products of 2048 scores by 8192, of which the causal
+// convention counts half; three times over with the logits. A microbatch of 4 of 8 sequences
+// projects 2048 positions by an h by h matrix in each layer, forward and for that matrix's
+// gradient, and once more where layers are recomputed.
+TEST(ModelFlops, CountScoresOfRelativePositions) {
+  const TransformerConfig model = find_model("chinchilla-70b").config;
+  const double s = 2048.0;
+  const double h = 8192.0;
+  const double layer = 12.0 * h * h + 3.0 * s * h;
+  const double logits = 32000.0 * h;
+  EXPECT_NEAR(model_flops(model, 1).value() / (3.0 * 2.0 * s * (80.0 * layer + logits)), 1.0,
+              1e-12);
+  EXPECT_NEAR(causal_model_flops(model, 1).value() /
+                  (3.0 * 2.0 * s * (80.0 * (layer - 1.5 * s * h) + logits)),
+              1.0, 1e-12);
+  const double positions = 2.0 * 80.0 * 2.0 * s * h * h;  // of two microbatches, a pass each
+  ParallelConfig config{.micro_batch_size = 4};
+  EXPECT_NEAR((hardware_flops(model, 8, config) - model_flops(model, 8)).value() / positions, 2.0,
+              1e-9);
+  config.recompute = Recompute::kFull;
+  EXPECT_NEAR((hardware_flops(model, 8, config) - sc21_flops(model, 8)).value() / positions, 3.0,
+              1e-9);
+  config.recompute_num_layers = 40;
+  const Flops half = model_flops(model, 8) + 0.5 * (sc21_flops(model, 8) - model_flops(model, 8));
+  EXPECT_NEAR((hardware_flops(model, 8, config) - half).value() / positions, 2.5, 1e-9);
+}
+
 // A window of 1024 in the last 6 of 24 layers.
 TEST(ModelFlops, CountWindows) {
   TransformerConfig model = find_model("1.7B").config;

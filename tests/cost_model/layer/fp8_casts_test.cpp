@@ -237,7 +237,7 @@ TEST(Fp8Casts, TakeTheirOwnShareOfBandwidthAndTheirStarts) {
 // 34 in all. In 8 bits inputs take 2, the projection's 1 more than the context, the MLP's 4.
 TEST(Fp8Activations, AreInputsOfOneByte) {
   const Scenario scenario = plain_fp8({});
-  ASSERT_FALSE(activation_storage(scenario.stack).stores_scores);
+  ASSERT_FALSE(activation_storage(scenario.job.model, scenario.stack).stores_scores);
   const auto kept = [](const Scenario& of) {
     return per_feature(kept_by_layer(of, {}, LayerKind{}));
   };

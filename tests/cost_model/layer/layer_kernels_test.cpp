@@ -132,6 +132,42 @@ TEST(LinearLayers, OfLatentAttentionCompressWhatARankHas) {
   expect_products(uncompressed.qkv, 512.0 * (64 * 4 * 24 + 32 * 4 * (16 + 24)) / 2);
 }
 
+// By hand: 256 distances, 64 features in and 32 of keys out on two ranks, whatever the microbatch.
+// The distances are constant: no product forms their gradient.
+TEST(LinearLayers, ProjectRelativePositionsOncePerMicrobatch) {
+  const Scenario scenario = plain_scenario(small_relative_model());
+  for (const int size : {1, 4}) {
+    const LinearLayers layers =
+        linear_layers(scenario, {.tp = 2, .micro_batch_size = size}, LayerKind{});
+    const double product = 2.0 * 256 * 64 * 32 / kPlainFlops;
+    EXPECT_NEAR(layers.positions.forward.value(), product, 1e-9 * product);
+    EXPECT_EQ(layers.positions.input_gradient, Seconds(0.0));
+    EXPECT_NEAR(layers.positions.weight_gradient.value(), product, 1e-9 * product);
+    expect_products(layers.qkv, size * 256.0 * 64 * 3 * 32);
+    EXPECT_NEAR((layers.total().forward - layers.column().forward - layers.projection.forward -
+                 layers.down.forward)
+                    .value(),
+                product, 1e-9 * product);
+  }
+}
+
+// 6 kernels more forward and 8 backward than a layer without positions, one of these for a weight
+// gradient; with a start in modeled times those of the products: projection, scores, and backward
+// three.
+TEST(LayerKernels, OfRelativePositionsComeOnTop) {
+  Scenario scenario = plain_scenario(small_relative_model());
+  scenario.cluster.gpu.matmul_start = Seconds(1e-6);
+  const LayerKernels kernels = layer_kernels(scenario, {}, {}, {});
+  EXPECT_EQ(kernels.forward.on_device, 36.0);
+  EXPECT_EQ(kernels.backward.by_host, 68.0);
+  EXPECT_EQ(kernels.weight_gradient, 5.0);
+  scenario.stack.attention = "unfused";
+  scenario.job.model.position_embedding = PositionEmbedding::kNone;
+  const LayerKernels others = layer_kernels(scenario, {}, {}, {});
+  EXPECT_EQ(kernels.forward.with_start - others.forward.with_start, 2.0);
+  EXPECT_EQ(kernels.backward.with_start - others.backward.with_start, 3.0);
+}
+
 // Eight experts: 28 kernels and two products of each, again where all of them is recomputed.
 TEST(RepeatedWork, IsLaunchedExpertByExpert) {
   Scenario scenario = plain_scenario(small_expert_model());

@@ -67,6 +67,28 @@ TEST(LayerActivations, LackTheScoresUnderFusedAttention) {
             layer_activations(model, 1, 8, Recompute::kSelective, true));
 }
 
+// By hand for two ranks, b = 3, s = 256, h = 64, 4 heads: of what is split, in 2 bytes, a second
+// copy of queries and the softmax of 4 by 256 scores; and the keys of 256 distances once.
+// Recomputed attention leaves these keys alone, a recomputed layer nothing.
+TEST(LayerActivations, KeepKeysOfRelativePositionsOnce) {
+  const StackSpec fused = shipped_scenario("7.5B", "dgx-h100", "megatron-core-2025").stack;
+  const auto more = [&](int size, Recompute recompute) {
+    TransformerConfig model = resolved(small_relative_model(), "model");
+    const Bytes kept =
+        layer_activations(model, size, 2, recompute, false, activation_storage(model, fused));
+    model.position_embedding = PositionEmbedding::kNone;
+    return (kept -
+            layer_activations(model, size, 2, recompute, false, activation_storage(model, fused)))
+        .value();
+  };
+  const double once = 2.0 * 256 * 64 / 2;
+  const double of_token = 2.0 * (64 + 4 * 256) / 2;
+  EXPECT_EQ(more(3, Recompute::kNone), 3 * 256 * of_token + once);
+  EXPECT_EQ(more(1, Recompute::kNone), 256 * of_token + once);
+  EXPECT_EQ(more(3, Recompute::kSelective), once);
+  EXPECT_EQ(more(3, Recompute::kFull), 0.0);
+}
+
 // By hand: 16 elements in place of 16·2 bytes, and 2 masks, per sbh; scores are two elements and a
 // mask.
 TEST(LayerActivations, AreOfElementsOfThePrecision) {

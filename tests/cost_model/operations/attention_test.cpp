@@ -183,6 +183,28 @@ TEST(AttentionTime, UnfusedIsItsProductsAndItsSoftmax) {
   expect_passes(18.0, 20.0, false);
 }
 
+// By hand, 2 of 4 heads of 16 in 3 microbatches, 256 tokens: QKᵀ, its like for positions and PV
+// forward; dP, dV, and dQ and dK of both kinds backward; 2 + 5 and 3 + 3 passes over scores of two
+// bytes, 4 and 5 over queries. A stack's fused kernel does not compute them.
+TEST(AttentionTime, OfRelativePositionsIsUnfusedWithASecondKindOfKeys) {
+  Scenario scenario = plain_scenario(small_relative_model());
+  ASSERT_NE(scenario.stack.attention, "unfused");
+  EXPECT_TRUE(is_unfused(scenario.job.model, scenario.stack));
+  const AttentionTime time =
+      attention_time(scenario.job.model, 3, 2, scenario.cluster.gpu, scenario.stack);
+  const double scores = 3.0 * 2 * 256 * 256;
+  const double product = 2.0 * scores * 16 / kPlainFlops;
+  const double queries = 3.0 * 256 * 2 * 16;
+  const auto passes = [](double elements) { return 2.0 * elements / kPlainBandwidth; };
+  EXPECT_NEAR(time.forward.value(), 3 * product + passes(7 * scores + 4 * queries), 1e-15);
+  EXPECT_NEAR(time.backward.value(), 6 * product + passes(6 * scores + 5 * queries), 1e-15);
+  const AttentionWork work = attention_work(scenario.job.model, 3, 2, scenario.stack);
+  EXPECT_EQ(work.forward.flops.value(), 3 * 2.0 * scores * 16);
+  EXPECT_EQ(work.backward.flops.value(), 6 * 2.0 * scores * 16);
+  scenario.job.model.position_embedding = PositionEmbedding::kNone;
+  EXPECT_FALSE(is_unfused(scenario.job.model, scenario.stack));
+}
+
 // A kernel has its own share of the peak in each pass; of several that a GPU has rates for, the
 // stack names one.
 TEST(AttentionTime, IsThatOfTheKernelThatTheStackNames) {

@@ -52,6 +52,21 @@ TEST(LayerTraffic, OfAModelWithoutDropoutMatchesTheHandCount) {
   EXPECT_EQ(traffic.attention_backward, Bytes(3.0 * 2048));
 }
 
+// By hand: queries of A/t are read and written for each of two vectors; backward two gradients are
+// summed into a third, and read again for the vectors' own. Scores of S are read and written where
+// they are shifted, and summed with the others; backward they are filled, read and written.
+TEST(LayerTraffic, AddsTwoVectorsToTheQueriesOfRelativePositions) {
+  TransformerConfig model = small_model();
+  model.dropout = false;
+  const LayerTraffic without = layer_traffic(model, 2, 2, false);
+  model.position_embedding = PositionEmbedding::kRelative;
+  const LayerTraffic traffic = layer_traffic(model, 2, 2, false);
+  EXPECT_EQ(traffic.forward, without.forward);
+  EXPECT_EQ(traffic.backward, without.backward);
+  EXPECT_EQ(traffic.attention_forward, Bytes((2.0 + 5.0) * 2048 + 4.0 * 256));
+  EXPECT_EQ(traffic.attention_backward, Bytes((3.0 + 3.0) * 2048 + 5.0 * 256));
+}
+
 // By hand: a norm passes 2A forward and 5A backward. A shared one is one fewer than two, and layers
 // with norms before and behind branches have two more.
 TEST(LayerTraffic, CountsTheNormsOfALayer) {

@@ -134,6 +134,22 @@ TEST(FindViolation, RecomputesEverySecondProductOfLlamasLayersAlone) {
   EXPECT_EQ(find_shape_violation({scenario, config}), std::nullopt);
 }
 
+TEST(FindViolation, LeavesSequencesOfRelativePositionsWhole) {
+  const auto violation = [](const char* stack, const ParallelConfig& config) {
+    const Scenario scenario = shipped_scenario("chinchilla-70b", "dgx-h100", stack, 512);
+    return find_shape_violation({scenario, config});
+  };
+  EXPECT_EQ(violation("megatron-core-2025", {.tp = 8}), std::nullopt);
+  EXPECT_EQ(violation("megatron-core-2025", {.tp = 8, .cp = 2}), Constraint::kNotRunByStack);
+  EXPECT_EQ(violation("torchtitan-2024", {.tp = 8, .zero_stage = 3}), std::nullopt);
+  EXPECT_EQ(
+      violation("torchtitan-2024", {.tp = 8,
+                                    .recompute = Recompute::kSelective,
+                                    .recompute_modules = {RecomputeModule::kEverySecondProduct},
+                                    .zero_stage = 3}),
+      Constraint::kNotRunByStack);
+}
+
 TEST(FindViolation, NamesTheMlpWidthAndTheSequence) {
   Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
   scenario.job.model.ffn_hidden_size = 4 * 25600 + 4;

@@ -49,9 +49,10 @@ std::vector<Space> small_spaces() {
       {"dense", few_layers("7.5B", "selene-a100", "megatron-lm-2022", 12, 24), 16},
       {"uneven", few_layers("18B", "selene-a100", "megatron-core-2025", 14, 12), 12},
       {"experts", few_layers("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 7, 12), 24},
+      {"positions", few_layers("chinchilla-70b", "dgx-h100", "megatron-core-2025", 12, 24), 16},
       {"kinds", few_layers("deepseek-v3", "dgx-h100", "megatron-bridge-2025", 7, 16), 32}};
   spaces[2].scenario.job.model.first_dense_layers = 2;
-  spaces[3].scenario.stack.expert_overlap = true;
+  spaces.back().scenario.stack.expert_overlap = true;
   return spaces;
 }
 
