@@ -12,10 +12,11 @@ endforeach()
 install(DIRECTORY profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/ptdp COMPONENT planner)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR}-planner RENAME copyright COMPONENT planner)
 
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tools/man")
 # ptdp_install_manners(<component> <command> <program> <words>...): the man page that the program prints
 # with these words, and what shells complete the command by.
 function(ptdp_install_manners component command program)
-  set(page "${PROJECT_BINARY_DIR}/tools/${command}.1")
+  set(page "${PROJECT_BINARY_DIR}/tools/man/${command}.1")
   install(CODE "execute_process(COMMAND \"${program}\" ${ARGN} --help man OUTPUT_FILE \"${page}\"
                                 COMMAND_ERROR_IS_FATAL ANY)" COMPONENT ${component})
   install(FILES "${page}" DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${component})
