@@ -94,13 +94,13 @@ std::vector<const char*> arguments_of(const std::string& name, std::vector<const
 /// Runs the command whose word stands at `at`. Returns nullopt if there is no such command.
 std::optional<int> run_word(const std::vector<const char*>& words, std::size_t at) {
   const std::string_view word = words.at(at);
-  const auto known = std::ranges::find(kCommandSummaries, word, &CommandSummary::word);
+  const auto* known = std::ranges::find(kCommandSummaries, word, &CommandSummary::word);
   if (known == kCommandSummaries.end()) {
     return std::nullopt;
   }
   const std::string name = std::string(kProgram) + "-" + std::string(word);
   const std::vector<const char*> arguments = arguments_of(name, words, at);
-  const auto own = std::ranges::find(kOwnCommands, word, &OwnCommand::word);
+  const auto* own = std::ranges::find(kOwnCommands, word, &OwnCommand::word);
   if (own == kOwnCommands.end()) {
     execute_beside(name, arguments);
   }

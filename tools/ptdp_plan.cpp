@@ -52,8 +52,6 @@
 namespace ptdp {
 namespace {
 
-namespace po = boost::program_options;
-
 constexpr const char* kProgram = "ptdp-plan";
 /// Returns the words after the command, quoted for messages.
 std::string joined_words(const CommandLine& line) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cost_model/error.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/text/in_quotes.h"
 #include "planner/answer/plans_document.h"
 #include "planner/answer_format.h"

@@ -60,6 +60,7 @@ po::typed_value<std::string>* pin_value(Pin SearchSpace::*) {
 std::vector<ScheduleKind> read_schedules(const CommandLine& line) {
   using Choice = std::optional<ScheduleKind>;  // nullopt for all
   std::vector<NamedValue<Choice>> names;
+  names.reserve(kScheduleNames.size() + 1);
   for (const auto& [schedule, name] : kScheduleNames) {
     names.push_back({schedule, name});
   }

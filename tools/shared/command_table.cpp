@@ -138,8 +138,8 @@ std::string man_page(const CommandTable& table) {
     c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
   const std::vector<std::string> parts = paragraphs(table.usage);
-  std::string text = ".TH " + in_roff(title) + " 1 \"\" \"ptdp " + PTDP_VERSION +
-                     "\" \"User Commands\"\n" + ".SH NAME\n" + in_roff(table.name + " - ") +
+  std::string text = ".TH " + in_roff(title) + R"( 1 "" "ptdp )" + PTDP_VERSION +
+                     R"(" "User Commands")" + "\n.SH NAME\n" + in_roff(table.name + " - ") +
                      in_roff(table.summary()) + "\n" + ".SH SYNOPSIS\n.nf\n" +
                      in_roff(synopsis(parts.front())) + ".fi\n.SH DESCRIPTION\n";
   for (std::size_t i = 1; i < parts.size(); ++i) {

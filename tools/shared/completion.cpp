@@ -79,7 +79,7 @@ WordChoices complete_flag(const po::options_description& flags,
   WordChoices found;
   for (const auto& flag : flags.options()) {
     const std::string name = "--" + flag->long_name();
-    const bool is_spent = given.count(flag.get()) > 0 && !value_of(*flag).is_repeated;
+    const bool is_spent = given.contains(flag.get()) && !value_of(*flag).is_repeated;
     if (name.starts_with(typed.back()) && !is_spent) {
       found.words.push_back({name, flag->description()});
     }
