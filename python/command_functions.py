@@ -163,11 +163,13 @@ class Commands:
         """Returns the source of the module."""
         switches = {flag["flag"] for flag in self.flags if not flag["value"]}
         assert not switches & {flag["flag"] for flag in self.flags if flag["value"]}, switches
+        configurations = {flag["flag"] for flag in self.flags if flag["value"] in ("CONFIG", "SPEC")}
         repeated = {flag["flag"] for flag in self.flags if flag["repeats"]}
         lines = ['"""The commands, a function each. Made from their tables of flags."""', "",
                  "from ptdp import _runtime", "from ptdp._runtime import answer", "",
                  f"_runtime.SWITCHES |= set({sorted(switches)!r})",
-                 f"_runtime.REPEATED |= set({sorted(repeated)!r})"]
+                 f"_runtime.REPEATED |= set({sorted(repeated)!r})",
+                 f"_runtime.CONFIGURATIONS |= set({sorted(configurations)!r})"]
         for function in self.functions:
             lines += ["", "", *function.definition()]
         return "\n".join([*lines, "", "", f"__all__ = {[name for name, _, _ in FUNCTIONS]!r}", ""])

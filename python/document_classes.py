@@ -220,6 +220,6 @@ class Classes:
             yield f"    {attribute}: {type_of(field, key, is_optional)} = _key({', '.join(given)})"
         if {"plans", "candidates"} <= node.fields.keys():
             kind = type_of(node.fields["plans"].item)
-            yield from ["", "    @property", f"    def best(self) -> {kind} | None:",
-                        '        """The first of `plans`, None where nothing fits."""',
-                        "        return next(iter(self.plans), None)"]
+            yield from ["", "    @property", f"    def best(self) -> {kind}:",
+                        '        """The first of `plans`; IndexError where NothingFits was caught."""',
+                        "        return self.plans[0]"]

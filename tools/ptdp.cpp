@@ -14,6 +14,7 @@
 #include <system_error>
 #include <vector>
 
+#include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
@@ -42,13 +43,27 @@ constexpr std::array kOwnCommands = {
     OwnCommand{"plan", &plan_command}, OwnCommand{"sim", &sim_command},
     OwnCommand{"validate", &validate_command}, OwnCommand{"calibrate", &calibrate_command}};
 
+std::string name_of(const CommandSummary& command) {
+  return std::string(kProgram) + "-" + std::string(command.word);
+}
+
+/// Returns where a program of that name lies if it is installed beside this one.
+std::filesystem::path beside(const std::string& name) {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
+}
+
 std::string usage() {
   std::string text =
       "usage: ptdp COMMAND [...]          as ptdp-COMMAND; ptdp COMMAND --help tells more\n"
       "       ptdp completion SHELL       a script for the shell to source: bash, zsh or fish\n\n"
       "commands:\n";
   for (const CommandSummary& command : kCommandSummaries) {
-    text += fmt::format("  {:<10}  {}\n", command.word, command.summary);
+    const bool is_there =
+        std::ranges::find(kOwnCommands, command.word, &OwnCommand::word) != kOwnCommands.end() ||
+        std::filesystem::exists(beside(name_of(command)));
+    text += fmt::format("  {:<10}  {}{}\n", command.word, command.summary,
+                        is_there ? "" : " (not installed here)");
   }
   return text +
          "\nexamples:\n  ptdp plan --gpus 3072 --model 1T -o plan.json\n  ptdp sim plan.json\n\n";
@@ -79,9 +94,7 @@ std::vector<const char*> arguments_of(const std::string& name, std::vector<const
 /// Replaces this process by the program of that name beside this one. Throws Error if there is
 /// none.
 [[noreturn]] void execute_beside(const std::string& name, std::vector<const char*> arguments) {
-  std::error_code error;
-  const std::filesystem::path program =
-      std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
+  const std::filesystem::path program = beside(name);
   arguments.push_back(nullptr);
   // The system's declaration lacks a const that it keeps.
   ::execv(program.c_str(), const_cast<char* const*>(arguments.data()));  // NOLINT
@@ -98,7 +111,7 @@ std::optional<int> run_word(const std::vector<const char*>& words, std::size_t a
   if (known == kCommandSummaries.end()) {
     return std::nullopt;
   }
-  const std::string name = std::string(kProgram) + "-" + std::string(word);
+  const std::string name = name_of(*known);
   const std::vector<const char*> arguments = arguments_of(name, words, at);
   const auto* own = std::ranges::find(kOwnCommands, word, &OwnCommand::word);
   if (own == kOwnCommands.end()) {
@@ -116,8 +129,30 @@ int print_script(const CommandLine& line) {
   return 0;
 }
 
+/// Returns the words of a command line with `help [COMMAND]` spelled as `[COMMAND] --help`.
+std::vector<const char*> with_help_as_flag(std::vector<const char*> words) {
+  if (words.size() > 1 && words.size() < 4 && words[1] == std::string_view("help")) {
+    words.erase(words.begin() + 1);
+    words.push_back("--help");
+  }
+  return words;
+}
+
+/// Throws Error for a first word that is no command.
+void check_first_word(const std::vector<const char*>& words, const CommandTable& table) {
+  const std::string first = words.size() > 1 ? words[1] : "";
+  std::vector<std::string> known;
+  for (const FirstWord& word : table.first_words) {
+    known.push_back(word.name);
+  }
+  if (!first.starts_with('-') && !first.empty() && !contains(known, first)) {
+    throw Error("unknown command " + in_quotes(first) + did_you_mean(first, known) +
+                " (--help lists the commands)");
+  }
+}
+
 int answer(int argc, const char* const* argv) {
-  const std::vector<const char*> words(argv, argv + argc);
+  const std::vector<const char*> words = with_help_as_flag({argv, argv + argc});
   const bool is_completion = words.size() > 1 && words[1] == std::string_view(kCompletionRequest);
   const std::size_t at = is_completion ? 2 : 1;
   // The word of a command is whole once another follows it.
@@ -131,7 +166,8 @@ int answer(int argc, const char* const* argv) {
     write_standard_output(*text);
     return 0;
   }
-  const CommandLine line(argc, argv, table.flags());
+  check_first_word(words, table);
+  const CommandLine line(static_cast<int>(words.size()), words.data(), table.flags());
   if (const auto text = standard_answer(line, table)) {
     print(*text);
     return 0;
@@ -139,15 +175,7 @@ int answer(int argc, const char* const* argv) {
   if (line.words().empty()) {
     throw Error("expected a command; --help lists them");
   }
-  if (line.words().front() == kCompletion) {
-    return print_script(line);
-  }
-  std::vector<std::string> known;
-  for (const FirstWord& word : table.first_words) {
-    known.push_back(word.name);
-  }
-  throw Error("unknown command " + in_quotes(line.words().front()) +
-              did_you_mean(line.words().front(), known) + " (--help lists the commands)");
+  return print_script(line);  // the only command left
 }
 
 }  // namespace

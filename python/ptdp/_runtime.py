@@ -18,6 +18,8 @@ PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "ptdp"
 # Of all commands: flags without a value, and flags that may be repeated.
 SWITCHES: set[str] = set()
 REPEATED: set[str] = set()
+# Flags that take a configuration, which may be a dict.
+CONFIGURATIONS: set[str] = set()
 SCHEMAS: dict[str, type[Result]] = {}
 
 
@@ -224,6 +226,8 @@ def _text(value: Any, files: ExitStack) -> str:
         return ",".join(f"{key}={_text(item, files)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
         return ",".join(_text(item, files) for item in value)
+    if value is None or isinstance(value, View):
+        raise TypeError(f"expected a path, a name, a number or a whole answer, got {type(value).__name__}")
     return str(os.fspath(value)) if isinstance(value, os.PathLike) else str(value)
 
 
@@ -233,6 +237,8 @@ def _arguments(words: Any, flags: dict[str, Any], files: ExitStack) -> list[str]
         flag = name.rstrip("_").replace("_", "-")
         if value is None or (flag in SWITCHES and value is False):
             continue
+        if isinstance(value, dict) and flag not in CONFIGURATIONS:
+            raise TypeError(f"{name}: expected a path, a name or a number, got a dict")
         if flag in SWITCHES and value is True:
             arguments.append(f"--{flag}")
             continue
@@ -273,5 +279,8 @@ def command(*words: Any, **flags: Any) -> Any:
 def load(path: str | os.PathLike[str]) -> Any:
     """Reads a document that a command wrote (`plan.json`, `run.json` ...), as its schema's class."""
     with open(path, encoding="utf-8") as file:
-        document = json.load(file)
+        try:
+            document = json.load(file)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{os.fspath(path)}: expected a JSON document: {error}") from error
     return SCHEMAS.get(document.get("schema"), Result)(document)

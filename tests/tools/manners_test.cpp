@@ -97,8 +97,15 @@ TEST(Ptdp, IsEachCommandUnderOneName) {
 TEST(Ptdp, RefusesOtherWordsWithOneLine) {
   EXPECT_EQ(run_ptdp({"pln"}).errors,
             "ptdp: unknown command \"pln\"; did you mean \"plan\"? (--help lists the commands)\n");
+  EXPECT_THAT(run_ptdp({"Plan", "--gpus", "8"}).errors,
+              StartsWith("ptdp: unknown command \"Plan\""));
   EXPECT_EQ(run_ptdp({}).status, kBadInput);
   EXPECT_EQ(run_ptdp({"completion", "tcsh"}).status, kBadInput);
+}
+
+TEST(Ptdp, HasHelpForAWord) {
+  EXPECT_EQ(run_ptdp({"help"}).output, run_ptdp({"--help"}).output);
+  EXPECT_EQ(run_ptdp({"help", "sim"}).output, run_sim({"--help"}).output);
 }
 
 TEST(Ptdp, SaysWhatIsMissingWhereOnlyThePlannerIs) {
@@ -109,6 +116,8 @@ TEST(Ptdp, SaysWhatIsMissingWhereOnlyThePlannerIs) {
   EXPECT_EQ(run.errors,
             "ptdp: ptdp-run: cannot run it beside ptdp: No such file or directory; expected an "
             "installation with what trains, not the planner alone\n");
+  EXPECT_THAT(run_program(directory.path() / "ptdp", {"--help"}, {}).output,
+              testing::AllOf(HasSubstr("predicted (not installed here)\n"), HasSubstr("cost\n")));
 }
 
 /// Returns what bash completes the words to, the last one unfinished.
@@ -147,11 +156,12 @@ TEST(Fish, CompletesCommandsFlagsAndProfiles) {
     return run_program(
                "/usr/bin/fish",
                {"--no-config", "-c", "ptdp completion fish | source; complete -C '" + line + "'"},
-               {.environment = {{"PATH", kPrograms + ":/usr/bin:/bin"}}})
+               {.environment = {{"PATH", kPrograms + ":/usr/bin:/bin"}}, .directory = kPrograms})
         .output;
   };
   EXPECT_THAT(completed("ptdp-plan --sched"), StartsWith("--schedule\tall, or some of"));
   EXPECT_THAT(completed("ptdp plan --model llama-3-8"), StartsWith("llama-3-8b"));
+  EXPECT_THAT(completed("ptdp-run ptdp-ru"), StartsWith("ptdp-run")) << "a file";
 }
 
 }  // namespace

@@ -13,6 +13,19 @@ install(DIRECTORY profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/ptdp COMPONENT p
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR}-planner RENAME copyright COMPONENT planner)
 
 file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tools/man")
+# A static program carries the licences of what is linked into it, as Debian's packages have them.
+if(PTDP_PLANNER_ONLY)
+  file(GLOB linked LIST_DIRECTORIES ON /usr/share/doc/libboost-program-options*-dev /usr/share/doc/libc6-dev
+       /usr/share/doc/libfmt-dev /usr/share/doc/libpugixml-dev /usr/share/doc/libstdc++-*-dev
+       /usr/share/doc/libtomlplusplus-dev /usr/share/doc/libyaml-cpp-dev /usr/share/doc/nlohmann-json3-dev
+       /usr/share/doc/zlib1g-dev)
+  foreach(directory IN LISTS linked)
+    cmake_path(GET directory FILENAME package)
+    file(REAL_PATH "${directory}/copyright" copyright)
+    install(FILES "${copyright}" DESTINATION ${CMAKE_INSTALL_DOCDIR}-planner/linked RENAME ${package}
+            COMPONENT planner OPTIONAL)
+  endforeach()
+endif()
 # ptdp_install_manners(<component> <command> <program> <words>...): the man page that the program prints
 # with these words, and what shells complete the command by.
 function(ptdp_install_manners component command program)

@@ -397,7 +397,9 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   request.scenario.cluster = find_cluster(cluster.value_or(model.home));
   choose_stack(line, from, request);
   if (has_relative_positions(model.config) && request.scenario.stack.attention != "unfused") {
-    assume(request, "unfused attention: no fused kernel adds relative positions");
+    assume(request,
+           "unfused attention for relative positions, which exports refuse: no fused kernel adds "
+           "them");
   }
   request.scenario.job = {
       .model_name = model.name,
