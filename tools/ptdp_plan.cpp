@@ -53,6 +53,8 @@ namespace ptdp {
 namespace {
 
 constexpr const char* kProgram = "ptdp-plan";
+// Counted work, not time, so that equal commands give equal answers.
+constexpr double kFlipWorkOfLimit = 0.2;
 /// Returns the words after the command, quoted for messages.
 std::string joined_words(const CommandLine& line) {
   std::string text;
@@ -372,6 +374,7 @@ int run_search(const CommandLine& line) {
   SearchRequest asked = read_search(line, from ? &*from : nullptr);
   SearchWatch watch(kProgram, read_time_limit(line));
   watch.watch(asked.options);
+  asked.options.flip_work = kFlipWorkOfLimit * Seconds(read_time_limit(line));
   if (asks_for_all_stacks(line)) {
     refuse_flags_of_one_stack(line);
     return run_stacks(line, asked.unreserved, asked.options, asked.calibration, asked.fit);

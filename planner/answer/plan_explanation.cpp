@@ -257,10 +257,12 @@ ObjectWriter flips_json(const Flips& flips, double factor) {
 }  // namespace
 
 std::string grid_text(const Flips& flips) {
-  std::string text = flips.inputs.empty() ? "No other input was searched: time was short"
-                     : flips.is_coarse
-                         ? "Of each input only about -20 and +20 % were searched: time was short"
-                         : "Each input was searched from about -20 to +20 %";
+  std::string text =
+      flips.inputs.empty()
+          ? "No other input was searched: each search takes long (--time-limit gives more)"
+      : flips.is_coarse ? "Of each input only about -20 and +20 % were searched: each search takes "
+                          "long (--time-limit gives more)"
+                        : "Each input was searched from about -20 to +20 %";
   if (flips.inputs.empty()) {
     return text + ".";
   }

@@ -35,15 +35,15 @@ struct InputFlips {
 /// What changes of inputs would do to an answer.
 struct Flips {
   std::vector<InputFlips> inputs;      ///< In the order of kChangedInputs; only those with points.
-  bool is_coarse = false;              ///< Whether time was left for the ends of the grid alone.
+  bool is_coarse = false;              ///< Whether work was left for the ends of the grid alone.
   std::vector<ChangedInput> left_out;  ///< Inputs for which not even the ends were searched.
 };
 
-/// Searches at each change of each input as the answer was searched, and costs `answer` there, the
-/// configuration that was chosen. That stays the choice where it is the best but for the options'
-/// tie. Every value is that of a whole search: time decides the grid alone. Takes at most half of
-/// the options' limit. What lies between the ends is searched if these took at most a third of
-/// that.
+/// Searches at each change of each input, and costs `answer` there, the configuration that was
+/// chosen. That stays the choice where it is the best but for the options' tie. Every value is that
+/// of a whole search. Inputs are left out once the options' flip_work is spent; what lies between
+/// the ends is searched if these took at most a third of it. The options' limit leaves out in the
+/// same way.
 [[nodiscard]] Flips find_flips(const Scenario& scenario, const SearchOptions& options,
                                const ParallelConfig& answer);
 

@@ -17,6 +17,7 @@
 #include "planner/explain/explain.h"
 #include "planner/explain/fitting_changes.h"
 #include "planner/formatting.h"
+#include "planner/search/parallel_tasks.h"
 
 namespace ptdp {
 namespace {
@@ -119,6 +120,9 @@ class GainSearch {
   explicit GainSearch(const Answer& answer)
       : answer_(answer), options_(answer.options.for_best_alone()) {
     options_.on_progress = {};
+    options_.num_threads = 1;
+    options_.to_beat =
+        (1.0 - kSmallestGain) * score(answer.chosen.time, answer.chosen.config, options_.objective);
   }
 
   /// Adds what other values of one key would gain that memory does not allow.
@@ -137,14 +141,30 @@ class GainSearch {
   }
 
  private:
-  [[nodiscard]] std::optional<Candidate> best_of(const Scenario& scenario,
-                                                 const SearchSpace& space) {
-    SearchOptions options = options_;
-    options.space = space;
-    SearchResult found = search(scenario, options);
-    gains_.is_complete = gains_.is_complete && !found.unseen;
-    return found.best.empty() || found.unseen ? std::nullopt
-                                              : std::optional(std::move(found.best.front()));
+  struct Wanted {
+    Scenario scenario;
+    SearchSpace space;
+  };
+  /// Returns the best of each, if anything gains by it.
+  [[nodiscard]] std::vector<std::optional<Candidate>> best_of(const std::vector<Wanted>& wanted) {
+    std::vector<SearchResult> found(wanted.size());
+    run_tasks(wanted.size(), workers_of_all_cores(), [&](std::size_t, std::size_t i) {
+      SearchOptions options = options_;
+      options.space = wanted[i].space;
+      if (options.limit.is_over()) {
+        found[i].unseen.emplace();
+      } else {
+        found[i] = search(wanted[i].scenario, options);
+      }
+    });
+    std::vector<std::optional<Candidate>> best(wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      gains_.is_complete = gains_.is_complete && !found[i].unseen;
+      if (!found[i].best.empty() && !found[i].unseen) {
+        best[i] = std::move(found[i].best.front());
+      }
+    }
+    return best;
   }
 
   void add(GainKind kind, std::string change, const Candidate& found, double sequences = 1.0) {
@@ -179,16 +199,16 @@ void GainSearch::add_memory() {
   Scenario roomy = answer_.scenario;
   roomy.cluster.gpu.memory = roomy.cluster.gpu.memory * kEnough;
   const Bytes usable = usable_memory(answer_.scenario.cluster.gpu, answer_.options.memory_headroom);
+  std::vector<Wanted> wanted;
   for (const Keys& keys : kDecisions) {
-    const auto found =
-        best_of(roomy, pinned(options_.space, answer_.chosen.config, [&](std::string_view key) {
-                  return key != "layers_per_stage" && !contains(keys, key);
-                }));
-    if (!found) {
-      continue;
-    }
-    const Scenario widened = as_searched(answer_.scenario, options_.space);
-    const Bytes missing = peak_memory({widened, found->config}) - usable;
+    wanted.push_back(
+        {roomy, pinned(options_.space, answer_.chosen.config, [&](std::string_view key) {
+           return key != "layers_per_stage" && !contains(keys, key);
+         })});
+  }
+  const Scenario widened = as_searched(answer_.scenario, options_.space);
+  for (const std::optional<Candidate>& found : best_of(wanted)) {
+    const Bytes missing = found ? peak_memory({widened, found->config}) - usable : Bytes(0.0);
     if (missing > Bytes(0.0)) {
       add(GainKind::kMemory,
           fmt::format("{} more on every GPU ({})", binary_size(missing), values_of(found->config)),
@@ -215,14 +235,18 @@ void GainSearch::add_inputs(const Flips& flips) {
 void GainSearch::add_software() {
   const SearchSpace space = pinned(options_.space, answer_.chosen.config,
                                    [](std::string_view key) { return contains(kDegrees, key); });
-  const auto now = best_of(answer_.scenario, space);
-  for (const Feature& feature : missing_features(answer_.scenario, answer_.chosen.config)) {
-    Scenario other = answer_.scenario;
-    feature.add(other.stack);
-    const auto found = best_of(other, space);
+  const std::vector<Feature> features = missing_features(answer_.scenario, answer_.chosen.config);
+  std::vector<Wanted> wanted = {{answer_.scenario, space}};
+  for (const Feature& feature : features) {
+    feature.add(wanted.emplace_back(Wanted{answer_.scenario, space}).scenario.stack);
+  }
+  const std::vector<std::optional<Candidate>> best = best_of(wanted);
+  const std::optional<Candidate>& now = best.front();
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    const std::optional<Candidate>& found = best[i + 1];
     // Else the gain is one of other values alone.
     if (found && (!now || found->time < now->time)) {
-      add(GainKind::kSoftware, feature.name, *found);
+      add(GainKind::kSoftware, features[i].name, *found);
     }
   }
 }

@@ -28,7 +28,7 @@ Octets little_endian(const std::vector<std::vector<std::int32_t>>& columns) {
 Octets deflated(const Octets& bytes) {
   uLongf size = compressBound(bytes.size());
   Octets packed(size);
-  if (compress2(packed.data(), &size, bytes.data(), bytes.size(), Z_DEFAULT_COMPRESSION) != Z_OK) {
+  if (compress2(packed.data(), &size, bytes.data(), bytes.size(), Z_BEST_SPEED) != Z_OK) {
     throw std::bad_alloc();  // it has room for what it writes, and lacks its own
   }
   packed.resize(size);

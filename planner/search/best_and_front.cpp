@@ -56,10 +56,13 @@ std::vector<Candidate> ParetoFront::members() const {
 }
 
 bool BestAndFront::may_be_best(const ParallelConfig& config, Seconds least_time) const {
+  const double score = score_of(config, least_time);
+  if (score >= options_->to_beat) {
+    return false;
+  }
   if (best_.size() < num_best()) {
     return true;
   }
-  const double score = score_of(config, least_time);
   return (!best_.empty() && score <= best_.front().score) ||
          (options_->tie > 0.0 && ties_with_best(score));
 }
@@ -69,6 +72,9 @@ void BestAndFront::keep(Candidate candidate) {
     front_.add(candidate);
   }
   const double score = score_of(candidate.config, candidate.time);
+  if (score >= options_->to_beat) {
+    return;
+  }
   Ranked ranked{.score = score, .candidate = std::move(candidate)};
   keep_tie(ranked);
   keep_best(std::move(ranked));

@@ -8,9 +8,12 @@
 #include "cost_model/partition/balance_equal_layers.h"
 #include "planner/search/degrees_order.h"
 #include "planner/search/enumerate.h"
+#include "planner/search/parallel_tasks.h"
 
 namespace ptdp {
 namespace {
+
+constexpr Seconds kWorkOfSplit(0.05);  // one that takes more is left out
 
 /// Returns the splits that no constraint on tp, pp and cp rules out, those that may be fastest
 /// first.
@@ -67,26 +70,29 @@ BestOfSplits best_of_splits(const Scenario& scenario, const SearchOptions& optio
                             std::int64_t most) {
   const Scenario widened = as_searched(scenario, options.space);
   const std::vector<Replicas> replicas = enumerate_replicas(widened, options.gpus, options.space);
-  SearchOptions searched = options.for_best_alone();
-  searched.on_progress = {};
   BestOfSplits result;
-  std::set<std::pair<int, int>> seen;
+  std::set<std::pair<int, int>> pairs;
+  std::vector<SearchOptions> searches;
   for (const Degrees& degrees : possible_splits(widened, options, replicas)) {
-    if (!seen.insert({degrees.tp, degrees.pp}).second) {
+    if (!pairs.insert({degrees.tp, degrees.pp}).second || std::ssize(searches) == most) {
       continue;
     }
-    ++result.num_splits;
-    if (result.num_searched == most || options.limit.is_over()) {
-      continue;
-    }
+    SearchOptions& searched = searches.emplace_back(options.for_best_alone());
+    searched.on_progress = {};
+    searched.num_threads = 1;
+    searched.limit = options.limit.of_work(kWorkOfSplit);
     searched.space.tp = IntegerRanges(degrees.tp);
     searched.space.pp = IntegerRanges(degrees.pp);
-    SearchResult found = search(scenario, searched);
-    if (found.unseen) {
-      continue;
+  }
+  std::vector<SearchResult> found(searches.size());
+  run_tasks(searches.size(), workers_of_all_cores(),
+            [&](std::size_t, std::size_t i) { found[i] = search(scenario, searches[i]); });
+  result.num_splits = std::ssize(pairs);
+  for (SearchResult& of_pair : found) {
+    if (!of_pair.unseen) {
+      ++result.num_searched;
+      std::ranges::move(of_pair.best, std::back_inserter(result.best));
     }
-    ++result.num_searched;
-    std::ranges::move(found.best, std::back_inserter(result.best));
   }
   std::ranges::sort(result.best, [](const Candidate& a, const Candidate& b) {
     return std::tie(a.time, a.config) < std::tie(b.time, b.config);

@@ -12,11 +12,11 @@ namespace ptdp {
 struct BestOfSplits {
   std::vector<Candidate> best;    ///< Only of pairs with something that fits, the fastest first.
   std::int64_t num_splits = 0;    ///< Pairs that the model can be split into.
-  std::int64_t num_searched = 0;  ///< Pairs that were searched: those that may be fastest.
+  std::int64_t num_searched = 0;  ///< Pairs that were searched to the end.
 };
 
-/// Searches within each pair of tp and pp, at most `most` of them, as far as the options' limit
-/// goes. Each result is that of a whole search.
+/// Searches within each pair of tp and pp, at most `most` of them. Each result is that of a whole
+/// search; pairs that take much work are left out, and all once the options' limit is over.
 [[nodiscard]] BestOfSplits best_of_splits(const Scenario& scenario, const SearchOptions& options,
                                           std::int64_t most);
 

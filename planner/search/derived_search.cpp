@@ -106,6 +106,7 @@ class Derivation {
     }
     const auto& costs = costs_.find(config);
     const PlannedJob job(scenario_, config, costs.get());
+    count_simulation(options_.limit, job);
     const Seconds time = times_.find(job);
     const double value = score(time, config, options_.objective);
     if (value < worst_) {

@@ -17,6 +17,7 @@ namespace ptdp {
 namespace {
 
 constexpr int kUnknown = -1;
+constexpr Seconds kTimeOfLook(5e-7);  // on a usual processor, roughly
 // Makes a bound lower by more than rounding: sums in another order are off by less.
 constexpr double kSurelyBelow = 1.0 - 1e-9;
 // A candidate is simulated at once when this many times its bound would still matter.
@@ -58,10 +59,11 @@ bool is_smaller(const MemoryShortfall& a, const MemoryShortfall& b) {
 }
 
 FamilySearch::FamilySearch(const Scenario& scenario, const SearchOptions& options,
-                           const std::vector<Replicas>& replicas)
+                           const std::vector<Replicas>& replicas, const ComputeFloor& floor)
     : scenario_(scenario),
       options_(options),
       replicas_(replicas),
+      floor_(floor),
       sizes_(all_sizes(replicas)),
       batches_(scenario, replicas),
       memory_(scenario, usable_memory(scenario.cluster.gpu, options.memory_headroom)),
@@ -85,6 +87,7 @@ bool FamilySearch::search_split(const ParallelConfig& split) {
 }
 
 void FamilySearch::ask_limit() {
+  options_.limit.count(static_cast<double>(looks_) * kTimeOfLook);
   looks_ = 0;
   is_over_ = options_.limit.is_over();
   if (on_progress_) {
@@ -138,6 +141,9 @@ void FamilySearch::enter(ParallelConfig& config, const std::vector<int>& zero_st
     if (config.world_size() > options_.gpus) {
       break;
     }
+    if (is_beaten(config, floor_.gpu_seconds() / static_cast<double>(config.world_size()))) {
+      continue;
+    }
     const bool has_experts_placed = experts_divide_ranks(config);
     for (const int zero_stage : zero_stages) {
       config.zero_stage = zero_stage;
@@ -186,10 +192,13 @@ void FamilySearch::search_size(ParallelConfig& config, int size) {
 /// Returns whether no split of the layers comes nearer to fitting than the shortfall so far, even
 /// with the most replicas and sharding. If so, counts the rest of the family as out of memory.
 bool FamilySearch::rejects_all(ParallelConfig& config) {
+  if (!tally_.shortfall && options_.counts_all()) {
+    return false;
+  }
+  const Bytes missing = tally_.shortfall ? tally_.shortfall->missing : Bytes(0.0);
   config.dp = entries_.back().dp;
   config.zero_stage = std::ranges::max_element(entries_, {}, &Entry::zero_stage)->zero_stage;
-  if (!tally_.shortfall || !split_lower_bound(config).fits_none(
-                               config, memory_.capacity() + tally_.shortfall->missing)) {
+  if (!split_lower_bound(config).fits_none(config, memory_.capacity() + missing)) {
     return false;
   }
   for (const Entry& entry : entries_) {
@@ -202,6 +211,13 @@ bool FamilySearch::rejects_all(ParallelConfig& config) {
 
 void FamilySearch::evaluate(ParallelConfig& config, Entry& entry) {
   SizeCosts& shared = costs_of(config, entry);
+  // Plans that are derived of it may go without the recomputation of layers.
+  const double share = repeats(config.recompute) == Repeats::kLayer ? kWithoutRecomputation : 1.0;
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario_.job.global_batch_size, config));
+  if (is_beaten(config, share * microbatches * shared.mean_rank)) {
+    return;
+  }
   const MemoryVerdict verdict = family_memory_.judge(config, split_, entry.has_replicas);
   if (verdict.violation) {
     count_misfit(config, entry, verdict);
@@ -214,6 +230,10 @@ void FamilySearch::evaluate(ParallelConfig& config, Entry& entry) {
   ++tally_.enumerated;
   ++tally_.feasible;
   consider(config, shared, verdict.largest);
+}
+
+bool FamilySearch::is_beaten(const ParallelConfig& config, Seconds least) const {
+  return !options_.counts_all() && !best_and_front_.may_be_best(config, least * kSurelyBelow);
 }
 
 /// Counts a candidate that does not fit, and the larger sizes with it when none of them fits.
@@ -258,6 +278,7 @@ void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Byt
   }
   const Bytes exact = memory_.largest(config);
   if (may_matter(kLikelyAbove * least)) {
+    count_simulation(options_.limit, job);
     best_and_front_.keep({config, times_.find(job), exact, shared.costs});
     looks_ = kLooks;  // a simulation may take as long as many looks
   } else {
@@ -356,6 +377,9 @@ void FamilySearch::reject(Constraint constraint, std::int64_t count) {
 /// the stages looked at, and may be rounded.
 void FamilySearch::note_shortfall(const ParallelConfig& config, Bytes largest) {
   std::optional<MemoryShortfall>& smallest = tally_.shortfall;
+  if (!options_.counts_all()) {
+    return;
+  }
   if (smallest && largest * kSurelyBelow - memory_.capacity() > smallest->missing) {
     return;
   }

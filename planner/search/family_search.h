@@ -13,6 +13,7 @@
 #include "planner/search/batch_sizes.h"
 #include "planner/search/best_and_front.h"
 #include "planner/search/costs_cache.h"
+#include "planner/search/degrees_order.h"
 #include "planner/search/enumerate.h"
 #include "planner/search/family_memory.h"
 #include "planner/search/memory_fit.h"
@@ -33,7 +34,7 @@ namespace ptdp {
 class FamilySearch {
  public:
   FamilySearch(const Scenario& scenario, const SearchOptions& options,
-               const std::vector<Replicas>& replicas);
+               const std::vector<Replicas>& replicas, const ComputeFloor& floor);
 
   /// Searches the variants of a split (config_of_degrees()). Returns whether it came to the end
   /// before the options' limit was over.
@@ -99,6 +100,9 @@ class FamilySearch {
   void search_size(ParallelConfig& config, int size);
   bool rejects_all(ParallelConfig& config);
   void evaluate(ParallelConfig& config, Entry& entry);
+  /// Returns whether a candidate that takes at least this time may be skipped, uncounted: not all
+  /// are counted, and it cannot be among the best.
+  [[nodiscard]] bool is_beaten(const ParallelConfig& config, Seconds least) const;
   void count_misfit(ParallelConfig& config, Entry& entry, const MemoryVerdict& verdict);
   void consider(const ParallelConfig& config, SizeCosts& shared, Bytes memory);
   void note_recomputing(const ParallelConfig& config, Seconds least, Bytes memory);
@@ -118,6 +122,7 @@ class FamilySearch {
   const Scenario& scenario_;
   const SearchOptions& options_;
   const std::vector<Replicas>& replicas_;
+  const ComputeFloor& floor_;
   std::vector<int> sizes_;  // all microbatch sizes of the replicas, ascending
   BatchTable batches_;
   MemoryFit memory_;

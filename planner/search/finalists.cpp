@@ -182,7 +182,9 @@ class Finalists {
       }
     }
     run_tasks(unknown.size(), num_workers_, [&](std::size_t worker, std::size_t i) {
-      unknown[i]->time = times_[worker]->find(job_of(*unknown[i]));
+      const PlannedJob job = job_of(*unknown[i]);
+      count_simulation(options_.limit, job);
+      unknown[i]->time = times_[worker]->find(job);
     });
     for (const Candidate* candidate : unknown) {
       known.keep(candidate->config, candidate->time);

@@ -152,7 +152,7 @@ SearchResult search(const Scenario& scenario, const SearchOptions& options, Iter
       return;
     }
     if (workers[worker] == nullptr) {
-      workers[worker] = std::make_unique<FamilySearch>(widened, of_candidates, replicas);
+      workers[worker] = std::make_unique<FamilySearch>(widened, of_candidates, replicas, floor);
     }
     FamilySearch& search = *workers[worker];
     if (worker == 0 && options.on_progress) {

@@ -1,8 +1,10 @@
 // The exact search for the best configuration.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,7 +41,11 @@ struct SearchOptions {
   double tie = 0.0;         ///< Loss up to which a configuration ties with the best, a fraction.
   int num_threads = 1;      ///< Number of threads; it never changes the result.
   bool wants_front = true;  ///< Whether to find the Pareto front; its members cost simulations.
-  SearchLimit limit;        ///< When to end with what was found so far.
+  /// Score below which alone a candidate is among the best or ties. A number spares the search what
+  /// bounds show to score no less: candidates are then not all counted. Wants no front.
+  double to_beat = std::numeric_limits<double>::infinity();
+  SearchLimit limit;       ///< When to end with what was found so far.
+  Seconds flip_work{2.0};  ///< Work that looking for flips of the answer may take (find_flips()).
   /// Returns whether a configuration that can run is left out all the same (kNotExportable).
   /// Several threads call it at once; may be empty.
   std::function<bool(const ParallelConfig&)> is_left_out;
@@ -52,6 +58,8 @@ struct SearchOptions {
   }
   /// Returns the options of a search for the best configuration alone: no tie and no front.
   [[nodiscard]] SearchOptions for_best_alone() const;
+  /// Returns whether every candidate is counted, whatever its score.
+  [[nodiscard]] bool counts_all() const { return std::isinf(to_beat); }
 };
 
 /// A configuration that can run, with its predicted time and memory.
@@ -83,7 +91,7 @@ struct Unseen {
 /// What a search found and counted.
 struct SearchResult {
   /// Number of candidates, enumerated = feasible + all violations. A split or a variant that fails
-  /// by itself counts once, not for every dp and microbatch size.
+  /// by itself counts once, not for every dp and microbatch size. Not all under a `to_beat`.
   std::int64_t enumerated = 0;
   std::int64_t feasible = 0;                      ///< Number of candidates that can run.
   std::map<Constraint, std::int64_t> violations;  ///< Candidates by the first violated constraint.

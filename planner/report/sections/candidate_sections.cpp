@@ -7,39 +7,31 @@
 #include <set>
 #include <utility>
 
-#include "cost_model/iteration/step_builder.h"
+#include "cost_model/iteration/iteration.h"
 #include "cost_model/text/plural.h"
 #include "planner/answer/planning_output.h"
 #include "planner/explain/explain.h"
 #include "planner/formatting.h"
 #include "planner/search/candidate_sample.h"
+#include "planner/search/parallel_tasks.h"
+#include "planner/search/search_time_limit.h"
 
 namespace ptdp {
 namespace {
 
 constexpr std::int64_t kMostSplits = 64;
 constexpr std::int64_t kLookedAt = 50'000;
-// Share of what is left of the limit for the best of each split.
-constexpr double kShareOfSplits = 0.25;
-// Rough times of costing a point, on a usual processor: they decide what is costed, so that equal
-// answers give equal pages, and nothing else.
-constexpr Seconds kMostTime(2.0);  // of all points of the front and of splits, and of all others
-constexpr Seconds kTimeOfPoint(5e-5);
-constexpr Seconds kTimeOfAction(3e-7);
-constexpr Seconds kTimeOfContendedAction(1.5e-6);  // transfers that share links
+// Rough time of costing all points of a group. It decides what is costed, so that equal answers
+// give equal pages, and nothing else.
+constexpr Seconds kMostTime(0.4);
+constexpr double kSimulationsOfPoint = 3.0;  // with all of the step's parts, with fewer, with few
 
-/// Returns about how long iteration_cost() takes.
-Seconds time_to_cost(const PlannedJob& job) {
-  if (!is_simulated(job.config())) {
-    return kTimeOfPoint;
-  }
-  const bool shares_links = is_contended(step_times(job), step_actions(job));
-  if (!shares_links && job.config().schedule == ScheduleKind::kOneFOneB) {
-    return kTimeOfPoint;  // by a formula
-  }
-  return kTimeOfPoint + simulated_actions(job.config(), job.microbatches()) *
-                            (shares_links ? kTimeOfContendedAction : kTimeOfAction);
-}
+/// A candidate to draw.
+struct Drawn {
+  ParallelConfig config;
+  const Candidate* known = nullptr;  ///< With its time; null where that has to be found.
+  bool is_costed = false;            ///< Whether there is time to find its parts.
+};
 
 /// Makes points of candidates, as long as their simulations take little.
 class Points {
@@ -57,29 +49,37 @@ class Points {
             .parts = parts_of(best_.predicted.breakdown)};
   }
 
-  /// Returns the point of a candidate whose time is known; its parts cost simulations.
-  [[nodiscard]] ScatterPoint of(const Candidate& candidate) {
-    const auto cost = cost_of({scenario_, candidate.config, candidate.costs.get()});
-    return point(candidate.config, candidate.time * result_.calibration.factor, candidate.memory,
-                 cost);
-  }
-
-  /// Returns the point of a configuration; nullopt where its simulation would take too long.
-  [[nodiscard]] std::optional<ScatterPoint> of(const ParallelConfig& config) {
-    const PlannedJob job(scenario_, config);
-    const auto cost = cost_of(job);
-    return cost ? std::optional(point(config, cost->total(), peak_memory(job), cost))
-                : std::nullopt;
+  /// Returns the points of candidates, in their order. Once costing them would take too long, those
+  /// whose time is known have no parts, and the others are left out.
+  [[nodiscard]] std::vector<ScatterPoint> of(std::vector<Drawn> drawn) const {
+    Seconds time;
+    for (Drawn& one : drawn) {
+      const Seconds more = kSimulationsOfPoint * rough_simulation_time(job_of(one));
+      one.is_costed = time + more <= kMostTime;
+      time += one.is_costed ? more : Seconds(0.0);
+    }
+    std::erase_if(drawn, [](const Drawn& one) { return one.known == nullptr && !one.is_costed; });
+    std::vector<ScatterPoint> points(drawn.size());
+    run_tasks(drawn.size(), workers_of_all_cores(),
+              [&](std::size_t, std::size_t i) { points[i] = point_of(drawn[i]); });
+    return points;
   }
 
  private:
-  /// Returns the calibrated breakdown; nullopt where it would take more than is left.
-  [[nodiscard]] std::optional<CostBreakdown> cost_of(const PlannedJob& job) {
-    const Seconds time = time_to_cost(job);
-    if (time_ + time > kMostTime) {
-      return std::nullopt;
-    }
-    time_ += time;
+  [[nodiscard]] PlannedJob job_of(const Drawn& drawn) const {
+    return {scenario_, drawn.config, drawn.known == nullptr ? nullptr : drawn.known->costs.get()};
+  }
+
+  [[nodiscard]] ScatterPoint point_of(const Drawn& drawn) const {
+    const PlannedJob job = job_of(drawn);
+    const auto cost = drawn.is_costed ? std::optional(calibrated_cost(job)) : std::nullopt;
+    return drawn.known == nullptr
+               ? point(drawn.config, cost->total(), peak_memory(job), cost)
+               : point(drawn.config, drawn.known->time * result_.calibration.factor,
+                       drawn.known->memory, cost);
+  }
+
+  [[nodiscard]] CostBreakdown calibrated_cost(const PlannedJob& job) const {
     CostBreakdown cost = iteration_cost(job);
     for (const CostTerm& term : kCostTerms) {
       cost.*term.time = cost.*term.time * result_.calibration.factor;
@@ -119,7 +119,6 @@ class Points {
   const PlanningResult& result_;
   Scenario scenario_;
   const Plan& best_;
-  Seconds time_;  ///< Rough time of what was costed.
 };
 
 /// Says of what the picture is a part.
@@ -140,10 +139,8 @@ std::string note_of(const PlanningResult& result, const BestOfSplits& splits,
 }  // namespace
 
 ReportSection candidates_section(const PlanningResult& result) {
-  SearchOptions limited = result.options;
-  limited.limit = result.options.limit.share(kShareOfSplits);
-  const BestOfSplits splits = best_of_splits(result.scenario, limited, kMostSplits);
-  Points points(result);
+  const BestOfSplits splits = best_of_splits(result.scenario, result.options, kMostSplits);
+  const Points points(result);
   ScatterView view{
       .x = {.name = "memory of the heaviest stage", .unit = "GiB"},
       .y = {.name = "time of an iteration", .unit = "s", .is_log = true},
@@ -154,32 +151,30 @@ ReportSection candidates_section(const PlanningResult& result) {
     view.parts.emplace_back(term.name);
   }
   std::set<ParallelConfig> shown;
-  const auto add = [&](std::size_t group, const std::vector<Candidate>& candidates) {
+  const auto not_shown = [&](const std::vector<Candidate>& candidates) {
+    std::vector<Drawn> drawn;
     for (const Candidate& candidate : candidates) {
       if (shown.insert(candidate.config).second) {
-        view.groups[group].points.push_back(points.of(candidate));
+        drawn.push_back({candidate.config, &candidate});
       }
     }
+    return drawn;
   };
-  add(0, result.search.pareto);
-  add(1, splits.best);
+  view.groups[0].points = points.of(not_shown(result.search.pareto));
+  view.groups[1].points = points.of(not_shown(splits.best));
+  std::vector<Drawn> sampled;
   const std::size_t left = kMostCandidatePoints - std::min(shown.size(), kMostCandidatePoints);
-  ScatterGroup others{.name = "others", .points = {}};
-  Points of_others(result);
   for (const ParallelConfig& config :
        sample_candidates(result.scenario, result.options,
                          {.all = result.search.enumerated, .looked_at = kLookedAt, .kept = left})) {
     if (shown.insert(config).second) {
-      if (auto point = of_others.of(config)) {
-        others.points.push_back(std::move(*point));
-      }
+      sampled.push_back({config});
     }
   }
-  std::string note = note_of(result, splits, others.points.size());
-  view.groups.push_back(std::move(others));
+  view.groups.push_back({.name = "others", .points = points.of(std::move(sampled))});
   return {.id = "candidates",
           .title = "Which other plans can run, and why do they lose?",
-          .note = std::move(note),
+          .note = note_of(result, splits, view.groups.back().points.size()),
           .view = std::move(view)};
 }
 

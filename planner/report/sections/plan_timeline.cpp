@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "cost_model/iteration/iteration.h"
+#include "cost_model/iteration/least_step.h"
 #include "cost_model/iteration/simulated_step.h"
 #include "cost_model/iteration/step_builder.h"
 #include "cost_model/schedule/generators/generators.h"
@@ -68,27 +72,31 @@ std::vector<Plan> best_other_schedules(const Plan& plan, std::size_t most) {
   std::vector<std::optional<TimedPlan>> tried(kSchedules.size());
   run_tasks(tried.size(), workers_of_all_cores(), [&](std::size_t, std::size_t i) {
     if (std::optional<Plan> other = with_schedule(plan, kSchedules[i])) {
-      StepSimulations simulations;
-      const Seconds time = iteration_time({other->scenario, other->config}, simulations);
-      tried[i].emplace(time, *std::move(other));
+      const Seconds least = least_step_time({other->scenario, other->config});
+      tried[i].emplace(least, *std::move(other));
     }
   });
-  std::vector<TimedPlan> others;
+  std::erase(tried, std::nullopt);
+  std::ranges::stable_sort(tried, {}, [](const auto& other) { return other->first; });
+  // The lowest bound first, until none can be among the fastest.
+  std::map<Seconds, Plan> best;
   for (std::optional<TimedPlan>& other : tried) {
-    if (other) {
-      others.push_back(*std::move(other));
+    if (best.size() == most && other->first >= best.rbegin()->first) {
+      break;
+    }
+    StepSimulations simulations;
+    const Seconds time =
+        iteration_time({other->second.scenario, other->second.config}, simulations);
+    best.emplace(time, std::move(other->second));
+    if (best.size() > most) {
+      best.erase(std::prev(best.end()));
     }
   }
-  std::ranges::stable_sort(others, {}, &TimedPlan::first);
-  const auto takes_as_long = [](const TimedPlan& a, const TimedPlan& b) {
-    return a.first == b.first;
-  };
-  others.erase(std::unique(others.begin(), others.end(), takes_as_long), others.end());
-  std::vector<Plan> best;
-  for (std::size_t i = 0; i < std::min(others.size(), most); ++i) {
-    best.push_back(std::move(others[i].second));
+  std::vector<Plan> others;
+  for (auto& [time, other] : best) {
+    others.push_back(std::move(other));
   }
-  return best;
+  return others;
 }
 
 ReportSection undrawn_timeline(const Plan& plan) {
@@ -120,8 +128,9 @@ ReportSection plan_timeline(const Plan& plan, const PlanSimulation& simulation,
           .title = kTimelineTitle,
           .note = fmt::format(
               "The simulated step of one pipeline, {}{}. Its tensor-parallel groups and replicas "
-              "do the same at the same time. A row has passes and what takes turns with them; "
-              "collectives that run beside compute show where the stage would else wait.{}",
+              "do the same at the same time. Rank 0 holds stage 1. A row has passes and what takes "
+              "turns with them; collectives that run beside compute show where the rank would else "
+              "wait.{}",
               duration(simulation.step), beside,
               is_simulated(plan.config) ? ""
                                         : " Steps follow one another without a pause; this one "

@@ -11,7 +11,7 @@ namespace ptdp {
 
 /// Returns the plan with its `most` fastest other schedules, fastest first. They keep what the
 /// optimizer does, fit into memory and have room on a page; the stack may not run them. Of
-/// schedules that take equally long the first counts.
+/// schedules that take equally long one counts.
 [[nodiscard]] std::vector<Plan> best_other_schedules(const Plan& plan, std::size_t most);
 
 /// Returns how many actions of the plan's step are drawn at most, those at its end aside.

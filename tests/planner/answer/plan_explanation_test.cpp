@@ -74,13 +74,15 @@ TEST(PlanExplanation, SaysWhatTimeDidNotSuffice) {
   PlanningResult result = explained_1t();
   result.explanation->flips = {.is_coarse = true,
                                .left_out = {ChangedInput::kBatch, ChangedInput::kGpus}};
-  EXPECT_THAT(sentences_of(result), HasSubstr("No other input was searched: time was short."));
-  result.explanation->flips.inputs = {
-      {ChangedInput::kPeak, {{.change = 0.2, .best = {}, .is_same = true}}}};
   EXPECT_THAT(
       sentences_of(result),
-      HasSubstr("only about -20 and +20 % were searched: time was short; not searched: batch, "
-                "GPUs. No change flips the choice."));
+      HasSubstr("No other input was searched: each search takes long (--time-limit gives more)."));
+  result.explanation->flips.inputs = {
+      {ChangedInput::kPeak, {{.change = 0.2, .best = {}, .is_same = true}}}};
+  EXPECT_THAT(sentences_of(result),
+              HasSubstr("only about -20 and +20 % were searched: each search takes long "
+                        "(--time-limit gives more); not searched: batch, "
+                        "GPUs. No change flips the choice."));
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include <utility>
+#include <algorithm>
+#include <set>
 #include <vector>
 
 #include "planner/search/exhaustive_search.h"
@@ -101,28 +102,49 @@ TEST(Flips, HaveTheChangesOfTheGridInOrder) {
   EXPECT_THAT(gpus, testing::ElementsAre(32, 48));
 }
 
-// Ends are a third of the searches. A limit that is over after as many looks at it as all searches
-// take leaves half of them, which is too little for more than ends.
-TEST(Flips, SayWhereTimeWasShort) {
+/// Returns how many points there are.
+std::size_t num_points(const Flips& flips) {
+  std::size_t num = 0;
+  for (const InputFlips& input : flips.inputs) {
+    num += input.points.size();
+  }
+  return num;
+}
+
+// Whatever work is left, what is found is a part of what all of it finds, and says what is missing.
+TEST(Flips, AreFewerWithLessWorkAndSayWhatIsLeftOut) {
   SearchOptions options = small_options(16);
-  int looks = 0;
-  int most_looks = 1 << 30;
-  options.limit = SearchLimit([&] { return static_cast<double>(++looks) / most_looks; });
   const ParallelConfig answer{.dp = 16};
   const Flips fine = find_flips(small_scenario(), options, answer);
   EXPECT_FALSE(fine.is_coarse);
-  most_looks = std::exchange(looks, 0);
-  const Flips coarse = find_flips(small_scenario(), options, answer);
-  EXPECT_TRUE(coarse.is_coarse);
-  ASSERT_FALSE(coarse.inputs.empty());
-  for (const InputFlips& input : coarse.inputs) {
-    EXPECT_LE(input.points.size(), kNumEnds);
+  ASSERT_EQ(fine.inputs.size(), 5U);  // two nodes stay two within 20 %
+  std::set<std::size_t> sizes;
+  for (; options.flip_work > Seconds(1e-6); options.flip_work = 0.8 * options.flip_work) {
+    const Flips flips = find_flips(small_scenario(), options, answer);
+    sizes.insert(num_points(flips));
+    EXPECT_EQ(num_points(find_flips(small_scenario(), options, answer)), num_points(flips));
+    EXPECT_EQ(flips.inputs.size() + flips.left_out.size(), fine.inputs.size());
+    EXPECT_EQ(flips.is_coarse, num_points(flips) < num_points(fine));
+    for (std::size_t i = 0; i < flips.inputs.size(); ++i) {
+      for (const FlipPoint& point : flips.inputs[i].points) {
+        const auto same =
+            std::ranges::find(fine.inputs[i].points, point.change, &FlipPoint::change);
+        ASSERT_NE(same, fine.inputs[i].points.end());
+        EXPECT_EQ(point.best->config, same->best->config);
+      }
+    }
   }
-  looks = most_looks;
-  const Flips none = find_flips(small_scenario(), options, answer);
+  EXPECT_GT(sizes.size(), 3U);
+  EXPECT_TRUE(sizes.contains(0));
+}
+
+TEST(Flips, AreLeftOutOnceTheLimitIsOver) {
+  SearchOptions options = small_options(16);
+  options.limit = SearchLimit([] { return 1.0; });
+  const Flips none = find_flips(small_scenario(), options, ParallelConfig{.dp = 16});
   EXPECT_TRUE(none.inputs.empty());
   EXPECT_TRUE(none.is_coarse);
-  EXPECT_EQ(none.left_out.size(), 5U);  // two nodes stay two within 20 %
+  EXPECT_EQ(none.left_out.size(), 5U);
 }
 
 // Other jobs come after changes that make another plan win at the same one.

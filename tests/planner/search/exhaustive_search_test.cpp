@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -109,6 +111,31 @@ TEST(Search, GivesCandidatesTheirCosts) {
                   expected.layers[kind].forward.total());
         EXPECT_EQ(candidate.costs->layers[kind].backward.total(),
                   expected.layers[kind].backward.total());
+      }
+    }
+  }
+}
+
+// Every place between the best scores is what has to be beaten once, and the best one itself.
+TEST(Search, FindsWhatBeatsAScoreAsLookingAtEverythingDoes) {
+  for (const Job& job : exhausted_jobs()) {
+    SCOPED_TRACE(job.name);
+    Scenario scenario = shipped_scenario(job.model, job.cluster, job.stack, job.batch);
+    SearchOptions options{.gpus = job.gpus};
+    job.change(scenario, options);
+    options = options.for_best_alone();
+    options.num_best = 2;
+    const std::vector<Candidate> all = exhaustive_search(scenario, options);
+    for (const std::size_t place : {0, 1, 7}) {
+      options.to_beat = score(all[place].time, all[place].config, options.objective);
+      const SearchResult found = search(scenario, options);
+      const auto beating = std::ranges::count_if(all, [&](const Candidate& one) {
+        return score(one.time, one.config, options.objective) < options.to_beat;
+      });
+      ASSERT_EQ(std::ssize(found.best), std::min<std::ptrdiff_t>(beating, 2));
+      for (std::size_t i = 0; i < found.best.size(); ++i) {
+        EXPECT_EQ(found.best[i].config, all[i].config);
+        EXPECT_EQ(found.best[i].time, all[i].time);
       }
     }
   }

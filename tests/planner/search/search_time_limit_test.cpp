@@ -240,5 +240,34 @@ TEST(StrategyComparison, GivesEveryStrategyItsShareOfTheLimit) {
   EXPECT_FALSE(comparison.results.front().search.is_proven);
 }
 
+TEST(SearchLimit, OfWorkIsOverOnceThatIsDoneAndWithTheLimitThatItIsMadeOf) {
+  const SearchLimit work = SearchLimit().of_work(Seconds(1.0));
+  const SearchLimit copy = work.share(0.5);
+  work.count(Seconds(0.75));
+  EXPECT_FALSE(copy.is_over());
+  copy.count(Seconds(0.25));
+  EXPECT_TRUE(work.is_over());
+  EXPECT_EQ(work.work(), Seconds(1.0));
+  EXPECT_FALSE(work.of_work(Seconds(1.0)).is_over());
+  EXPECT_TRUE(SearchLimit([] { return 1.0; }).of_work(Seconds(1.0)).is_over());
+}
+
+// A search that is cut off by work does and finds the same each time.
+TEST(SearchLimit, OfWorkEndsASearchAtOnePlace) {
+  const Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022", 240);
+  for (const double most : {1e-4, 1e-3, 1e-2}) {
+    std::set<double> work;
+    std::set<std::int64_t> looked_at;
+    for (int time = 0; time < 3; ++time) {
+      const SearchOptions options{.gpus = 100, .limit = SearchLimit().of_work(Seconds(most))};
+      looked_at.insert(search(scenario, options).enumerated);
+      work.insert(options.limit.work().value());
+    }
+    EXPECT_EQ(looked_at.size(), 1U);
+    EXPECT_EQ(work.size(), 1U);
+    EXPECT_GT(*work.begin(), 0.0);
+  }
+}
+
 }  // namespace
 }  // namespace ptdp
