@@ -64,18 +64,22 @@ std::string rate(FlopsPerSecond flops) {
                         : fmt::format("{:.4g} MFLOP/s", value / kMega);
 }
 
-std::string grouped(double number) {
-  constexpr double digits = 5.0;
-  const double unit =
-      number >= 1.0 ? std::pow(10.0, std::max(std::floor(std::log10(number)) + 1.0 - digits, 0.0))
-                    : 1.0;
-  std::string text = fmt::format("{:.0f}", std::round(number / unit) * unit);
+std::string with_commas(std::int64_t number) {
+  std::string text = std::to_string(number);
   const std::size_t first = text.starts_with('-') ? 1 : 0;
   for (std::size_t place = text.size(); place > first + 3;) {
     place -= 3;
     text.insert(place, 1, ',');
   }
   return text;
+}
+
+std::string grouped(double number) {
+  constexpr double digits = 5.0;
+  const double unit =
+      number >= 1.0 ? std::pow(10.0, std::max(std::floor(std::log10(number)) + 1.0 - digits, 0.0))
+                    : 1.0;
+  return with_commas(std::llround(std::round(number / unit) * unit));
 }
 
 std::string short_number(double number) {
@@ -109,7 +113,8 @@ std::string percent(double fraction) {
 }
 
 std::string signed_percent(double fraction) {
-  return fmt::format("{:+.1f} %", 100.0 * fraction);
+  const std::string text = fmt::format("{:+.1f} %", 100.0 * fraction);
+  return text == "+0.0 %" || text == "-0.0 %" ? "0.0 %" : text;
 }
 
 std::string row(std::string_view name, std::string_view value) {

@@ -22,6 +22,8 @@ namespace ptdp {
 [[nodiscard]] std::string binary_size(Bytes size);
 /// Returns a rate with four digits in MFLOP/s, GFLOP/s or TFLOP/s: "163.2 TFLOP/s".
 [[nodiscard]] std::string rate(FlopsPerSecond flops);
+/// Returns a number with all of its digits, in groups of three: "3,501,056".
+[[nodiscard]] std::string with_commas(std::int64_t number);
 /// Returns a number of five digits in groups of three: "289,660".
 [[nodiscard]] std::string grouped(double number);
 /// Returns a number with three digits and K, M, B or T: "15 T", "3.81 M", "9.52 K".
@@ -34,7 +36,8 @@ namespace ptdp {
 [[nodiscard]] std::string devices(std::int64_t count, const GpuSpec& gpu);
 /// Returns a fraction as percent with one decimal: "12.3 %" for 0.123.
 [[nodiscard]] std::string percent(double fraction);
-/// Returns a fraction as percent with its sign and one decimal: "+12.3 %" for 0.123.
+/// Returns a fraction as percent with its sign and one decimal: "+12.3 %" for 0.123, "0.0 %" for
+/// what rounds to nothing.
 [[nodiscard]] std::string signed_percent(double fraction);
 /// Returns predicted/measured − 1 as signed_percent(); empty when either is missing (0 or less).
 template <class Value>

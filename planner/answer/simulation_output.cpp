@@ -69,8 +69,8 @@ std::string headline(const Plan& plan, const SimulationContext& context,
                      plan.scenario.job.model_name, plural(plan.config.world_size(), "GPU"),
                      to_string(plan.config), duration(simulation.step),
                      is_predicted(context)
-                         ? fmt::format("{} planned ({:+.1f} %)", duration(predicted),
-                                       100.0 * (simulation.step / predicted - 1.0))
+                         ? fmt::format("{} planned ({})", duration(predicted),
+                                       signed_percent(simulation.step / predicted - 1.0))
                          : fmt::format("while the plan as it is predicts {}", duration(predicted)),
                      sentence.empty() ? "" : sentence + '\n');
 }
@@ -267,10 +267,7 @@ std::string to_json(const Plan& plan, const SimulationContext& context,
   return json.dump();
 }
 
-namespace {
-
-/// Returns the schedules, fastest first, with those that the plan cannot have last, in their order.
-std::vector<ScheduleComparison> sorted(std::span<const ScheduleComparison> schedules) {
+std::vector<ScheduleComparison> fastest_first(std::span<const ScheduleComparison> schedules) {
   std::vector<ScheduleComparison> rows(schedules.begin(), schedules.end());
   std::stable_sort(
       rows.begin(), rows.end(), [](const ScheduleComparison& a, const ScheduleComparison& b) {
@@ -280,7 +277,7 @@ std::vector<ScheduleComparison> sorted(std::span<const ScheduleComparison> sched
   return rows;
 }
 
-std::string remarks(const Plan& plan, const ScheduleComparison& row) {
+std::string remarks_on(const Plan& plan, const ScheduleComparison& row) {
   std::vector<std::string> remarks;
   if (row.schedule == name_of(plan.config.schedule)) {
     remarks.emplace_back("the plan's");
@@ -298,8 +295,6 @@ std::string remarks(const Plan& plan, const ScheduleComparison& row) {
   return fmt::format("{}", fmt::join(remarks, "; "));
 }
 
-}  // namespace
-
 std::string to_text(const Plan& plan, std::span<const ScheduleComparison> schedules) {
   Seconds of_the_plan;
   for (const ScheduleComparison& row : schedules) {
@@ -311,15 +306,15 @@ std::string to_text(const Plan& plan, std::span<const ScheduleComparison> schedu
       "{} on {} with {}, simulated with every schedule\n\n{:<14}{:>4}{:>12}{:>9}{:>9}{:>10}\n",
       plan.scenario.job.model_name, plural(plan.config.world_size(), "GPU"), to_string(plan.config),
       "schedule", "vpp", "step", "", "bubble", "memory");
-  for (const ScheduleComparison& row : sorted(schedules)) {
+  for (const ScheduleComparison& row : fastest_first(schedules)) {
     if (!row.conflict.empty()) {
       text += fmt::format("{:<14}{:>4}  {}\n", row.schedule, "-", row.conflict);
       continue;
     }
-    text += fmt::format("{:<14}{:>4}{:>12}{:>+7.1f} %{:>7.1f} %{:>6.1f} GiB  {}\n", row.schedule,
-                        row.vpp, duration(row.step), 100.0 * (row.step / of_the_plan - 1.0),
+    text += fmt::format("{:<14}{:>4}{:>12}{:>9}{:>7.1f} %{:>6.1f} GiB  {}\n", row.schedule, row.vpp,
+                        duration(row.step), signed_percent(row.step / of_the_plan - 1.0),
                         100.0 * (row.bubble / row.step), row.peak_memory.value() / kGibi,
-                        remarks(plan, row));
+                        remarks_on(plan, row));
   }
   return text;
 }

@@ -30,6 +30,11 @@ struct SimulationContext {
 [[nodiscard]] std::string to_json(const Plan& plan, const SimulationContext& context,
                                   const PlanSimulation& simulation);
 
+/// Returns the schedules, fastest first, then those that the plan cannot have, in their order.
+[[nodiscard]] std::vector<ScheduleComparison> fastest_first(
+    std::span<const ScheduleComparison> schedules);
+/// Returns what to know of a schedule that the plan can have: whether it fits, and who runs it.
+[[nodiscard]] std::string remarks_on(const Plan& plan, const ScheduleComparison& row);
 /// Returns a table of schedules, fastest first; schedules that the plan cannot have come last.
 [[nodiscard]] std::string to_text(const Plan& plan, std::span<const ScheduleComparison> schedules);
 /// Returns the comparison of schedules as `ptdp.schedules/1`, described in FORMATS.md.

@@ -36,6 +36,9 @@ TEST(Grouped, HasFiveDigitsInGroupsOfThree) {
   EXPECT_EQ(grouped(999.6), "1,000");
   EXPECT_EQ(grouped(12.4), "12");
   EXPECT_EQ(grouped(0.0), "0");
+  EXPECT_EQ(with_commas(3'501'056), "3,501,056");
+  EXPECT_EQ(with_commas(-1'000), "-1,000");
+  EXPECT_EQ(with_commas(999), "999");
 }
 
 TEST(ShortNumber, HasThreeDigitsAndAUnit) {
@@ -93,6 +96,8 @@ TEST(Percent, IsOfAFraction) {
   EXPECT_EQ(percent(0.1234), "12.3 %");
   EXPECT_EQ(signed_percent(0.1234), "+12.3 %");
   EXPECT_EQ(signed_percent(-0.5), "-50.0 %");
+  EXPECT_EQ(signed_percent(-0.0004), "0.0 %");
+  EXPECT_EQ(signed_percent(0.0004), "0.0 %");
 }
 
 // 3 s predicted for 4 s are a quarter too few; of what was not measured there is no error.

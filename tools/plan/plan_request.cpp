@@ -456,7 +456,9 @@ void reserve_memory(PlanRequest& request, const CalibrationSource& calibration,
     reserved = {.scenario = request.scenario};
   }
   if (std::string text = reserve_text(reserved); !text.empty()) {
-    request.assumptions.push_back(std::move(text));
+    request.assumptions.push_back(
+        fit ? std::move(text)
+            : text + ", as the stack's profile says (a plan's is enough to fit surely: --fit)");
   }
   request.scenario = std::move(reserved.scenario);
 }

@@ -191,7 +191,7 @@ TEST(ScheduleTable, ListsTheFastestFirstWithItsRemarks) {
             "schedule       vpp        step            bubble    memory\n"
             "pipedream        1         8 s  -20.0 %    0.0 %   3.5 GiB  stale weights: another "
             "optimizer; never drains between steps\n"
-            "1f1b             1        10 s   +0.0 %   25.0 %   3.0 GiB  the plan's\n"
+            "1f1b             1        10 s    0.0 %   25.0 %   3.0 GiB  the plan's\n"
             "gpipe            1      12.5 s  +25.0 %   40.0 %   8.0 GiB  does not fit: 9.0 GiB "
             "planned; not run by ptdp-cpu\n"
             "zb-v             -  no chunks\n"

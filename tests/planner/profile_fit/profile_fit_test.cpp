@@ -332,7 +332,7 @@ TEST(ProfileRefitText, SaysWhatWasCorrectedAndWhatItIsWorth) {
             "Predicted against measured, per iteration\n"
             "      measured      before       after  leave-one-out  run\n"
             "           2 s     -50.0 %     -20.0 %        -37.5 %  a.json\n"
-            "           4 s     +25.0 %      +0.0 %              -  b.json\n"
+            "           4 s     +25.0 %       0.0 %              -  b.json\n"
             "                    37.5 %      10.0 %         37.5 %  mean absolute error\n");
   refit.runs[0].leave_one_out.reset();
   EXPECT_THAT(to_text(refit),
