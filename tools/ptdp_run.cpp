@@ -330,8 +330,7 @@ int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end,
 int execute(const CommandLine& line, const Job& job, JobProcess* process) {
   const RunSignals signals = catch_signals();
   const TrainingSettings& settings = job.prepared->settings;
-  PredictionWatch watch(*job.prepared, job.request.warm_up,
-                        line.text("output").value_or("run.json"));
+  PredictionWatch watch(*job.prepared, job.request.warm_up, line.text("output").value_or(""));
   const auto tell_note = [&](const std::string& note) {
     if (is_first(process)) {
       tell(fmt::format("{}: {}\n", kProgram, note));

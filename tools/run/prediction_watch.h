@@ -22,7 +22,8 @@ inline constexpr double kToleratedError = 0.20;
 /// thread than observe().
 class PredictionWatch {
  public:
-  /// `run` must outlive the watch. `report_file` is what the warning calls the run's report.
+  /// `run` must outlive the watch. `report_file` is what the run's report is written to, or
+  /// empty.
   PredictionWatch(const PreparedRun& run, std::int64_t warm_up, std::string report_file);
 
   /// Takes one step and returns a warning, once, when enough steps are too far from the prediction.

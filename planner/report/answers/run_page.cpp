@@ -15,6 +15,9 @@ namespace {
 
 using Row = std::vector<std::string>;
 
+constexpr std::string_view kMedians =
+    "Medians are taken one by one: those of parts need not add up to that of the iteration.";
+
 /// Returns a time as people read it, or nothing for one that is not known.
 std::string known(Seconds time) {
   return time > Seconds(0.0) ? duration(time) : "";
@@ -65,7 +68,8 @@ void add_terms(Report& report, const RunReport& run) {
   report.sections.push_back(
       {.id = "terms",
        .title = "Where does the time go?",
-       .note = "On the rank that computes longest; collectives include waiting.",
+       .note = fmt::format("On the rank that computes longest; collectives include waiting. {}",
+                           kMedians),
        .view = std::move(view)});
   add_table(report, {.id = "terms-table", .title = "How far off is each term?"}, std::move(table));
 }
@@ -149,14 +153,17 @@ void add_actions(Report& report, const RunReport& run) {
   TableView table{
       .columns = {"action", "stage", "in a step", "predicted", "measured", "pred/meas"}};
   for (const ActionComparison& action : run.actions) {
-    table.rows.push_back({action.kind, std::to_string(action.stage), std::to_string(action.count),
-                          known(action.time.predicted), known(action.time.measured),
+    table.rows.push_back({action.kind, std::to_string(action.stage + 1),
+                          std::to_string(action.count), known(action.time.predicted),
+                          known(action.time.measured),
                           error_of(action.time.predicted, action.time.measured)});
   }
   add_table(report,
             {.id = "actions",
              .title = "How long does each action take?",
-             .note = "Medians; actions that meet other ranks include waiting."},
+             .note = fmt::format("The median of each over the steps; actions that meet other ranks "
+                                 "include waiting. {}",
+                                 kMedians)},
             std::move(table));
 }
 
@@ -170,11 +177,11 @@ void add_memory_and_bytes(Report& report, const RunReport& run) {
              .title = "How much memory does it take?",
              .note = "At the peak, as the allocator counts it."},
             std::move(memory));
-  TableView traffic{.columns = {"group and collective", "predicted [B]", "measured [B]"}};
+  TableView traffic{.columns = {"group and collective", "predicted [B]", "measured [B]", ""}};
   for (const TrafficComparison& sent : run.traffic) {
-    traffic.rows.push_back({sent.group + " " + sent.collective,
-                            grouped(static_cast<double>(sent.bytes.predicted)),
-                            grouped(static_cast<double>(sent.bytes.measured))});
+    const auto [predicted, measured] = sent.bytes;
+    traffic.rows.push_back({sent.group + " " + sent.collective, with_commas(predicted),
+                            with_commas(measured), predicted == measured ? "equal" : "differs"});
   }
   add_table(report, {.id = "traffic", .title = "What do all ranks send in a step?"},
             std::move(traffic));

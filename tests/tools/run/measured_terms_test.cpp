@@ -320,6 +320,9 @@ TEST(PredictionWatch, WarnsByTheReportWhereItObservedNothing) {
                   "the prediction is off by +100 %: 2 s per iteration predicted, 1 s measured over "
                   "3 steps; data_parallel is off most: 200 ms predicted, 700 ms measured; "
                   "ptdp-calibrate run.json --profile profile.json refits the profile"));
+  const PredictionWatch without_file(watched.run(), /*warm_up=*/2, "");
+  EXPECT_THAT(without_file.warnings(report).front(),
+              testing::HasSubstr("; with -o run.json ptdp-calibrate run.json --profile"));
   report.predicted_time.value = Seconds(1.1);
   EXPECT_THAT(watch.warnings(report), testing::ElementsAre());
   report.predicted_time.value = Seconds(2.0);

@@ -26,6 +26,8 @@ RunReport run_made_up() {
                {.name = "bubble", .time = {Seconds(0.5), Seconds(0.75)}}};
   run.actions = {{"F", 0, 8, {Seconds(0.010), Seconds(0.020)}}};
   run.memory = {{.size = {Bytes(3 * kGibi), Bytes(2 * kGibi)}}};
+  run.traffic = {{"data", "all-reduce", {3'501'056, 3'501'056}},
+                 {"tensor", "all-reduce", {3'501'056, 3'501'057}}};
   run.losses = {6.9, 6.5, 5.1};
   return run;
 }
@@ -48,9 +50,12 @@ TEST(RunPage, SetsMeasuredBesidePredicted) {
   EXPECT_THAT(std::get<TableView>(section_named(report, "terms-table").view).rows.front(),
               ElementsAre("matmul", "1 s", "1.25 s", "-20.0 %", "900 ms to 1.1 s"));
   EXPECT_THAT(std::get<TableView>(section_named(report, "actions").view).rows.front(),
-              ElementsAre("F", "0", "8", "10 ms", "20 ms", "-50.0 %"));
+              ElementsAre("F", "1", "8", "10 ms", "20 ms", "-50.0 %"));
   EXPECT_THAT(std::get<TableView>(section_named(report, "memory").view).rows.front(),
               ElementsAre("0", "3.00 GiB", "2.00 GiB", "+50.0 %"));
+  EXPECT_THAT(std::get<TableView>(section_named(report, "traffic").view).rows,
+              ElementsAre(ElementsAre("data all-reduce", "3,501,056", "3,501,056", "equal"),
+                          ElementsAre("tensor all-reduce", "3,501,056", "3,501,057", "differs")));
 }
 
 TEST(RunPage, DrawsLossAndTimesFromTheFirstStepOn) {
