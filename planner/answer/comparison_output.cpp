@@ -256,6 +256,11 @@ std::string verdict_of(const PlanComparison& comparison) {
       ratio < 1.0005 ? "A and B train equally many tokens a second"
       : ratio < 2.0 ? fmt::format("{} trains {} more tokens a second", faster, percent(ratio - 1.0))
                     : fmt::format("{} trains {:.3g} times as many tokens a second", faster, ratio);
+  if (plan_of(comparison, 0).scenario.job.model != plan_of(comparison, 1).scenario.job.model) {
+    return "These plans train different models: their iterations do other work, and tokens a "
+           "second "
+           "say nothing of which is better.";
+  }
   if (!comparison.is_one_job()) {
     return fmt::format("These plans train different jobs, so their iterations do other work. {}.",
                        difference);

@@ -26,7 +26,7 @@ struct Limit {
   double value = 0.0;
 };
 
-/// Paragraphs of text.
+/// Paragraphs of text; lines of one may be indented.
 struct TextView {
   std::vector<std::string> paragraphs;
 };

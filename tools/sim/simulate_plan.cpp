@@ -210,12 +210,15 @@ void write_trace_file(const std::string& path, const PlanSimulation& simulation)
 
 int compare(const CommandLine& line, const Plan& plan, const SimulationOptions& options,
             AnswerFormat format) {
-  for (const char* flag : {"orders", "trace", "report", "from", "to", "ranks", "rows", "columns"}) {
+  for (const char* flag : {"orders", "trace", "from", "to", "ranks", "rows", "columns"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": not used with --schedule all");
     }
   }
-  print_answer(in_format(format, plan, compare_schedules(plan, options)), format);
+  check_output_files({{"the plan", line.words().front()}}, files_of_flags(line, {"report"}));
+  const std::vector<ScheduleComparison> schedules = compare_schedules(plan, options);
+  print_answer(in_format(format, plan, schedules), format);
+  write_report(line, "ptdp-sim", [&] { return schedules_report(plan, schedules); });
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/answer/planning_summary.h"
 #include "planner/constraints/constraint.h"
 
 namespace ptdp {
@@ -23,6 +24,16 @@ ReportSection keys_section(const PlanComparison& comparison) {
           .title = "In what do they differ?",
           .note = table.rows.empty() ? "In nothing." : "",
           .view = std::move(table)};
+}
+
+ReportSection figures_section(const PlanComparison& comparison) {
+  TableView table{.columns = {"", "A", "B"}, .rows = {}};
+  const std::vector<NamedFigure> first = figures_of(comparison.plans[0].plan, {});
+  const std::vector<NamedFigure> second = figures_of(comparison.plans[1].plan, {});
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    table.rows.push_back({first[i].name, first[i].value, second[i].value});
+  }
+  return {.id = "figures", .title = "What does each cost?", .note = "", .view = std::move(table)};
 }
 
 ReportSection terms_section(const PlanComparison& comparison) {
@@ -87,6 +98,8 @@ ReportSection memory_section(const PlanComparison& comparison) {
     std::vector<Limit>& limits = std::get<CurvesView>(section.view).limits;
     if (limits.empty() || limits.front().value != usable) {
       limits.push_back({which == 0 ? "usable by A" : "usable by B", usable});
+    } else {
+      limits.front().name = "usable by both";
     }
   }
   return section;
@@ -106,7 +119,8 @@ Report comparison_report(const PlanComparison& comparison) {
                     named.plan.scenario.job.model_name, to_string(named.plan.config),
                     named.plan.predicted.basis({named.plan.scenario, named.plan.config})));
   }
-  report.sections = {keys_section(comparison), terms_section(comparison), times_section(comparison),
+  report.sections = {figures_section(comparison), keys_section(comparison),
+                     terms_section(comparison), times_section(comparison),
                      memory_section(comparison)};
   return report;
 }

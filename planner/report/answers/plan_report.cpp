@@ -85,12 +85,19 @@ void add_step_sections(Report& report, const Plan& plan) {
 
 std::vector<std::string> paragraphs_of(std::string_view text) {
   std::vector<std::string> lines;
+  std::optional<std::size_t> indent_of_first;  // of the paragraph that is under way
   while (!text.empty()) {
     const std::size_t length = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, length);
     text.remove_prefix(std::min(length + 1, text.size()));
-    if (const std::size_t first = line.find_first_not_of(' '); first != std::string_view::npos) {
-      lines.emplace_back(line.substr(first));
+    const std::size_t indent = line.find_first_not_of(' ');
+    if (indent == std::string_view::npos) {
+      indent_of_first.reset();
+    } else if (indent_of_first && indent > *indent_of_first) {
+      lines.back() += fmt::format("\n{}", line.substr(*indent_of_first));
+    } else {
+      lines.emplace_back(line.substr(indent));
+      indent_of_first = indent;
     }
   }
   return lines;

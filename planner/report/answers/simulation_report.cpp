@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "planner/answer/simulation_output.h"
 #include "planner/formatting.h"
 #include "planner/report/answers/plan_report.h"
 #include "planner/report/sections/memory_sections.h"
@@ -12,6 +14,8 @@
 
 namespace ptdp {
 namespace {
+
+constexpr double kShownShare = 0.01;  // of the largest: bars below that can't be seen
 
 Tint tint_of(PathTerm term) {
   switch (term) {
@@ -54,8 +58,9 @@ ReportSection path_section(const PlanSimulation& simulation) {
 
 ReportSection slowdown_section(const PlanSimulation& simulation) {
   BarsView view{.unit = "%"};
+  const double most = std::ranges::max(simulation.elasticities);
   for (std::size_t rank = 0; rank < simulation.elasticities.size(); ++rank) {
-    if (const double percents = simulation.elasticities[rank]; percents > 0.0) {
+    if (const double percents = simulation.elasticities[rank]; percents > kShownShare * most) {
       view.bars.push_back({.name = fmt::format("rank {}", rank), .value = percents});
     }
   }
@@ -63,7 +68,7 @@ ReportSection slowdown_section(const PlanSimulation& simulation) {
           .title = "What does a slower rank cost?",
           .note =
               "By how many percent the step grows per percent by which a rank's compute slows "
-              "down; ranks that cost nothing are left out.",
+              "down; ranks that cost less than a hundredth of the largest are left out.",
           .view = std::move(view)};
 }
 
@@ -105,6 +110,45 @@ Report simulation_report(const Plan& plan, const PlanSimulation& simulation,
                                                  : undrawn_timeline(plan),
                      path_section(simulation), slowdown_section(simulation), memory_by_stage(plan),
                      memory_over_time(plan, simulation)};
+  return report;
+}
+
+Report schedules_report(const Plan& plan, const std::vector<ScheduleComparison>& schedules) {
+  BarsView bars{.unit = "s"};
+  const ScheduleComparison* best = nullptr;
+  const std::vector<ScheduleComparison> rows = fastest_first(schedules);
+  TableView table{.columns = {"schedule", "vpp", "step", "bubble", "memory", "remarks"}};
+  for (const ScheduleComparison& row : rows) {
+    if (!row.conflict.empty()) {
+      table.rows.push_back({row.schedule, "", "", "", "", row.conflict});
+      continue;
+    }
+    const std::string remarks = remarks_on(plan, row);
+    const bool can_replace = row.fits && !row.changes_semantics;
+    best = best == nullptr && can_replace ? &row : best;
+    bars.bars.push_back({.name = row.schedule, .value = row.step.value(), .note = remarks});
+    table.rows.push_back({row.schedule, std::to_string(row.vpp), duration(row.step),
+                          percent(row.bubble / row.step), binary_size(row.peak_memory), remarks});
+  }
+  Report report{.title = plan_title(plan) + ", simulated with every schedule",
+                .sentence = fmt::format("The plan is {}. {}", to_string(plan.config),
+                                        best == nullptr
+                                            ? "No schedule fits."
+                                            : fmt::format("Of the schedules that fit and keep the "
+                                                          "optimizer, {} takes least: {} a step.",
+                                                          best->schedule, duration(best->step))),
+                .rests_on = what_it_rests_on(plan, {})};
+  report.sections = {
+      {.id = "schedules",
+       .title = "How long does a step take with each schedule?",
+       .note = "Whether or not it fits and the stack runs it: the table says so.",
+       .view = std::move(bars)},
+      {.id = "schedules-table",
+       .title = "What else does each schedule take?",
+       .note =
+           "The bubble is the share of the step in which the rank that paces the pipeline waits "
+           "for others; memory is that of the heaviest rank as simulated.",
+       .view = std::move(table)}};
   return report;
 }
 

@@ -11,4 +11,9 @@ namespace ptdp {
 [[nodiscard]] Report simulation_report(const Plan& plan, const PlanSimulation& simulation,
                                        const SimulationOptions& options);
 
+/// Returns the report of a plan's step with every schedule (compare_schedules()): how long it
+/// takes, how much of it is bubble, its memory, and why some cannot be had.
+[[nodiscard]] Report schedules_report(const Plan& plan,
+                                      const std::vector<ScheduleComparison>& schedules);
+
 }  // namespace ptdp

@@ -50,14 +50,16 @@ ReportSection times_section(const ValidationReport& validation) {
          .predicted = row.predicted().value.value()});
   }
   const RelativeInterval interval = median_interval(validation.rows);
-  return {.id = "times",
-          .title = "How far off are predicted times?",
-          .note = fmt::format("Above the diagonal a run was faster than predicted. The band is the "
-                              "median 90 % interval of the rows: a measured time is {:.3g} to "
-                              "{:.3g} times the predicted one.",
-                              interval.low, interval.high),
-          .view = comparison_view({"time of an iteration", "s"}, groups_of(std::move(values)),
-                                  interval)};
+  return {
+      .id = "times",
+      .title = "How far off are predicted times?",
+      .note = fmt::format("Above the diagonal a run was faster than predicted. The band is the "
+                          "median 90 % interval of the rows: a measured time is {:.3g} to "
+                          "{:.3g} times the predicted one. Pointing at a group's name shows its "
+                          "runs alone.",
+                          interval.low, interval.high),
+      .view =
+          comparison_view({"time of an iteration", "s"}, groups_of(std::move(values)), interval)};
 }
 
 std::vector<std::string> cells_of(const GroupErrors& group) {

@@ -121,7 +121,7 @@ function barsView(view, title) {
   const placed = placedBars(view);
   const label = barsFinding(view, placed);
   const whole = view.is_waterfall && view.total ? view.total.value : 0;
-  return [tintLegend(placed.map(({bar}) => bar.tint)),
+  return [tintLegend(view.bars.map(({tint}) => tint)),
     picture((width) => drawBars(view, placed, width, label)),
     numbers(title, ["bar", "value", "5 %", "95 %", "share", "what it holds"], () =>
       placed.map(({bar}) => [bar.name, quantity(bar.value, view.unit), quantity(bar.low, view.unit),
@@ -183,6 +183,6 @@ function stackedView(view, title) {
       .filter((_, i) => view.columns.some(({values}) => values[i] !== 0))),
     picture((width) => drawStacked(view, width, label)),
     numbers(title, [view.x.name, ...view.categories, "together"], () =>
-      view.columns.map(({name, values}) =>
-        [name, ...values.map((value) => quantity(value, unit)), quantity(total(values), unit)]))];
+      groupedRows(view.columns.map(({name, values}) =>
+        [name, ...values.map((value) => quantity(value, unit)), quantity(total(values), unit)]), 0))];
 }

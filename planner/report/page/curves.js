@@ -83,8 +83,10 @@ function curvesView(view, title) {
     view.curves.length > 1
       ? legend(view.curves.map(({name}, i) => ({name, mark: curveMark(i)}))) : null,
     picture((width) => drawCurves(view, width, label)),
-    numbers(title, ["curve", x.name, y.name, ...(hasBand ? ["low", "high"] : [])], () =>
-      view.curves.flatMap((curve) => curve.x.map((at, i) => [
+    numbers(title, ["curve", x.name, y.name, ...(hasBand ? ["low", "high"] : [])], () => {
+      const rows = view.curves.flatMap((curve) => curve.x.map((at, i) => [
         curve.name, quantity(at, x.unit), quantity(curve.y[i], y.unit),
-        ...(hasBand ? [quantity(curve.low?.[i], y.unit), quantity(curve.high?.[i], y.unit)] : [])])))];
+        ...(hasBand ? [quantity(curve.low?.[i], y.unit), quantity(curve.high?.[i], y.unit)] : [])]));
+      return x.unit ? rows : groupedRows(rows, 1);
+    })];
 }

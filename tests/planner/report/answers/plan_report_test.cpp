@@ -62,6 +62,44 @@ TEST(PlanningReport, HasTheBestPlanAndPublishedRunsOfTheJob) {
 }
 
 // A rank of half the speed is on the report, and its waterfall of the path adds up to the makespan.
+TEST(Paragraphs, KeepWhatIsIndentedBelowThem) {
+  EXPECT_THAT(paragraphs_of("\nTwo ways\n  1. one\n     and more\n  2. two\n\n  alone\nlast\n"),
+              ElementsAre("Two ways\n  1. one\n     and more\n  2. two", "alone", "last"));
+}
+
+TEST(SimulationReport, LeavesOutRanksThatCostNextToNothing) {
+  const Plan plan = plan_of_39b();
+  PlanSimulation simulation = simulate_plan(plan, {});
+  simulation.elasticities = {0.001, 0.8, 0.0, 0.3, 0.002, 0.0, 0.0, 0.0};
+  const Report report = simulation_report(plan, simulation, {});
+  std::vector<std::string> names;
+  for (const Bar& bar : std::get<BarsView>(report.sections[2].view).bars) {
+    names.push_back(bar.name);
+  }
+  EXPECT_THAT(names, ElementsAre("rank 1", "rank 3"));
+}
+
+TEST(SchedulesReport, HasABarForEachScheduleThatThePlanCanHave) {
+  const std::vector<ScheduleComparison> rows = {
+      {.schedule = "1f1b",
+       .step = Seconds(10.0),
+       .bubble = Seconds(2.5),
+       .fits = true,
+       .is_run_by_stack = true},
+      {.schedule = "interleaved", .conflict = "expects vpp 2 or more, got 1"},
+      {.schedule = "zb-h1", .step = Seconds(8.0), .bubble = Seconds(0.8), .fits = true}};
+  const Report report = schedules_report(plan_of_39b(), rows);
+  EXPECT_THAT(report.sentence, HasSubstr("zb-h1 takes least: 8 s a step"));
+  const BarsView& bars = std::get<BarsView>(report.sections[0].view);
+  ASSERT_EQ(bars.bars.size(), 2U);
+  EXPECT_EQ(bars.bars[0].name, "zb-h1");
+  EXPECT_EQ(bars.bars[0].value, 8.0);
+  const TableView& table = std::get<TableView>(report.sections[1].view);
+  ASSERT_EQ(table.rows.size(), 3U);
+  EXPECT_THAT(table.rows[1], ElementsAre("1f1b", "1", "10 s", "25.0 %", testing::_, testing::_));
+  EXPECT_EQ(table.rows[2].back(), "expects vpp 2 or more, got 1");
+}
+
 TEST(SimulationReport, SaysWhatTheOptionsChange) {
   const Plan plan = plan_of_39b();
   const SimulationOptions options{.stragglers = {{.rank = 3, .factor = 2.0}}};
