@@ -79,7 +79,7 @@ void add_compute(Waterfall& waterfall, const Plan& plan) {
                             "backward, at {} on all GPUs in use. Its share of the iteration is the "
                             "MFU with causal attention.",
                             rate(matmul_peak(plan.scenario))));
-  waterfall.add("products below peak", RunTerm::kMatmul, {cost.matmul + logits, ideal.linear},
+  waterfall.add("matmul below peak", RunTerm::kMatmul, {cost.matmul + logits, ideal.linear},
                 Tint::kWaste,
                 "What products of layers and logits take beyond that, on the GPU that paces the "
                 "iteration; below 0 only where its share of them is smaller than the mean.");
@@ -87,36 +87,37 @@ void add_compute(Waterfall& waterfall, const Plan& plan) {
                 Tint::kWaste,
                 "What attention takes beyond that: kernels below the peak, softmax, and scores "
                 "that a kernel computes although they are masked.");
-  waterfall.add("element-wise", cost.memory_bound, Tint::kWaste,
-                "Norms, biases, dropout, activations, and adding gradients up.");
-  waterfall.add("embedding and loss", cost.embedding_and_logits - logits, Tint::kWaste,
+  waterfall.add(
+      "memory_bound", cost.memory_bound, Tint::kWaste,
+      "Element-wise operations: norms, biases, dropout, activations, and adding gradients up.");
+  waterfall.add("embedding_and_logits but matmul", cost.embedding_and_logits - logits, Tint::kWaste,
                 "Embedding, final norm and loss, without the products of the logits.");
   waterfall.add("launch", cost.launch, Tint::kWaste,
                 "Starts of kernels, time of the host, and overhead of microbatches.");
-  waterfall.add("recomputation", cost.recompute, Tint::kWaste,
+  waterfall.add("recompute", cost.recompute, Tint::kWaste,
                 "Forward work that is done again, its communication included.");
 }
 
 void add_rest(Waterfall& waterfall, const CostBreakdown& cost) {
-  waterfall.add("tensor parallelism", cost.tensor_parallel, Tint::kCommunication,
+  waterfall.add("tensor_parallel", cost.tensor_parallel, Tint::kCommunication,
                 "Collectives within layers that no compute hides.");
-  waterfall.add("context parallelism", cost.context_parallel, Tint::kCommunication,
+  waterfall.add("context_parallel", cost.context_parallel, Tint::kCommunication,
                 "Waiting of attention for other parts of sequences.");
-  waterfall.add("experts' messages", cost.expert_parallel, Tint::kCommunication,
+  waterfall.add("expert_parallel", cost.expert_parallel, Tint::kCommunication,
                 "Tokens on their way to experts and back that no compute hides.");
-  waterfall.add("pipeline messages", cost.pipeline_messages, Tint::kCommunication,
+  waterfall.add("pipeline_messages", cost.pipeline_messages, Tint::kCommunication,
                 "What messages between stages add to the step.");
   waterfall.add("bubble", cost.bubble, Tint::kIdle,
                 "Waiting for passes of other stages while the pipeline fills and drains.");
-  waterfall.add("data parallelism", cost.data_parallel, Tint::kCommunication,
+  waterfall.add("data_parallel", cost.data_parallel, Tint::kCommunication,
                 "Reduction of gradients and gathering of parameters that no compute hides.");
-  waterfall.add("tied embedding", cost.embedding_all_reduce, Tint::kCommunication,
+  waterfall.add("embedding_all_reduce", cost.embedding_all_reduce, Tint::kCommunication,
                 "All-reduce of the embedding's gradient between the first stage and the last.");
   waterfall.add("optimizer", RunTerm::kOptimizer, {cost.optimizer, Seconds(0.0)}, Tint::kOptimizer,
                 "The optimizer's step and the norm of the gradients.");
   waterfall.add("offload", cost.offload, Tint::kCommunication,
                 "Activations on their way to the host and back that no compute hides.");
-  waterfall.add("sharing of cores", cost.core_contention, Tint::kIdle,
+  waterfall.add("core_sharing", cost.core_contention, Tint::kIdle,
                 "Ranks that wait for a core of their node.");
 }
 

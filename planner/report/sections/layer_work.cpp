@@ -243,12 +243,15 @@ ReportSection layer_roofline(const Plan& plan) {
                              work.flops.value() / kGiga, bytes(work.bytes), duration(work.time))});
   }
   view.curves = roofs(plan.scenario, range);
-  return {.id = "operations",
-          .title = "What do the operations of a layer reach of the GPU?",
-          .note = layer_note(plan) +
-                  " Fused attention counts the bytes of its tensors once; products read factors "
-                  "once and write results once.",
-          .view = std::move(view)};
+  return {
+      .id = "operations",
+      .title = "What do the operations of a layer reach of the GPU?",
+      .note = layer_note(plan) +
+              " Fused attention counts the bytes of its tensors once; products read factors "
+              "once and write results once. Element-wise operations, the term memory_bound, have "
+              "no FLOPs here: the table below has their bytes and how near they come to " +
+              bytes(Bytes(plan.scenario.cluster.gpu.memory_bandwidth.value())) + "/s.",
+      .view = std::move(view)};
 }
 
 ReportSection layer_table(const Plan& plan) {

@@ -70,12 +70,6 @@ std::set<int> drawn_ranks(const std::vector<MemoryProfile>& profiles) {
   return {0, static_cast<int>(heaviest - profiles.begin()), last / 2, last};
 }
 
-std::string spoken(std::string_view name) {
-  std::string text(name);
-  std::ranges::replace(text, '_', ' ');
-  return text;
-}
-
 }  // namespace
 
 ReportSection memory_by_stage(const Plan& plan) {
@@ -83,7 +77,7 @@ ReportSection memory_by_stage(const Plan& plan) {
                    .y = {.name = "memory of a GPU", .unit = "GiB"},
                    .limit = limit_of(plan)};
   for (const MemoryTerm& term : kMemoryTerms) {
-    view.categories.push_back(spoken(term.name));
+    view.categories.emplace_back(term.name);
   }
   for (std::size_t stage = 0; stage < plan.memory.stages.size(); ++stage) {
     StackedColumn column{.name = std::to_string(stage + 1)};
@@ -110,7 +104,7 @@ ReportSection memory_over_time(const Plan& plan, const PlanSimulation& simulatio
                   .limits = {limit_of(plan)}};
   const std::set<int> ranks = drawn_ranks(profiles);
   for (const int rank : ranks) {
-    Curve curve{.name = fmt::format("stage {}", rank + 1), .has_steps = true};
+    Curve curve{.name = fmt::format("rank {}", rank), .has_steps = true};
     for (const MemorySample& sample : thinned(profiles[static_cast<std::size_t>(rank)].samples)) {
       curve.x.push_back(shown_time(sample.time, end));
       curve.y.push_back(std::round(in_gibibytes(sample.held) * 1e4) / 1e4);
@@ -122,9 +116,10 @@ ReportSection memory_over_time(const Plan& plan, const PlanSimulation& simulatio
   return {.id = "memory-over-time",
           .title = "When is memory held?",
           .note = fmt::format(
-              "Activations come and go in the simulated step; all else is held throughout.{}",
+              "Activations come and go in the simulated step; all else is held throughout. Rank 0 "
+              "holds stage 1.{}",
               ranks.size() < profiles.size()
-                  ? fmt::format(" Drawn are {} of {} stages, among them the first, the last and "
+                  ? fmt::format(" Drawn are {} of {} ranks, among them the first, the last and "
                                 "the heaviest.",
                                 ranks.size(), profiles.size())
                   : ""),

@@ -32,7 +32,7 @@ constexpr std::array kDrawnKinds = {
               "gradients of the stage after"},
     DrawnKind{ActionKind::kWeightGradient, "weight gradient", "W", Tint::kCompute},
     DrawnKind{std::nullopt, "forward with backward", "FB", Tint::kCompute, "both of its inputs"},
-    DrawnKind{ActionKind::kRecompute, "recomputation", "R", Tint::kWaste},
+    DrawnKind{ActionKind::kRecompute, "recompute", "R", Tint::kWaste},
     DrawnKind{ActionKind::kSendForward, "message", "S", Tint::kCommunication},
     DrawnKind{ActionKind::kReduceGradients, "gradient reduction", "D", Tint::kCommunication,
               "weight gradients"},

@@ -47,11 +47,11 @@ std::optional<ReportSection> traffic_section(const Plan& plan) {
                                                links_of(group, cluster), duration(exposed))});
     }
   };
-  add("tensor parallelism", sent.tensor_parallel, "tensor_parallel");
-  add("context parallelism", sent.context_parallel, "context_parallel");
+  add("tensor parallel", sent.tensor_parallel, "tensor_parallel");
+  add("context parallel", sent.context_parallel, "context_parallel");
   add("experts' tokens", sent.expert_parallel, "expert_parallel");
-  add("pipeline messages", sent.pipeline, "pipeline_messages");
-  add("data parallelism", sent.data_parallel, "data_parallel");
+  add("pipeline", sent.pipeline, "pipeline_messages");
+  add("data parallel", sent.data_parallel, "data_parallel");
   return ReportSection{
       .id = "traffic",
       .title = "What does a GPU send, and over which links?",

@@ -56,8 +56,8 @@ TEST(IterationWaterfall, BeginsWithCausalModelFlopsAtThePeak) {
 TEST(IterationWaterfall, HasNoProductsBelowAPeakThatTheyReach) {
   const Plan plan = plan_of(plain_scenario(small_dense_model()), {.micro_batch_size = 4});
   const BarsView view = bars_of(plan);
-  EXPECT_NEAR(bar_named(view, "products below peak").value / view.total->value, 0.0, 1e-12);
-  EXPECT_GT(bar_named(view, "element-wise").value, 0.0);
+  EXPECT_NEAR(bar_named(view, "matmul below peak").value / view.total->value, 0.0, 1e-12);
+  EXPECT_GT(bar_named(view, "memory_bound").value, 0.0);
 }
 
 // Steps of one H200 bound products, attention and the optimizer by themselves; the interval of
@@ -67,7 +67,7 @@ TEST(IterationWaterfall, HasIntervalsWhereStepsWereMeasured) {
       plan_of(shipped_scenario("gpt2-124m", "hgx-h200", "ptdp-cuda", 8), {.micro_batch_size = 8});
   const BarsView view = bars_of(plan);
   const RelativeInterval products = kErrorsByDataSheet.matmul.interval();
-  const Bar below = bar_named(view, "products below peak");
+  const Bar below = bar_named(view, "matmul below peak");
   ASSERT_TRUE(below.low && below.high);
   EXPECT_NEAR((*below.high - *below.low) / (products.high - products.low),
               (below.value - *below.low) / (1.0 - products.low), 1e-12 * view.total->value);
@@ -76,7 +76,7 @@ TEST(IterationWaterfall, HasIntervalsWhereStepsWereMeasured) {
   ASSERT_TRUE(step.low && step.high);
   EXPECT_NEAR(*step.low / step.value, optimizer.low, 1e-12);
   EXPECT_NEAR(*step.high / step.value, optimizer.high, 1e-12);
-  EXPECT_FALSE(bar_named(view, "element-wise").low);
+  EXPECT_FALSE(bar_named(view, "memory_bound").low);
   EXPECT_FALSE(bar_named(bars_of(plan_of_39b()), "optimizer").low);
 }
 

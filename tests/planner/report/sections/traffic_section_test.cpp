@@ -17,10 +17,10 @@ TEST(TrafficSection, SaysWhatEachGroupSendsAndWhereItLies) {
   ASSERT_TRUE(section);
   const BarsView& view = std::get<BarsView>(section->view);
   ASSERT_EQ(view.bars.size(), 2U);
-  EXPECT_EQ(view.bars[0].name, "tensor parallelism, within a node");
+  EXPECT_EQ(view.bars[0].name, "tensor parallel, within a node");
   EXPECT_NEAR(view.bars[0].value, plan.predicted.traffic.tensor_parallel.value(), 1.0);
   EXPECT_THAT(view.bars[0].note, HasSubstr("8 GPUs within a node"));
-  EXPECT_EQ(view.bars[1].name, "pipeline messages, between nodes");
+  EXPECT_EQ(view.bars[1].name, "pipeline, between nodes");
   EXPECT_NEAR(view.bars[1].value, plan.predicted.traffic.pipeline.value(), 1.0);
   EXPECT_THAT(view.bars[1].note, HasSubstr("8 GPUs over 8 nodes"));
 }
