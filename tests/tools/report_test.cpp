@@ -43,6 +43,7 @@ std::vector<Answerer> answerers(const std::string& plan) {
           {"one that cannot run", run_plan, with(kTinySearch, {"--config", "tp=3"})},
           {"a plan", run_plan, {"show", plan}},
           {"a simulation", run_sim, {plan}},
+          {"every schedule", run_sim, {plan, "--schedule", "all"}},
           {"a validation", run_validate, {"--runs", "runs.csv"}}};
 }
 
@@ -161,9 +162,6 @@ TEST(Report, IsRefusedByWhatHasNoPage) {
                            {"--report"}))
         << row.front();
   }
-  EXPECT_TRUE(is_refused(
-      run_sim({"plan.json", "--schedule", "all", "--report", "page.html"}, directory.options()),
-      {"--report"}));
   EXPECT_TRUE(is_refused(run_sim({"--schedule", "1f1b", "--pp", "2", "--microbatches", "4",
                                   "--orders", "--report", "page.html"},
                                  directory.options()),
