@@ -27,6 +27,7 @@
 #include "tools/run/launched_command.h"
 #include "tools/run/prepare_together.h"
 #include "tools/shared/command_line.h"
+#include "tools/shared/command_table.h"
 #include "tools/shared/gpus.h"
 
 namespace ptdp {
@@ -66,19 +67,20 @@ struct BenchmarkRank {
   const HostSide& host;
 };
 
-po::options_description benchmark_flags() {
+CommandTable benchmark_table() {
   po::options_description flags("flags");
   auto option = flags.add_options();
-  option("ranks", text_value(), "where they are threads (default: 2)");
-  option("bytes", text_value(), "of the buffers, separated by commas");
-  option("cluster", text_value(), "of the cost model (ptdp-plan list clusters, or a file)");
-  option("device", text_value(), "cpu or cuda (default: cpu)");
-  option("transport", text_value(),
+  option("ranks", text_value("N"), "where they are threads (default: 2)");
+  option("bytes", text_value("BYTES,..."), "of the buffers, separated by commas");
+  option("cluster", text_value("CLUSTER"),
+         "of the cost model (ptdp-plan list clusters, or a file)");
+  option("device", text_value("DEVICE"), "cpu or cuda (default: cpu)");
+  option("transport", text_value("TRANSPORT"),
          "nccl, threads, mpi or tcp (default: nccl with --device cuda, else what the launcher "
          "means)");
   option("help,h", "this text");
   option("version", "the version");
-  return flags;
+  return {.name = kProgram, .usage = kUsage, .groups = {{"flags", flags}}};
 }
 
 std::vector<std::int64_t> parse_bytes(const std::string& text) {
@@ -344,12 +346,12 @@ BackendMaker maker_of(const BenchmarkRequest& request, const JobProcess* process
 }
 
 int run(int argc, const char* const* argv, JobProcess* process) {
-  const po::options_description flags = benchmark_flags();
+  const CommandTable table = benchmark_table();
   std::optional<BenchmarkRequest> request;
   std::optional<std::string> answer;
   prepare_together(process, std::nullopt, [&]() -> std::vector<SharedInput> {
-    const CommandLine line(argc, argv, flags);
-    answer = standard_answer(line, kProgram, kUsage, flags);
+    const CommandLine line(argc, argv, table.flags());
+    answer = standard_answer(line, table);
     if (!answer) {
       request = parse_benchmark(line);
     }

@@ -76,18 +76,22 @@ std::vector<Plan> best_other_schedules(const Plan& plan, std::size_t most) {
       tried[i].emplace(least, *std::move(other));
     }
   });
-  std::erase(tried, std::nullopt);
-  std::ranges::stable_sort(tried, {}, [](const auto& other) { return other->first; });
-  // The lowest bound first, until none can be among the fastest.
-  std::map<Seconds, Plan> best;
+  std::vector<TimedPlan> bounded;
   for (std::optional<TimedPlan>& other : tried) {
-    if (best.size() == most && other->first >= best.rbegin()->first) {
+    if (other) {
+      bounded.push_back(*std::move(other));
+    }
+  }
+  std::ranges::stable_sort(bounded, {}, &TimedPlan::first);
+  // The lowest bound first, until none can be among the fastest.
+  std::multimap<Seconds, Plan> best;
+  for (auto& [least, other] : bounded) {
+    if (best.size() == most && least >= best.rbegin()->first) {
       break;
     }
     StepSimulations simulations;
-    const Seconds time =
-        iteration_time({other->second.scenario, other->second.config}, simulations);
-    best.emplace(time, std::move(other->second));
+    const Seconds time = iteration_time({other.scenario, other.config}, simulations);
+    best.emplace(time, std::move(other));
     if (best.size() > most) {
       best.erase(std::prev(best.end()));
     }
