@@ -33,6 +33,8 @@ Path = Union[str, os.PathLike[str]]
 File = Union[Path, Result]
 Scalar = Union[str, float]
 Value = Union[Scalar, File, Sequence[Scalar], Mapping[str, Scalar]]
+
+__version__: str
 '''
 
 
@@ -154,6 +156,7 @@ class Commands:
         answers = collections.defaultdict(list)
         for name, count, required, schema in writers(formats):
             answers[name].append((count, required, classes[schema]))
+        self.version = tables["plan"]["tool_version"]
         self.flags = [flag for table in tables.values() for flag in table["flags"]]
         self.functions = [
             Function(name, command, operands, tables[command.split()[0]], answers[name])
@@ -172,6 +175,7 @@ class Commands:
                  f"_runtime.CONFIGURATIONS |= set({sorted(configurations)!r})"]
         for function in self.functions:
             lines += ["", "", *function.definition()]
+        lines += ["", "", f"__version__ = {self.version!r}"]
         return "\n".join([*lines, "", "", f"__all__ = {[name for name, _, _ in FUNCTIONS]!r}", ""])
 
     def stubs(self):

@@ -197,7 +197,7 @@ class Classes:
         schemas = {root.name: schema for schema, root in self.schemas.items()}
         for name, node in self.classes.items():
             lines += ["", "", *self.class_lines(name, node, schemas.get(name))]
-        return "\n".join([*lines, "", "", f"__all__ = {sorted(self.classes)!r}", ""])
+        return "\n".join([*lines, "", "", f"__all__ = {sorted(schemas)!r}", ""])
 
     def class_lines(self, name, node, schema):
         owner = _runtime.Result if schema else _runtime.View

@@ -7,3 +7,4 @@ CommandError."""
 from ptdp._runtime import *  # noqa: F403
 from ptdp.answers import *  # noqa: F403
 from ptdp.commands import *  # noqa: F403
+from ptdp.commands import __version__ as __version__

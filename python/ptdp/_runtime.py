@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar
 
 __all__ = ["BadInput", "CommandError", "InternalError", "Interrupted", "NothingFits", "NotWritten",
-           "OutsideTolerance", "Result", "RuntimeFault", "View", "command", "load"]
+           "OutsideTolerance", "Result", "RuntimeFault", "View", "command", "load", "report"]
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "ptdp")
 # Of all commands: flags without a value, and flags that may be repeated.
@@ -133,11 +133,13 @@ class Result(View):
         super().__init__(json)
         self._words, self._flags = tuple(words), {**(flags or {}), "format": None}
         self._text: str | None = None
+        self._folder = os.getcwd() if words else ""  # where the paths of words and flags hold
 
     def _again(self, **flags: Any) -> str:
         if not self._words:
             raise ValueError("read from a file: no command can be asked again")
-        text: str = answer(self._words, {**self._flags, "output": None, "report": None, **flags})
+        asked = {**self._flags, "output": None, "report": None, **flags}
+        text: str = answer(self._words, asked, self._folder)
         return text
 
     @property
@@ -158,11 +160,11 @@ class Result(View):
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Runs the command again and writes its answer to `path` as a page for a browser."""
-        self._again(report=path)
+        self._again(report=os.path.abspath(path))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Runs the command again and writes what `--output` writes: of a search the best plan."""
-        self._again(output=path)
+        self._again(output=os.path.abspath(path))
 
     def __str__(self) -> str:
         return self.text
@@ -248,15 +250,15 @@ def _arguments(words: Any, flags: dict[str, Any], files: ExitStack) -> list[str]
     return arguments
 
 
-def answer(words: Any, flags: dict[str, Any]) -> Any:
-    """Runs `ptdp WORDS --flags`. Returns a Result if it prints a document, else what it prints."""
+def answer(words: Any, flags: dict[str, Any], folder: str | None = None) -> Any:
+    """Runs `ptdp WORDS --flags` in a folder. Returns a Result if it prints a document, else what it prints."""
     import subprocess
     import warnings
 
     with ExitStack() as files:
         command = [PROGRAM, *_arguments(words, flags, files)]
         # Python's own descriptors are not inherited: none need be closed, and posix_spawn serves.
-        done = subprocess.run(command, capture_output=True, close_fds=False, check=False)
+        done = subprocess.run(command, capture_output=True, close_fds=False, check=False, cwd=folder)
     text, said = done.stdout.decode(), done.stderr.decode(errors="replace").strip()
     result: Any = text
     if text.startswith("{"):
@@ -284,3 +286,11 @@ def load(path: str | os.PathLike[str]) -> Any:
         except json.JSONDecodeError as error:
             raise ValueError(f"{os.fspath(path)}: expected a JSON document: {error}") from error
     return SCHEMAS.get(document.get("schema"), Result)(document)
+
+
+def report(answer: Result | str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """Writes an answer, or the plan in a file, to `path` as a page for a browser."""
+    if isinstance(answer, Result):
+        answer.report(path)
+    else:
+        command("plan", "show", answer, report=path)

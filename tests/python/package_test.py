@@ -62,7 +62,7 @@ class Answers(Case):
         found, expected = ptdp.plan(**JOB, tokens="10B"), document("plan", *FLAGS, "--tokens", "10B")
         self.assertEqual(found.json, expected)
         self.assertEqual([type(view) for view in (found, found.best, found.best.config)],
-                         [ptdp.Plans, ptdp.PlansPlan, ptdp.Config])
+                         [ptdp.Plans, ptdp.answers.PlansPlan, ptdp.answers.Config])
         first = expected["plans"][0]
         self.assertEqual(found.best.config.tp, first["config"]["tp"])
         self.assertEqual(found.plans[0].predicted.iteration_time_s, first["predicted"]["iteration_time_s"])
@@ -122,6 +122,9 @@ class Answers(Case):
         found.report(self.folder / "page.html")
         page = (self.folder / "page.html").read_text()
         self.assertIn('id="report"', page)
+        found.save(self.folder / "plan.json")
+        ptdp.report(self.folder / "plan.json", self.folder / "of_file.html")
+        self.assertIn('id="report"', (self.folder / "of_file.html").read_text())
         frame = found._repr_html_()
         self.assertEqual(frame.count("<"), 2)
         shown = html.unescape(frame.split('srcdoc="')[1].split('"')[0])
@@ -243,7 +246,7 @@ class Tables(Case):
             self.assertEqual(taken, flags.keys())
 
     def test_describe_keys_with_units(self):
-        self.assertIn("90 % interval [s]", ptdp.Predicted.iteration_time_s.__doc__)
+        self.assertIn("90 % interval [s]", ptdp.answers.Predicted.iteration_time_s.__doc__)
         self.assertIn("[GiB]", ptdp.Memory.peak_GiB.__doc__)
         answers = ast.parse((PACKAGE / "ptdp" / "answers.py").read_text())
         types = {(one.name, field.target.id): ast.unparse(field.annotation)

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Completes the command lines of ptdp in bash, with what the command itself says may follow.
 _ptdp() {
   local line word
