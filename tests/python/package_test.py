@@ -247,7 +247,7 @@ class Tables(Case):
 
     def test_describe_keys_with_units(self):
         self.assertIn("90 % interval [s]", ptdp.answers.Predicted.iteration_time_s.__doc__)
-        self.assertIn("[GiB]", ptdp.Memory.peak_GiB.__doc__)
+        self.assertIn("[GiB]", ptdp.answers.Memory.peak_GiB.__doc__)
         answers = ast.parse((PACKAGE / "ptdp" / "answers.py").read_text())
         types = {(one.name, field.target.id): ast.unparse(field.annotation)
                  for one in answers.body if isinstance(one, ast.ClassDef)
