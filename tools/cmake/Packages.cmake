@@ -48,6 +48,8 @@ endforeach()
 set(CPACK_COMPONENTS_ALL planner)
 if(NOT PTDP_PLANNER_ONLY)
   list(APPEND CPACK_COMPONENTS_ALL runtime)
+  # CUDA's libraries lie where nothing looks for them by itself.
+  set_target_properties(ptdp-run ptdp-profile PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS ptdp-run ptdp-profile COMPONENT runtime)
   install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR}-runtime RENAME copyright COMPONENT runtime)
   foreach(command ptdp-run ptdp-profile)
