@@ -15,7 +15,7 @@
 namespace ptdp {
 namespace {
 
-constexpr double kShownShare = 0.01;  // of the largest: bars below that can't be seen
+constexpr double kVisibleShare = 0.01;  // of the largest: bars below that can't be seen
 
 Tint tint_of(PathTerm term) {
   switch (term) {
@@ -60,7 +60,7 @@ ReportSection slowdown_section(const PlanSimulation& simulation) {
   BarsView view{.unit = "%"};
   const double most = std::ranges::max(simulation.elasticities);
   for (std::size_t rank = 0; rank < simulation.elasticities.size(); ++rank) {
-    if (const double percents = simulation.elasticities[rank]; percents > kShownShare * most) {
+    if (const double percents = simulation.elasticities[rank]; percents > kVisibleShare * most) {
       view.bars.push_back({.name = fmt::format("rank {}", rank), .value = percents});
     }
   }
