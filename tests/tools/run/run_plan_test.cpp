@@ -85,7 +85,9 @@ TEST(RunPlan, AnswersHelpAndVersionAndDoesNothingElse) {
   EXPECT_FALSE(std::filesystem::exists(plan.in("saved")));
   const ProgramRun version = run_run({"/nowhere.json", "--version"});
   EXPECT_TRUE(succeeds(version));
-  EXPECT_THAT(version.output, testing::MatchesRegex("ptdp-run [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_THAT(
+      version.output,
+      testing::MatchesRegex("ptdp-run [0-9]+\\.[0-9]+\\.[0-9]+\nbuilt with .*\nruntime: .*\n"));
 }
 
 TEST(RunPlan, RefusesNcclForRanksOnTheHost) {
