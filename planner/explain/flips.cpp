@@ -39,8 +39,8 @@ struct FlipJob {
 /// Searches jobs with changed inputs.
 class FlipSearch {
  public:
-  FlipSearch(const Scenario& scenario, const SearchOptions& options, const ParallelConfig& answer)
-      : scenario_(scenario), options_(options), answer_(answer) {
+  FlipSearch(const Scenario& scenario, SearchOptions options, const ParallelConfig& answer)
+      : scenario_(scenario), options_(std::move(options)), answer_(answer) {
     options_.num_best = 1;
     options_.wants_front = false;
     options_.num_threads = 1;  // so that it does as much work each time

@@ -200,6 +200,7 @@ void GainSearch::add_memory() {
   roomy.cluster.gpu.memory = roomy.cluster.gpu.memory * kEnough;
   const Bytes usable = usable_memory(answer_.scenario.cluster.gpu, answer_.options.memory_headroom);
   std::vector<Wanted> wanted;
+  wanted.reserve(std::size(kDecisions));
   for (const Keys& keys : kDecisions) {
     wanted.push_back(
         {roomy, pinned(options_.space, answer_.chosen.config, [&](std::string_view key) {

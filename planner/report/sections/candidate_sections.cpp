@@ -172,9 +172,10 @@ ReportSection candidates_section(const PlanningResult& result) {
     }
   }
   view.groups.push_back({.name = "others", .points = points.of(std::move(sampled))});
+  std::string note = note_of(result, splits, view.groups.back().points.size());
   return {.id = "candidates",
           .title = "Which other plans can run, and why do they lose?",
-          .note = note_of(result, splits, view.groups.back().points.size()),
+          .note = std::move(note),
           .view = std::move(view)};
 }
 
