@@ -207,8 +207,8 @@ TransformerConfig gopher(int num_layers, int hidden_size, int num_heads, int kv_
 TEST(ParameterCount, MatchesTheGopherFamily) {
   struct Row {
     TransformerConfig model;
-    double parameters;
-    double digit;
+    double parameters = 0.0;
+    double digit = 0.0;
   };
   for (const Row& row :
        {Row{gopher(8, 512, 16, 32), 44e6, 1e6}, Row{gopher(12, 768, 12, 64), 117e6, 1e6},

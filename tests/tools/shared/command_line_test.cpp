@@ -143,7 +143,7 @@ TEST(ParseSize, TakesBinaryFactorsInAnyCase) {
 
 TEST(OverlapChoice, IsWhatIsNamedOrNothingWithoutTheFlag) {
   struct Row {
-    const char* text;
+    const char* text = "";
     Overlap overlap;
   };
   for (const Row& row : {Row{"none", {}},

@@ -90,11 +90,11 @@ TEST(SchedulesReport, HasABarForEachScheduleThatThePlanCanHave) {
       {.schedule = "zb-h1", .step = Seconds(8.0), .bubble = Seconds(0.8), .fits = true}};
   const Report report = schedules_report(plan_of_39b(), rows);
   EXPECT_THAT(report.sentence, HasSubstr("zb-h1 takes least: 8 s a step"));
-  const BarsView& bars = std::get<BarsView>(report.sections[0].view);
+  const auto& bars = std::get<BarsView>(report.sections[0].view);
   ASSERT_EQ(bars.bars.size(), 2U);
   EXPECT_EQ(bars.bars[0].name, "zb-h1");
   EXPECT_EQ(bars.bars[0].value, 8.0);
-  const TableView& table = std::get<TableView>(report.sections[1].view);
+  const auto& table = std::get<TableView>(report.sections[1].view);
   ASSERT_EQ(table.rows.size(), 3U);
   EXPECT_THAT(table.rows[1], ElementsAre("1f1b", "1", "10 s", "25.0 %", testing::_, testing::_));
   EXPECT_EQ(table.rows[2].back(), "expects vpp 2 or more, got 1");
@@ -108,7 +108,7 @@ TEST(SimulationReport, SaysWhatTheOptionsChange) {
   EXPECT_EQ(report.rests_on.front(), "Rank 3 takes 2 times as long to compute.");
   EXPECT_THAT(ids_of(report), ElementsAre("timeline", "critical-path", "slower-rank", "memory",
                                           "memory-over-time"));
-  const BarsView& path = std::get<BarsView>(report.sections[1].view);
+  const auto& path = std::get<BarsView>(report.sections[1].view);
   double sum = 0.0;
   for (const Bar& bar : path.bars) {
     sum += bar.value;

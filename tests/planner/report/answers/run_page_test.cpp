@@ -43,7 +43,7 @@ TEST(RunPage, SetsMeasuredBesidePredicted) {
   EXPECT_EQ(report.sentence,
             "An iteration took 2 s (1.9 s to 2.2 s over 2 steps); predicted were 1.5 s (-25.0 %), "
             "1.25 s to 1.75 s with 90 %.");
-  const StackedView& terms = std::get<StackedView>(section_named(report, "terms").view);
+  const auto& terms = std::get<StackedView>(section_named(report, "terms").view);
   EXPECT_THAT(terms.categories, ElementsAre("matmul", "bubble"));
   EXPECT_THAT(terms.columns[0].values, ElementsAre(1.0, 0.5));
   EXPECT_THAT(terms.columns[1].values, ElementsAre(1.25, 0.75));
@@ -60,10 +60,10 @@ TEST(RunPage, SetsMeasuredBesidePredicted) {
 
 TEST(RunPage, DrawsLossAndTimesFromTheFirstStepOn) {
   const Report report = run_page(run_made_up(), {.step_seconds = {3.0, 2.0, 2.1}});
-  const CurvesView& loss = std::get<CurvesView>(section_named(report, "loss").view);
+  const auto& loss = std::get<CurvesView>(section_named(report, "loss").view);
   EXPECT_THAT(loss.curves[0].x, ElementsAre(100.0, 101.0, 102.0));
   EXPECT_THAT(loss.curves[0].y, ElementsAre(6.9, 6.5, 5.1));
-  const CurvesView& steps = std::get<CurvesView>(section_named(report, "steps").view);
+  const auto& steps = std::get<CurvesView>(section_named(report, "steps").view);
   EXPECT_THAT(steps.curves[0].y, ElementsAre(3.0, 2.0, 2.1));
   EXPECT_EQ(steps.limits[0].value, 1.5);
 }
@@ -75,7 +75,7 @@ TEST(RunPage, DrawsTheRecordedStepBelowThePredictedOne) {
       run_made_up(),
       {.step = RecordedStep{.schedule = simulation.schedule, .timeline = simulation.timeline},
        .predicted = simulation});
-  const TimelineView& view = std::get<TimelineView>(section_named(report, "timeline").view);
+  const auto& view = std::get<TimelineView>(section_named(report, "timeline").view);
   ASSERT_EQ(view.schedules.size(), 2U);
   EXPECT_EQ(view.schedules[0].name, "predicted");
   EXPECT_EQ(view.schedules[1].name, "measured");
@@ -99,7 +99,7 @@ TEST(RunSetPage, DrawsARunOverItsPrediction) {
   const Report report = run_set_page(set);
   EXPECT_EQ(report.sentence,
             "Predictions are off by 25.0 % on average (bias -25.0 %), and by 25.0 % at most.");
-  const ScatterView& view = std::get<ScatterView>(section_named(report, "runs").view);
+  const auto& view = std::get<ScatterView>(section_named(report, "runs").view);
   EXPECT_EQ(view.groups[0].points[0].x, 2.0);
   EXPECT_EQ(view.groups[0].points[0].y, 1.5);
 }

@@ -15,7 +15,7 @@ TEST(TrafficSection, SaysWhatEachGroupSendsAndWhereItLies) {
   const Plan plan = plan_of_39b();
   const std::optional<ReportSection> section = traffic_section(plan);
   ASSERT_TRUE(section);
-  const BarsView& view = std::get<BarsView>(section->view);
+  const auto& view = std::get<BarsView>(section->view);
   ASSERT_EQ(view.bars.size(), 2U);
   EXPECT_EQ(view.bars[0].name, "tensor parallel, within a node");
   EXPECT_NEAR(view.bars[0].value, plan.predicted.traffic.tensor_parallel.value(), 1.0);
