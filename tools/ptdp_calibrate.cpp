@@ -27,8 +27,8 @@
 #include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/command_table.h"
-#include "tools/shared/completion.h"
 #include "tools/shared/output_files.h"
+#include "tools/shared/table_command.h"
 #include "tools/shared/working_line.h"
 
 namespace ptdp {
@@ -397,17 +397,7 @@ int run_refit(const CommandLine& line) {
   return 0;
 }
 
-int run(int argc, const char* const* argv) {
-  const CommandTable table = command_table();
-  if (const auto answer = completion_answer(argc, argv, table)) {
-    write_standard_output(*answer);
-    return 0;
-  }
-  const CommandLine line(argc, argv, table.flags());
-  if (const auto answer = standard_answer(line, table)) {
-    print(*answer);
-    return 0;
-  }
+int run(const CommandLine& line) {
   if (line.has("profile")) {
     return run_profile(line);
   }
@@ -425,7 +415,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace
 
 int calibrate_command(int argc, const char* const* argv) {
-  return run_command(kProgram, [&] { return run(argc, argv); });
+  return run_table_command(kProgram, &command_table, {argv, static_cast<std::size_t>(argc)}, &run);
 }
 
 }  // namespace ptdp

@@ -44,9 +44,9 @@
 #include "tools/plan/stack_switches.h"
 #include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
-#include "tools/shared/completion.h"
 #include "tools/shared/output_files.h"
 #include "tools/shared/report_flag.h"
+#include "tools/shared/table_command.h"
 #include "tools/shared/terminal.h"
 
 namespace ptdp {
@@ -372,9 +372,10 @@ int run_search(const CommandLine& line) {
           ? run_of_log(line, read_training_log(*log).arguments, *log)
           : read_from(line);
   SearchRequest asked = read_search(line, from ? &*from : nullptr);
-  SearchWatch watch(kProgram, read_time_limit(line));
+  const double time_limit = read_time_limit(line);
+  SearchWatch watch(kProgram, time_limit);
   watch.watch(asked.options);
-  asked.options.flip_work = kFlipWorkOfLimit * Seconds(read_time_limit(line));
+  asked.options.flip_work = kFlipWorkOfLimit * Seconds(time_limit);
   if (asks_for_all_stacks(line)) {
     refuse_flags_of_one_stack(line);
     return run_stacks(line, asked.unreserved, asked.options, asked.calibration, asked.fit);
@@ -402,17 +403,7 @@ int run_search(const CommandLine& line) {
   return run_plans(line, asked, watch);
 }
 
-int run(int argc, const char* const* argv) {
-  const CommandTable table = plan_table();
-  if (const auto answer = completion_answer(argc, argv, table)) {
-    write_standard_output(*answer);
-    return 0;
-  }
-  const CommandLine line(argc, argv, table.flags());
-  if (const auto answer = plan_help(line, table)) {
-    print(*answer);
-    return 0;
-  }
+int run(const CommandLine& line) {
   if (line.words().empty()) {
     refuse_partition_flags(line);
     refuse_export_flags(line);
@@ -457,7 +448,7 @@ int plan_command(int argc, const char* const* argv) {
   ::mallopt(M_MMAP_THRESHOLD, largest_threshold);
   ::mallopt(M_TRIM_THRESHOLD, 8 * largest_threshold);
 #endif
-  return run_command(kProgram, [&] { return run(argc, argv); });
+  return run_table_command(kProgram, &plan_table, {argv, static_cast<std::size_t>(argc)}, &run);
 }
 
 }  // namespace ptdp

@@ -25,10 +25,10 @@
 #include "runtime/profiling/processor.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/command_table.h"
-#include "tools/shared/completion.h"
 #include "tools/shared/gpus.h"
 #include "tools/shared/memory_limit.h"
 #include "tools/shared/output_files.h"
+#include "tools/shared/table_command.h"
 
 namespace ptdp {
 namespace {
@@ -276,17 +276,7 @@ std::optional<MachineProfile> measure(const ProfileOptions& options) {
   }
 }
 
-int run(int argc, const char* const* argv) {
-  const CommandTable table = command_table();
-  if (const auto answer = completion_answer(argc, argv, table)) {
-    write_standard_output(*answer);
-    return 0;
-  }
-  const CommandLine line(argc, argv, table.flags());
-  if (const auto answer = standard_answer(line, table)) {
-    print(*answer);
-    return 0;
-  }
+int run(const CommandLine& line) {
   line.allow_words(0);
   const bool is_json =
       line.choice_or_first<AnswerFormat>("format", kReportFormats) == AnswerFormat::kJson;
@@ -329,5 +319,6 @@ int run(int argc, const char* const* argv) {
 
 int main(int argc, char** argv) {
   ptdp::prepare_open_blas_environment();  // before threads start
-  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
+  return ptdp::run_table_command(ptdp::kProgram, &ptdp::command_table,
+                                 {argv, static_cast<std::size_t>(argc)}, &ptdp::run);
 }

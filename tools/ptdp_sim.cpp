@@ -22,8 +22,8 @@
 #include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/command_table.h"
-#include "tools/shared/completion.h"
 #include "tools/shared/memory_limit.h"
+#include "tools/shared/table_command.h"
 #include "tools/sim/simulate_plan.h"
 
 namespace ptdp {
@@ -437,17 +437,7 @@ int answer(const CommandLine& line) {
   return 0;
 }
 
-int run(int argc, const char* const* argv) {
-  const CommandTable table = command_table();
-  if (const auto answer = completion_answer(argc, argv, table)) {
-    write_standard_output(*answer);
-    return 0;
-  }
-  const CommandLine line(argc, argv, table.flags());
-  if (const auto text = standard_answer(line, table)) {
-    print(*text);
-    return 0;
-  }
+int run(const CommandLine& line) {
   try {
     return answer(line);
   } catch (const std::bad_alloc&) {
@@ -460,7 +450,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace
 
 int sim_command(int argc, const char* const* argv) {
-  return run_command(kProgram, [&] { return run(argc, argv); });
+  return run_table_command(kProgram, &command_table, {argv, static_cast<std::size_t>(argc)}, &run);
 }
 
 }  // namespace ptdp

@@ -27,9 +27,9 @@
 #include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/command_table.h"
-#include "tools/shared/completion.h"
 #include "tools/shared/output_files.h"
 #include "tools/shared/report_flag.h"
+#include "tools/shared/table_command.h"
 #include "tools/shared/terminal.h"
 #include "tools/shared/working_line.h"
 
@@ -308,17 +308,7 @@ std::string named(const std::vector<std::string>& files) {
   return files.empty() ? "the published runs" : fmt::format("{}", fmt::join(files, ", "));
 }
 
-int run(int argc, const char* const* argv) {
-  const CommandTable table = command_table();
-  if (const auto answer = completion_answer(argc, argv, table)) {
-    write_standard_output(*answer);
-    return 0;
-  }
-  const CommandLine line(argc, argv, table.flags());
-  if (const auto answer = standard_answer(line, table)) {
-    print(*answer);
-    return 0;
-  }
+int run(const CommandLine& line) {
   if (line.has("log")) {
     return validate_log(line);
   }
@@ -364,7 +354,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace
 
 int validate_command(int argc, const char* const* argv) {
-  return run_command(kProgram, [&] { return run(argc, argv); });
+  return run_table_command(kProgram, &command_table, {argv, static_cast<std::size_t>(argc)}, &run);
 }
 
 }  // namespace ptdp

@@ -124,7 +124,7 @@ std::vector<SizedLinear> sized_linears(const TransformerConfig& model, const Par
     linears.push_back({"QKV", &LinearLayers::qkv, {tokens, heads / config.tp, h}});
   }
   if (has_relative_positions(model)) {
-    // Of all distances in a sequence, however many sequences a microbatch has.
+    // Projects each distance in a sequence once, however many sequences a microbatch has.
     linears.push_back({.name = "keys of positions",
                        .part = &LinearLayers::positions,
                        .size = {model.seq_length, key_width(model) / config.tp, h},

@@ -5,14 +5,12 @@ include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 install(TARGETS ptdp COMPONENT planner)
-set(planner_words plan sim validate calibrate)
-foreach(word IN LISTS planner_words)
+foreach(word IN LISTS PTDP_OWN_COMMANDS)
   install(FILES "${PROJECT_BINARY_DIR}/tools/ptdp-${word}" TYPE BIN COMPONENT planner)
 endforeach()
 install(DIRECTORY profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/ptdp COMPONENT planner)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR}-planner RENAME copyright COMPONENT planner)
 
-file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tools/man")
 # A static program carries the licences of what is linked into it, as Debian's packages have them.
 if(PTDP_PLANNER_ONLY)
   file(GLOB linked LIST_DIRECTORIES ON /usr/share/doc/libboost-program-options*-dev /usr/share/doc/libc6-dev
@@ -26,6 +24,8 @@ if(PTDP_PLANNER_ONLY)
             COMPONENT planner OPTIONAL)
   endforeach()
 endif()
+
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tools/man")
 # ptdp_install_manners(<component> <command> <program> <words>...): the man page that the program prints
 # with these words, and what shells complete the command by.
 function(ptdp_install_manners component command program)
@@ -41,7 +41,7 @@ endfunction()
 # For all commands; where Debian's zsh looks for those of packages.
 install(FILES tools/completion/_ptdp DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT planner)
 ptdp_install_manners(planner ptdp "$<TARGET_FILE:ptdp>")
-foreach(word IN LISTS planner_words)
+foreach(word IN LISTS PTDP_OWN_COMMANDS)
   ptdp_install_manners(planner ptdp-${word} "$<TARGET_FILE:ptdp>" ${word})
 endforeach()
 

@@ -169,16 +169,9 @@ TitledFlags command_flags() {
   return {title, flags};
 }
 
-/// Returns the answer to --help without `all`: the flags that most people need, or the one that is
-/// named. Returns nullopt for anything else.
-std::optional<std::string> short_help(const CommandLine& line,
-                                      const po::options_description& flags) {
-  const bool asks_for_all =
-      line.words().size() == 1 &&
-      (line.words()[0] == "all" || line.words()[0] == "man" || line.words()[0] == "json");
-  if (!line.has("help") || asks_for_all) {
-    return std::nullopt;
-  }
+/// Returns the flags that most people need, those of a command, or the one that is named. Throws
+/// Error for a name that no flag has.
+std::string brief_help(const CommandLine& line) {
   const std::string command = line.words().empty() ? "" : line.words().front();
   if (command == "partition" || command == "export" || command == "new-cluster" ||
       command == "pilot") {
@@ -187,6 +180,7 @@ std::optional<std::string> short_help(const CommandLine& line,
     return text.str();
   }
   if (!command.empty() && command != "list" && command != "show" && command != "compare") {
+    const po::options_description flags = plan_table().flags();
     const std::string& typed = line.words().front();
     const auto name =
         known_flag(typed.substr(std::min(typed.find_first_not_of('-'), typed.size())), flags);
@@ -222,12 +216,8 @@ CommandTable plan_table() {
                       {"show", file},
                       {"compare", file},
                       {"export", file},
-                      {"partition", file}}};
-}
-
-std::optional<std::string> plan_help(const CommandLine& line, const CommandTable& table) {
-  const auto brief = short_help(line, table.flags());
-  return brief ? brief : standard_answer(line, table);
+                      {"partition", file}},
+      .brief_help = &brief_help};
 }
 
 }  // namespace ptdp

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <cstdio>
 #include <utility>
 
 #include "planner/formatting.h"
+#include "tools/shared/terminal.h"
 
 namespace ptdp {
 namespace {
@@ -20,7 +20,6 @@ constexpr double kShortestLimit = 1e-3;
 constexpr double kLongestLimit = 1e7;  // some months
 constexpr std::chrono::milliseconds kBeforeFirstLine(1000);
 constexpr std::chrono::milliseconds kBetweenLines(250);
-constexpr const char* kEraseLine = "\r\x1b[K";
 
 std::atomic<int> came = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -37,10 +36,6 @@ void handle(int signal) {
   if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
     std::signal(signal, request_end);
   }
-}
-
-void write_error(const std::string& text) {
-  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 
 }  // namespace
@@ -86,14 +81,14 @@ void SearchWatch::show(const SearchProgress& progress) {
   has_line_ = true;
   const std::string best =
       progress.best ? fmt::format("best so far {}", duration(*progress.best)) : "nothing yet";
-  write_error(fmt::format("{}{}: {:.0f} % looked at, {}; what is left takes at least {}",
-                          kEraseLine, program_, 100.0 * progress.done, best,
-                          duration(progress.least_time)));
+  write_progress(fmt::format("{}{}: {:.0f} % looked at, {}; what is left takes at least {}",
+                             kEraseLine, program_, 100.0 * progress.done, best,
+                             duration(progress.least_time)));
 }
 
 void SearchWatch::clear() {
   if (std::exchange(has_line_, false)) {
-    write_error(kEraseLine);
+    write_progress(kEraseLine);
   }
 }
 

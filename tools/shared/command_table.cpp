@@ -121,6 +121,9 @@ std::optional<std::string> standard_answer(const CommandLine& line, const Comman
     if (line.words() == std::vector<std::string>{"json"}) {
       return flags_document(table);
     }
+    if (table.brief_help && line.words() != std::vector<std::string>{"all"}) {
+      return table.brief_help(line);
+    }
     const po::options_description flags = table.flags();
     std::ostringstream text;
     text << table.usage << flags << synonyms_help(flags);

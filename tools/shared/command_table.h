@@ -4,6 +4,7 @@
 
 #include <array>
 #include <boost/program_options.hpp>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,6 +46,8 @@ struct CommandTable {
   std::vector<TitledFlags> groups;
   std::vector<FirstWord> first_words = {};
   FlagValue operand = {};  ///< What words are, unless first_words says; without a name: none.
+  /// Returns what --help says where it asks for less than everything; empty: it says everything.
+  std::function<std::string(const CommandLine&)> brief_help = {};
 
   /// Returns what the command does, as kCommandSummaries says it.
   [[nodiscard]] std::string summary() const;
@@ -53,7 +56,8 @@ struct CommandTable {
 };
 
 /// Returns the answer to --help or --version; nullopt when neither is given. --help has the usage
-/// and all flags; `--help man` is a man page, `--help json` the document ptdp.flags/1.
+/// and all flags, or the table's brief help, and then `--help all` has all. `--help man` is a man
+/// page, `--help json` the document ptdp.flags/1.
 [[nodiscard]] std::optional<std::string> standard_answer(const CommandLine& line,
                                                          const CommandTable& table);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <vector>
 
@@ -140,6 +141,10 @@ std::string with_bold_titles(std::string_view text) {
     result += '\n';
   }
   return result;
+}
+
+void write_progress(const std::string& text) {
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 
 void print_answer(std::string_view text, AnswerFormat format) {

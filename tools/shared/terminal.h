@@ -22,6 +22,12 @@ namespace ptdp {
 /// empty line and stands before an indented one.
 [[nodiscard]] std::string with_bold_titles(std::string_view text);
 
+/// Erases the line of a terminal that the cursor is on, and goes to its start.
+inline constexpr const char* kEraseLine = "\r\x1b[K";
+
+/// Writes text to standard error as it is. Ignores errors: progress must not end a command.
+void write_progress(const std::string& text);
+
 /// Prints an answer, made safe for a terminal. Text for people is wrapped at terminal_width(); its
 /// titles are bold on a terminal, unless NO_COLOR is set or TERM is dumb (no-color.org). Throws
 /// Error(kOutputFailed) if standard output is closed or full.

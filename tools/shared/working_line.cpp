@@ -3,20 +3,11 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 
 #include "cost_model/text/shown_text.h"
+#include "tools/shared/terminal.h"
 
 namespace ptdp {
-namespace {
-
-constexpr const char* kErase = "\r\x1b[K";
-
-void write_error(const std::string& text) {
-  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
-}
-
-}  // namespace
 
 WorkingLine::WorkingLine(const std::string& program, const std::string& what) {
   if (::isatty(STDERR_FILENO) == 1) {
@@ -41,11 +32,11 @@ void WorkingLine::show(const std::string& text) {
   for (int seconds = 1;; ++seconds) {
     if (ended_.wait_for(lock, std::chrono::seconds(1), [&] { return is_ended_; })) {
       if (seconds > 1) {
-        write_error(kErase);
+        write_progress(kEraseLine);
       }
       return;
     }
-    write_error(kErase + text + ", " + std::to_string(seconds) + " s");
+    write_progress(kEraseLine + text + ", " + std::to_string(seconds) + " s");
   }
 }
 
