@@ -148,7 +148,8 @@ std::string ProfileFile::text(std::size_t limit) const {
 }
 
 ObjectReader ProfileFile::object() const {
-  return ObjectReader::from_text(text(), path.string());
+  return content ? ObjectReader::from_checked_text(*content, path.string())
+                 : ObjectReader::from_text(text(), path.string());
 }
 
 std::optional<fs::path> profiles_directory() {

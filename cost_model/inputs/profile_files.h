@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,15 +70,24 @@ struct ProfileFile {
 /// and as profile_file() and ObjectReader::from_file() do.
 [[nodiscard]] ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path);
 
-/// Reads a profile of a kind other than kModel into a `Value`. Throws Error as open_profile() does,
-/// and for a key that is missing, malformed or unknown.
+/// Reads a profile of a kind other than kModel into a `Value`; a shipped one once in each thread,
+/// since rows and plans name a few again and again. Throws Error as open_profile() does, and for a
+/// key that is missing, malformed or unknown.
 template <class Value>
 // NOLINTNEXTLINE(misc-no-recursion): a GPU's file may name an architecture, whose GPU names none
 [[nodiscard]] Value read_profile(ProfileKind kind, const std::string& name_or_path) {
+  thread_local std::map<std::string, Value> shipped;
+  const bool is_kept = is_unchanging(kind, name_or_path);
+  if (const auto found = shipped.find(name_or_path); is_kept && found != shipped.end()) {
+    return found->second;
+  }
   ObjectReader reader = open_profile(kind, name_or_path);
   Value value;
   describe(reader, value);
   reader.finish();
+  if (is_kept) {
+    shipped.emplace(name_or_path, value);
+  }
   return value;
 }
 

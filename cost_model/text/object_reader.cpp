@@ -163,6 +163,10 @@ ObjectReader ObjectReader::from_file(const std::filesystem::path& path) {
 
 ObjectReader ObjectReader::from_text(std::string_view text, const std::string& place) {
   check_json(text, place);
+  return from_checked_text(text, place);
+}
+
+ObjectReader ObjectReader::from_checked_text(std::string_view text, const std::string& place) {
   const auto document = std::make_shared<const json>(json::parse(text));
   if (!document->is_object()) {
     throw Error(place + ": expected a JSON object, got " + shown(*document));

@@ -44,6 +44,10 @@ class ObjectReader {
   /// Reads a JSON object from text; `place` stands for the file's name in messages. Throws Error
   /// for what check_json() refuses, and for JSON other than an object.
   [[nodiscard]] static ObjectReader from_text(std::string_view text, const std::string& place);
+  /// Reads a JSON object from text that check_json() accepts, which is not checked again. Throws
+  /// Error for JSON other than an object.
+  [[nodiscard]] static ObjectReader from_checked_text(std::string_view text,
+                                                      const std::string& place);
 
   ObjectReader(ObjectReader&&) noexcept;
   ObjectReader& operator=(ObjectReader&&) noexcept;

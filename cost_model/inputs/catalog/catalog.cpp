@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <string_view>
 #include <utility>
 
@@ -65,21 +64,6 @@ ModelProfile read_model(ObjectReader& reader) {
   return profile;
 }
 
-/// Reads a profile; one that is shipped is read once in each thread, since rows and plans name a
-/// few again and again.
-template <class Profile>
-Profile find_profile(ProfileKind kind, const std::string& name_or_path) {
-  thread_local std::map<std::string, Profile> shipped;
-  if (!is_unchanging(kind, name_or_path)) {
-    return read_profile<Profile>(kind, name_or_path);
-  }
-  const auto found = shipped.find(name_or_path);
-  return found != shipped.end()
-             ? found->second
-             : shipped.emplace(name_or_path, read_profile<Profile>(kind, name_or_path))
-                   .first->second;
-}
-
 }  // namespace
 
 ModelProfile find_model(const std::string& name_or_path) {
@@ -96,7 +80,7 @@ ModelProfile find_model(const std::string& name_or_path) {
 }
 
 ClusterSpec find_cluster(const std::string& name_or_path) {
-  return find_profile<ClusterSpec>(ProfileKind::kCluster, name_or_path);
+  return read_profile<ClusterSpec>(ProfileKind::kCluster, name_or_path);
 }
 
 std::string cluster_file(const ClusterSpec& cluster) {
@@ -107,7 +91,7 @@ std::string cluster_file(const ClusterSpec& cluster) {
 }
 
 StackSpec find_stack(const std::string& name_or_path) {
-  return find_profile<StackSpec>(ProfileKind::kStack, name_or_path);
+  return read_profile<StackSpec>(ProfileKind::kStack, name_or_path);
 }
 
 }  // namespace ptdp

@@ -14,6 +14,7 @@
 
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/text/files.h"
+#include "cost_model/text/strict_json.h"
 #include "tests/support/profiles_variable.h"
 #include "tests/support/round_trip.h"
 #include "tests/support/temporary_directory.h"
@@ -72,6 +73,18 @@ TEST_F(ShippedProfiles, ArePartOfTheProgramByteByByte) {
     ASSERT_TRUE(file.content.has_value()) << path;
     EXPECT_EQ(file.text(), read_file(entry.path())) << path;
   }
+}
+
+// ObjectReader::from_checked_text() reads them without a check of its own.
+TEST_F(ShippedProfiles, AreStrictJson) {
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(PTDP_SOURCE_DIR "/profiles")) {
+    if (entry.path().extension() == ".json") {
+      EXPECT_NO_THROW(check_json(read_file(entry.path()), entry.path().string()));
+      ++files;
+    }
+  }
+  EXPECT_GT(files, 100);
 }
 
 TEST_F(ShippedProfiles, AreListedFileByFile) {
