@@ -16,6 +16,7 @@
 #include "planner/accuracy/calibration_fit.h"
 #include "planner/accuracy/interval_fit.h"
 #include "planner/accuracy/levels_file.h"
+#include "planner/accuracy/published_runs.h"
 #include "planner/accuracy/run_calibration.h"
 #include "planner/export/exporter.h"
 #include "planner/formatting.h"

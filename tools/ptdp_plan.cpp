@@ -14,6 +14,7 @@
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/accuracy/published_runs.h"
 #include "planner/answer/explanation_output.h"
 #include "planner/answer/memory_text.h"
 #include "planner/answer/plan_explanation.h"
@@ -128,7 +129,7 @@ int run_explain(const CommandLine& line, const PlanRequest& request, const Searc
   check(request.scenario);
   // Before the calibration, which reads all published runs.
   const SearchSpace partial = parse_partial_config(line.text("explain").value(), "--explain");
-  const MeasuredRuns& published = calibration.published();
+  const PublishedRuns& published = calibration.published();
   const CalibrationFit fit = calibration.fit(request.scenario, options.gpus, published);
   const MemoryBelief memory = calibration.memory(request.scenario, options.gpus, published);
   const Explanation explanation = explain(request.scenario, options, partial);

@@ -14,6 +14,7 @@
 #include "planner/accuracy/calibration_file.h"
 #include "planner/accuracy/partial_runs.h"
 #include "planner/accuracy/published_report.h"
+#include "planner/accuracy/published_runs.h"
 #include "planner/accuracy/validation_report.h"
 #include "planner/answer_format.h"
 #include "planner/logs/log_report.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -425,6 +426,11 @@ MeasuredRun read_run(const RunFields& row, const std::string& place, RowModels& 
 }
 
 }  // namespace
+
+void MeasuredRuns::append(MeasuredRuns more) {
+  std::ranges::move(more.runs, std::back_inserter(runs));
+  std::ranges::move(more.skipped, std::back_inserter(skipped));
+}
 
 const std::optional<ModelProfile>& RowModels::find(const std::string& name) {
   if (const auto found = models_.find(name); found != models_.end()) {

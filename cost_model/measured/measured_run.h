@@ -62,6 +62,9 @@ struct SkippedRun {
 struct MeasuredRuns {
   std::vector<MeasuredRun> runs;
   std::vector<SkippedRun> skipped;
+
+  /// Adds the rows of another table behind these.
+  void append(MeasuredRuns more);
 };
 
 /// The shipped models that rows name, each read once.

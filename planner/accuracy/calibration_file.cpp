@@ -191,7 +191,7 @@ std::optional<StackCalibration> CalibrationSource::find_file(const Scenario& sce
 }
 
 CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpus,
-                                      const MeasuredRuns& published) const {
+                                      const PublishedRuns& published) const {
   if (kind_ == Kind::kFiles) {
     if (const std::optional<StackCalibration> found = find_file(scenario)) {
       return calibrate_by_own(found->unnamed_runs(), scenario, gpus);
@@ -208,7 +208,7 @@ CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpu
 }
 
 CalibrationFit CalibrationSource::fit_if_known(const Scenario& scenario, std::int64_t gpus,
-                                               const MeasuredRuns& published) const {
+                                               const PublishedRuns& published) const {
   switch (kind_) {
     case Kind::kNone:
       return {};
@@ -222,9 +222,9 @@ CalibrationFit CalibrationSource::fit_if_known(const Scenario& scenario, std::in
   return {};
 }
 
-const MeasuredRuns& CalibrationSource::published() const {
-  static const MeasuredRuns none;
-  return kind_ == Kind::kShipped ? read_published_runs() : none;
+const PublishedRuns& CalibrationSource::published() const {
+  static const PublishedRuns none;
+  return kind_ == Kind::kShipped ? published_runs() : none;
 }
 
 ReservedScenario CalibrationSource::with_own_reserve(const Scenario& scenario,
@@ -240,7 +240,7 @@ ReservedScenario CalibrationSource::reserved_for(double probability, const Scena
 }
 
 MemoryBelief CalibrationSource::memory(const Scenario& scenario, std::int64_t gpus,
-                                       const MeasuredRuns& published) const {
+                                       const PublishedRuns& published) const {
   switch (kind_) {
     case Kind::kNone:
       break;

@@ -13,6 +13,7 @@
 #include "cost_model/measured/memory_belief.h"
 #include "cost_model/text/described.h"
 #include "planner/accuracy/memory_levels.h"
+#include "planner/accuracy/published_runs.h"
 #include "planner/accuracy/run_calibration.h"
 
 namespace ptdp {
@@ -85,13 +86,13 @@ class CalibrationSource {
   /// Throws Error when files were given and none is of the scenario's cluster, stack and kind of
   /// model.
   [[nodiscard]] CalibrationFit fit(const Scenario& scenario, std::int64_t gpus,
-                                   const MeasuredRuns& published) const;
+                                   const PublishedRuns& published) const;
   /// Computes what the source says of the memory of the scenario's job; nothing where
   /// fit_if_known() knows nothing, or no given file has measured memory.
   [[nodiscard]] MemoryBelief memory(const Scenario& scenario, std::int64_t gpus,
-                                    const MeasuredRuns& published) const;
+                                    const PublishedRuns& published) const;
   /// Returns the shipped published runs, for fit() and memory(); none where the source needs none.
-  [[nodiscard]] const MeasuredRuns& published() const;
+  [[nodiscard]] const PublishedRuns& published() const;
   /// Returns the scenario with the reserve that measured memory in a given file asks for
   /// (with_reserve()). Returns it as it is where there is none.
   [[nodiscard]] ReservedScenario with_own_reserve(const Scenario& scenario,
@@ -104,7 +105,7 @@ class CalibrationSource {
   [[nodiscard]] CalibrationFit fit(const Scenario& scenario, std::int64_t gpus) const;
   /// Fits a calibration as fit() does, but returns an uncalibrated one when no given file suits.
   [[nodiscard]] CalibrationFit fit_if_known(const Scenario& scenario, std::int64_t gpus,
-                                            const MeasuredRuns& published) const;
+                                            const PublishedRuns& published) const;
 
  private:
   enum class Kind { kNone, kShipped, kFiles };

@@ -125,7 +125,7 @@ ErrorSummary memory_errors(const std::vector<MemoryRun>& runs,
 /// Returns what is shipped for the job of each run that has measured memory.
 std::vector<MemoryBelief> shipped_memory(const std::vector<CostedRun>& runs,
                                          const std::vector<std::size_t>& indices,
-                                         const MeasuredRuns& published) {
+                                         const PublishedRuns& published) {
   std::map<std::string, MemoryBelief> by_job;
   std::vector<MemoryBelief> beliefs;
   for (const std::size_t i : indices) {
@@ -147,7 +147,7 @@ std::vector<MemoryBelief> shipped_memory(const std::vector<CostedRun>& runs,
 std::optional<StackMemoryFit> memory_fit(const std::vector<CostedRun>& runs,
                                          const std::vector<std::size_t>& indices,
                                          const StackCalibration& calibration,
-                                         const Scenario& scenario, const MeasuredRuns& published) {
+                                         const Scenario& scenario, const PublishedRuns& published) {
   const std::vector<MemoryRun> own = calibration.memory_runs();
   if (own.empty()) {
     return std::nullopt;
@@ -197,7 +197,7 @@ std::string memory_table(const std::vector<StackFit>& refits) {
 
 /// Fits the runs at `indices`, which are all of one scope.
 StackFit fit_of(const std::vector<CostedRun>& runs, const std::vector<std::size_t>& indices,
-                const MeasuredRuns& published, const std::vector<Calibration>& shipped,
+                const PublishedRuns& published, const std::vector<Calibration>& shipped,
                 const std::string& source) {
   const Scenario scenario = scenario_of(runs[indices.front()]);
   check_alike(runs, indices, scenario);
@@ -223,7 +223,7 @@ StackFit fit_of(const std::vector<CostedRun>& runs, const std::vector<std::size_
 }  // namespace
 
 std::vector<StackFit> refit(const std::vector<CostedRun>& runs, const std::string& source) {
-  const MeasuredRuns& published = read_published_runs();
+  const PublishedRuns& published = published_runs();
   const auto shipped = calibrations_of(runs, CalibrationKind::kShipped);
   std::vector<StackFit> refits;
   for (const auto& [scope, indices] : by_scope(runs)) {

@@ -94,7 +94,9 @@ void add(CostingOutcome outcome, const MeasuredRun& run, CostedRuns& runs) {
 
 CostedRuns cost_runs(const MeasuredRuns& runs) {
   const std::size_t num_workers = workers_of_all_cores();
-  std::vector<ProfileCache> profiles(num_workers);
+  ProfileCache found;  // once for all workers: a new thread would read the profiles again
+  found.find_all(runs.runs);
+  std::vector<ProfileCache> profiles(num_workers, found);
   std::vector<StepSimulations> simulations(num_workers);
   std::vector<CostingOutcome> outcomes(runs.runs.size());
   run_tasks(outcomes.size(), num_workers, [&](std::size_t worker, std::size_t i) {
@@ -146,58 +148,17 @@ double tflops_per_gpu(const MeasuredRun& run, Seconds time) {
          static_cast<double>(run.config.world_size()) / kTera;
 }
 
-namespace {
-
-void append(MeasuredRuns& all, MeasuredRuns runs) {
-  std::move(runs.runs.begin(), runs.runs.end(), std::back_inserter(all.runs));
-  std::move(runs.skipped.begin(), runs.skipped.end(), std::back_inserter(all.skipped));
-}
-
-MeasuredRuns read_all_published() {
-  MeasuredRuns all;
-  RowModels models;
-  for (const std::string& name : files_of_profiles("published", ".csv")) {
-    const ProfileFile file = file_of_profiles("published/" + name);
-    append(all, read_measured_runs(
-                    CsvTable::from_text(file.text(kLargestTable), file.path.string()), models));
-  }
-  return all;
-}
-
-}  // namespace
-
 MeasuredRuns read_runs(const std::vector<std::filesystem::path>& files) {
   MeasuredRuns all;
   RowModels models;
   for (const std::filesystem::path& file : files) {
-    append(all, read_measured_runs(CsvTable::from_file(file), models));
+    all.append(read_measured_runs(CsvTable::from_file(file), models));
   }
   return all;
 }
 
-const MeasuredRuns& read_published_runs() {
-  static const MeasuredRuns published = read_all_published();
-  return published;
-}
-
-bool is_same_job(const MeasuredRun& run, const Scenario& scenario, std::int64_t gpus) {
-  return run.model == scenario.job.model &&
-         run.global_batch_size == scenario.job.global_batch_size && run.config.world_size() == gpus;
-}
-
-std::vector<MeasuredRun> find_published_runs(const MeasuredRuns& published,
-                                             const Scenario& scenario, std::int64_t gpus) {
-  std::vector<MeasuredRun> found;
-  for (const MeasuredRun& run : published.runs) {
-    if (is_same_job(run, scenario, gpus)) {
-      found.push_back(run);
-    }
-  }
-  return found;
-}
-
 bool is_run_on(const MeasuredRun& run, const Scenario& scenario) {
-  return ProfileCache().is_run_on(run, scenario);
+  return ProfileCache().is_place_of(run.cluster, run.stack, scenario);
 }
 
 }  // namespace ptdp

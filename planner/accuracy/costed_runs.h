@@ -83,21 +83,8 @@ struct CostedRuns {
 /// Reads the runs of several files (read_measured_runs()), one after another. Throws Error.
 [[nodiscard]] MeasuredRuns read_runs(const std::vector<std::filesystem::path>& files);
 
-/// Returns the shipped published runs (profiles/published/*.csv), which a process reads once.
-/// Throws Error when the directory is missing.
-[[nodiscard]] const MeasuredRuns& read_published_runs();
-
-/// Returns whether a run is of the scenario's model and batch, on `gpus` GPUs.
-[[nodiscard]] bool is_same_job(const MeasuredRun& run, const Scenario& scenario, std::int64_t gpus);
-
-/// Returns the published runs of the scenario's model, batch and number of GPUs, on any cluster and
-/// stack.
-[[nodiscard]] std::vector<MeasuredRun> find_published_runs(const MeasuredRuns& published,
-                                                           const Scenario& scenario,
-                                                           std::int64_t gpus);
-
 /// Returns whether a run's cluster and stack are those of the scenario; see
-/// ProfileCache::is_run_on.
+/// ProfileCache::is_place_of().
 [[nodiscard]] bool is_run_on(const MeasuredRun& run, const Scenario& scenario);
 
 }  // namespace ptdp

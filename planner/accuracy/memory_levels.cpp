@@ -95,17 +95,14 @@ RunsByScope memory_runs_by_path(std::span<const MemoryRow> rows) {
   return levels_of(rows_by_path(rows));
 }
 
-MemoryBelief published_memory(const MeasuredRuns& published, const Scenario& scenario,
+MemoryBelief published_memory(const PublishedRuns& published, const Scenario& scenario,
                               std::int64_t gpus) {
   ProfileCache profiles;
-  MeasuredRuns reported;
-  std::copy_if(published.runs.begin(), published.runs.end(), std::back_inserter(reported.runs),
-               [](const MeasuredRun& run) { return run.memory.has_value(); });
   const std::string job = job_name(scenario.job.model, scenario.job.global_batch_size, gpus);
   std::vector<MemoryRun> runs;
   std::set<CalibrationScope> counted;
-  for (const MeasuredRun& run : published_runs_on(reported, scenario, profiles).runs) {
-    if (find_skip_reason(run, profiles)) {
+  for (const MeasuredRun& run : published_runs_on(published, scenario, profiles)) {
+    if (!run.memory || find_skip_reason(run, profiles)) {
       continue;
     }
     counted.insert(scope_of(CostedRun{.run = run}));

@@ -13,6 +13,7 @@
 #include "cost_model/measured/memory_belief.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/accuracy/profile_cache.h"
+#include "planner/accuracy/published_runs.h"
 
 namespace ptdp {
 
@@ -33,8 +34,8 @@ struct MemoryRow {
 
 /// Computes what the published runs of other jobs on the scenario's cluster and stack, and the
 /// shipped levels, say of the memory of its job. Nothing is known of this project's runtime.
-[[nodiscard]] MemoryBelief published_memory(const MeasuredRuns& published, const Scenario& scenario,
-                                            std::int64_t gpus);
+[[nodiscard]] MemoryBelief published_memory(const PublishedRuns& published,
+                                            const Scenario& scenario, std::int64_t gpus);
 
 /// The probability with which what is reserved beyond the formulas is enough, unless another one is
 /// asked for.

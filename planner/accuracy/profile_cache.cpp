@@ -8,11 +8,15 @@
 namespace ptdp {
 namespace {
 
-bool takes_as_long(GpuSpec a, const GpuSpec& b) {
-  a.name = b.name;
-  a.source = b.source;
-  a.memory = b.memory;
-  return a == b;
+bool takes_as_long(const GpuSpec& a, const GpuSpec& b) {
+  if (a.memory_bandwidth != b.memory_bandwidth) {
+    return false;  // saves copies: nearly all that differ do so here
+  }
+  GpuSpec like = a;
+  like.name = b.name;
+  like.source = b.source;
+  like.memory = b.memory;
+  return like == b;
 }
 
 template <class Profile>
@@ -56,12 +60,15 @@ bool takes_as_long_at(const StackSpec& stack, const StackSpec& other) {
 }  // namespace
 
 bool takes_as_long(const ClusterSpec& a, const ClusterSpec& b) {
+  if (!takes_as_long(a.gpu, b.gpu)) {
+    return false;
+  }
   ClusterSpec like = a;
   like.gpu = b.gpu;
   like.name = b.name;
   like.source = b.source;
   like.default_stack = b.default_stack;
-  return takes_as_long(a.gpu, b.gpu) && like == b;
+  return like == b;
 }
 
 bool takes_as_long(const StackSpec& a, const StackSpec& other) {
@@ -76,17 +83,28 @@ bool takes_as_long(const StackSpec& a, const StackSpec& other) {
   return is_like_stack(a, b);
 }
 
-const ClusterSpec& ProfileCache::cluster_of(const MeasuredRun& run) {
-  return find(clusters_, run.cluster, find_cluster);
+const ClusterSpec& ProfileCache::cluster_of(const std::string& name) {
+  return find(clusters_, name, find_cluster);
 }
 
-const StackSpec& ProfileCache::stack_of(const MeasuredRun& run) {
-  return find(stacks_, run.stack, find_stack);
+const StackSpec& ProfileCache::stack_of(const std::string& name) {
+  return find(stacks_, name, find_stack);
+}
+
+void ProfileCache::find_all(const std::vector<MeasuredRun>& runs) {
+  for (const MeasuredRun& run : runs) {
+    try {
+      (void)cluster_of(run.cluster);
+      (void)stack_of(run.stack);
+    } catch (const Error&) {
+      continue;  // told by scenario_of()
+    }
+  }
 }
 
 ProgramKind ProfileCache::program_of(const MeasuredRun& run) {
   try {
-    return stack_of(run).program;
+    return stack_of(run.stack).program;
   } catch (const Error&) {
     return ProgramKind::kOther;
   }
@@ -95,8 +113,8 @@ ProgramKind ProfileCache::program_of(const MeasuredRun& run) {
 Scenario ProfileCache::scenario_of(const MeasuredRun& run) {
   Scenario scenario{
       .job = {.model_name = run.id, .model = run.model, .global_batch_size = run.global_batch_size},
-      .cluster = cluster_of(run),
-      .stack = stack_of(run)};
+      .cluster = cluster_of(run.cluster),
+      .stack = stack_of(run.stack)};
   if (run.data_parallel_overlap.has_value()) {
     scenario.stack.data_parallel_overlap =
         *run.data_parallel_overlap ? DataParallelOverlap::kAlways : DataParallelOverlap::kNever;
@@ -115,10 +133,12 @@ Scenario ProfileCache::scenario_of(const MeasuredRun& run) {
   return scenario;
 }
 
-bool ProfileCache::is_run_on(const MeasuredRun& run, const Scenario& scenario) {
+bool ProfileCache::is_place_of(const std::string& cluster, const std::string& stack,
+                               const Scenario& scenario) {
   try {
-    return takes_as_long(cluster_of(run), scenario.cluster) &&
-           takes_as_long(stack_of(run), scenario.stack);
+    // The stack first, whose file is a fifth of a cluster's.
+    return takes_as_long(stack_of(stack), scenario.stack) &&
+           takes_as_long(cluster_of(cluster), scenario.cluster);
   } catch (const Error&) {
     return false;
   }

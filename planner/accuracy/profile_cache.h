@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/measured/measured_run.h"
@@ -25,16 +26,20 @@ class ProfileCache {
   /// precision. Throws Error for unknown profiles.
   [[nodiscard]] Scenario scenario_of(const MeasuredRun& run);
 
+  /// Finds the profiles of runs, so that copies of this cache need not. Leaves unknown ones out.
+  void find_all(const std::vector<MeasuredRun>& runs);
+
   /// Returns the kind of program that a run's stack is; the one of no name for unknown profiles.
   [[nodiscard]] ProgramKind program_of(const MeasuredRun& run);
 
-  /// Returns whether a run's cluster and stack are those of the scenario, whatever their names. The
-  /// run then says how long others take there. Returns false for unknown profiles.
-  [[nodiscard]] bool is_run_on(const MeasuredRun& run, const Scenario& scenario);
+  /// Returns whether a cluster and a stack of these names are those of the scenario, whatever their
+  /// names. Runs there then say how long others take. Returns false for unknown profiles.
+  [[nodiscard]] bool is_place_of(const std::string& cluster, const std::string& stack,
+                                 const Scenario& scenario);
 
  private:
-  [[nodiscard]] const ClusterSpec& cluster_of(const MeasuredRun& run);
-  [[nodiscard]] const StackSpec& stack_of(const MeasuredRun& run);
+  [[nodiscard]] const ClusterSpec& cluster_of(const std::string& name);
+  [[nodiscard]] const StackSpec& stack_of(const std::string& name);
 
   std::map<std::string, ClusterSpec> clusters_;
   std::map<std::string, StackSpec> stacks_;

@@ -69,10 +69,10 @@ std::optional<LevelPrior> time_prior(const Scenario& scenario,
 
 /// Returns the fits of a scenario's jobs by the published runs of other jobs on its cluster and
 /// stack, and by the shipped levels.
-JobFits published_fits(const MeasuredRuns& published, const Scenario& scenario,
+JobFits published_fits(const PublishedRuns& published, const Scenario& scenario,
                        ProfileCache& profiles) {
   const std::vector<CostedRun> alike =
-      cost_runs(published_runs_on(published, scenario, profiles)).costed;
+      cost_runs({.runs = published_runs_on(published, scenario, profiles)}).costed;
   std::set<CalibrationScope> counted;
   for (const CostedRun& run : alike) {
     counted.insert(scope_of(run));
@@ -113,23 +113,16 @@ LevelPath path_of(const CostedRun& run, ProfileCache& profiles) {
           .cluster = run.run.cluster};
 }
 
-MeasuredRuns published_runs_on(const MeasuredRuns& published, const Scenario& scenario,
-                               ProfileCache& profiles) {
-  std::map<std::pair<std::string, std::string>, bool> is_alike;
-  MeasuredRuns selected;
-  for (const MeasuredRun& run : published.runs) {
-    if (has_experts(run.model) != has_experts(scenario.job.model)) {
-      continue;
-    }
-    const auto [found, is_first] = is_alike.try_emplace({run.cluster, run.stack});
-    if (is_first) {
-      found->second = profiles.is_run_on(run, scenario);
-    }
-    if (found->second) {
-      selected.runs.push_back(run);
-    }
-  }
-  return selected;
+std::vector<MeasuredRun> published_runs_on(const PublishedRuns& published, const Scenario& scenario,
+                                           ProfileCache& profiles) {
+  std::vector<MeasuredRun> runs =
+      published.in_places([&](const std::string& cluster, const std::string& stack) {
+        return profiles.is_place_of(cluster, stack, scenario);
+      });
+  std::erase_if(runs, [&](const MeasuredRun& run) {
+    return has_experts(run.model) != has_experts(scenario.job.model);
+  });
+  return runs;
 }
 
 std::optional<LevelPrior> shipped_prior(const LevelSet& levels, const Scenario& scenario,
@@ -288,13 +281,12 @@ std::vector<Calibration> RowLevels::leave_one_out() {
   return calibrations;
 }
 
-PublishedLevels::PublishedLevels() : published_(read_published_runs()) {}
-
 Calibration PublishedLevels::calibration(const CostedRun& run) {
   const CalibrationScope scope = scope_of(run);
   auto found = scopes_.find(scope);
   if (found == scopes_.end()) {
-    found = scopes_.emplace(scope, published_fits(published_, scenario_of(run), profiles_)).first;
+    found =
+        scopes_.emplace(scope, published_fits(published_runs(), scenario_of(run), profiles_)).first;
   }
   return found->second.fit(job_name_of(run.run))
       .at(run_point(run.run.model, run.precision, run.run.config));
@@ -317,7 +309,7 @@ std::vector<Calibration> calibrations_of(const std::vector<CostedRun>& runs, Cal
   return std::vector<Calibration>(runs.size());
 }
 
-CalibrationFit calibrate_by_published(const MeasuredRuns& published, const Scenario& scenario,
+CalibrationFit calibrate_by_published(const PublishedRuns& published, const Scenario& scenario,
                                       std::int64_t gpus) {
   ProfileCache profiles;
   return published_fits(published, scenario, profiles).fit(job_name_of(scenario, gpus));

@@ -18,6 +18,7 @@
 #include "planner/accuracy/costed_runs.h"
 #include "planner/accuracy/levels_file.h"
 #include "planner/accuracy/profile_cache.h"
+#include "planner/accuracy/published_runs.h"
 
 namespace ptdp {
 
@@ -73,8 +74,9 @@ struct CalibrationScope {
 
 /// Returns the published runs of the scenario's kind of model on its cluster and stack, whatever
 /// these are called.
-[[nodiscard]] MeasuredRuns published_runs_on(const MeasuredRuns& published,
-                                             const Scenario& scenario, ProfileCache& profiles);
+[[nodiscard]] std::vector<MeasuredRun> published_runs_on(const PublishedRuns& published,
+                                                         const Scenario& scenario,
+                                                         ProfileCache& profiles);
 
 /// Variance of ln(measured/predicted) that a GPU adds whose constants are another one's: 0.177²,
 /// from published runs predicted with the constants of other measured GPUs (cost_model/LIMITS.md).
@@ -145,14 +147,10 @@ class RowLevels {
 /// Calibrates runs as ptdp-plan would: by published runs of other jobs, and by the shipped levels.
 class PublishedLevels {
  public:
-  /// Reads the published runs. Throws Error when they are missing.
-  PublishedLevels();
-
-  /// Returns the calibration of a run.
+  /// Returns the calibration of a run. Throws Error when the published runs are missing.
   [[nodiscard]] Calibration calibration(const CostedRun& run);
 
  private:
-  MeasuredRuns published_;
   std::map<CalibrationScope, JobFits> scopes_;
   ProfileCache profiles_;
 };
@@ -164,7 +162,7 @@ class PublishedLevels {
 /// Fits the calibration of ptdp-plan: published runs on the scenario's cluster and stack, without
 /// those of its job on `gpus` GPUs, and the shipped levels. This project's own runtime is in
 /// neither: its predictions are not calibrated.
-[[nodiscard]] CalibrationFit calibrate_by_published(const MeasuredRuns& published,
+[[nodiscard]] CalibrationFit calibrate_by_published(const PublishedRuns& published,
                                                     const Scenario& scenario, std::int64_t gpus);
 
 /// Fits a user's own runs of the scenario's cluster and stack, those of its job included, with what

@@ -129,7 +129,7 @@ void write_flops(ObjectWriter& part, const Plan& plan) {
 /// Returns the plan of a configuration whose numbers go together, as runs behind it say.
 Plan calibrated_plan(const Scenario& scenario, const SearchOptions& options,
                      const ParallelConfig& config, const CalibrationFit& fit,
-                     const CalibrationSource& calibration, const MeasuredRuns& published) {
+                     const CalibrationSource& calibration, const PublishedRuns& published) {
   return make_plan(PlannedJob(scenario, config), options.gpus, options.memory_headroom,
                    fit.at(run_point(scenario, config)),
                    calibration.memory(scenario, options.gpus, published));
@@ -144,7 +144,7 @@ Plan plan_given_config(const Scenario& scenario, const SearchOptions& options,
     throw Error(to_string(config) +
                 " cannot run: " + why_not(scenario, config, *violation, std::nullopt));
   }
-  const MeasuredRuns& published = calibration.published();
+  const PublishedRuns& published = calibration.published();
   return calibrated_plan(scenario, options, config,
                          calibration.fit(scenario, options.gpus, published), calibration,
                          published);
@@ -156,7 +156,7 @@ GivenConfig cost_given_config(const Scenario& scenario, const SearchOptions& opt
   GivenConfig given{.scenario = scenario, .options = options, .config = config};
   given.options.num_best = 1;
   given.options.wants_front = false;
-  const MeasuredRuns& published = calibration.published();
+  const PublishedRuns& published = calibration.published();
   given.calibration = calibration.fit(scenario, options.gpus, published);
   const Scenario judged = with_what_if(scenario);
   std::optional<Constraint> violation = find_shape_violation({judged, config});

@@ -8,6 +8,7 @@
 #include "cost_model/text/csv_columns.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/accuracy/published_runs.h"
 #include "planner/answer/plan_explanation.h"
 #include "planner/answer/planning_output.h"
 #include "planner/answer/planning_summary.h"
@@ -121,7 +122,7 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
                              const CalibrationSource& calibration) {
   check(scenario);
   PlanningResult result{.scenario = scenario, .options = options};
-  const MeasuredRuns& published = read_published_runs();
+  const PublishedRuns& published = published_runs();
   result.calibration = calibration.fit(scenario, options.gpus, published);
   result.memory = calibration.memory(scenario, options.gpus, published);
   result.leaves_out_published_runs = calibration.leaves_out_published_runs();
@@ -153,7 +154,7 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   if (!result.search.best.empty() && !options.limit.is_over()) {
     result.fuller = batch_that_uses_gpus(scenario, options, result.search.best.front());
   }
-  for (const MeasuredRun& run : find_published_runs(published, scenario, options.gpus)) {
+  for (const MeasuredRun& run : published.of_job(scenario, options.gpus)) {
     const Scenario as_run = scenario_of(run);
     const bool is_same_stack = is_run_on(run, scenario);
     const CalibrationFit fit = is_same_stack

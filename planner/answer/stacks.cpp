@@ -30,7 +30,7 @@ StackResult best_with(const StackChoice& choice, const SearchOptions& options,
     return result;
   }
   const Scenario& scenario = *choice.scenario;
-  const MeasuredRuns& published = calibration.published();
+  const PublishedRuns& published = calibration.published();
   result.search = search(scenario, options);
   SearchResult& found = result.search;
   derive_and_choose(scenario, options, found);

@@ -153,7 +153,7 @@ const StrategyResult* StrategyComparison::best() const {
 StrategyComparison compare_strategies(const Scenario& scenario, const SearchOptions& options,
                                       const CalibrationSource& calibration) {
   check(scenario);
-  const MeasuredRuns& published = calibration.published();
+  const PublishedRuns& published = calibration.published();
   StrategyComparison comparison{.scenario = scenario,
                                 .options = options,
                                 .calibration = calibration.fit(scenario, options.gpus, published),

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "planner/accuracy/costed_runs.h"
+#include "planner/accuracy/published_runs.h"
 
 namespace ptdp {
 

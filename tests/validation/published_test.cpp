@@ -48,7 +48,7 @@ std::vector<double> errors_of(const std::vector<CostedRun>& runs, CalibrationKin
 }
 
 Calibration without_the_trillion_row() {
-  return calibrate_by_published(read_published_runs(), selene_2021("1T"), 3072)
+  return calibrate_by_published(published_runs(), selene_2021("1T"), 3072)
       .at(run_point(selene_2021("1T"), trillion()));
 }
 

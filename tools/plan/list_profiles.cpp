@@ -9,6 +9,7 @@
 #include "cost_model/inputs/stack_precision.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/accuracy/published_runs.h"
 #include "planner/formatting.h"
 #include "planner/text_table.h"
 

@@ -101,8 +101,8 @@ TEST(ScenarioOf, TakesTheRowsWordForThePrecision) {
   EXPECT_EQ(wide.stack.precision, Precision::kTf32);
   EXPECT_TRUE(takes_as_long(own, wide.stack));
   EXPECT_TRUE(takes_as_long(wide.stack, own));
-  EXPECT_TRUE(profiles.is_run_on(runs.runs.at(0), wide));
-  EXPECT_TRUE(profiles.is_run_on(runs.runs.at(1), wide));
+  EXPECT_TRUE(profiles.is_place_of(runs.runs.at(0).cluster, runs.runs.at(0).stack, wide));
+  EXPECT_TRUE(profiles.is_place_of(runs.runs.at(1).cluster, runs.runs.at(1).stack, wide));
   EXPECT_EQ(profiles.scenario_of(runs.runs.at(2)).stack.fp8, Fp8Scaling::kNvfp4);
   const CostedRuns costs = cost_runs(runs);
   ASSERT_EQ(costs.costed.size(), 3U);
@@ -215,25 +215,6 @@ TEST(ValidationTable, HasARankingWhereThereIsOne) {
   EXPECT_THAT(to_text(report), testing::Not(HasSubstr("regret")));
   report.ranking = rank_rows(report);
   EXPECT_THAT(to_text(report), HasSubstr("regret"));
-}
-
-// The hardware of a run and how its GPUs were used do not matter.
-TEST(FindPublishedRuns, AreOfTheSameModelBatchAndNumberOfGpus) {
-  const MeasuredRuns published = read_measured_runs(CsvTable::from_text(
-      std::string(kRunsHeader) +
-          "this,24,2304,24,51200,2048,selene-a100,megatron-lm-2021,1,1,32,1,16,512,full,3.5,g,y\n"
-          "batch,24,2304,24,51200,2048,selene-a100,megatron-lm-2021,1,1,32,1,16,1024,full,3.5,g,y\n"
-          "gpus,24,2304,24,51200,2048,selene-a100,megatron-lm-2021,1,1,16,1,16,512,full,3.5,g,y\n"
-          "model,25,2304,24,51200,2048,selene-a100,megatron-lm-2021,1,1,32,1,16,512,full,3.5,g,y\n"
-          "place,24,2304,24,51200,2048,dgx-h100,megatron-core-2024,2,4,4,1,16,512,full,3.5,g,y\n",
-      "runs.csv"));
-  ASSERT_EQ(published.runs.size(), 5U);
-  const Scenario scenario = scenario_of(published.runs.front());
-  std::vector<std::string> found;
-  for (const MeasuredRun& run : find_published_runs(published, scenario, 32)) {
-    found.push_back(run.id);
-  }
-  EXPECT_THAT(found, testing::ElementsAre("this", "place"));
 }
 
 TEST(FirstSkipped, SaysWhyAndHowManyMoreThereAre) {

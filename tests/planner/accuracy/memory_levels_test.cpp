@@ -120,16 +120,16 @@ TEST(WithReserve, LeavesTheOwnRuntimeAlone) {
   const ReservedScenario reserved = with_reserve(own, own_memory(runs_beyond(2.3, 5), own, 8));
   EXPECT_EQ(reserved.scenario, own);
   EXPECT_FALSE(reserved.probability.has_value());
-  EXPECT_FALSE(published_memory(read_published_runs(), own, 8).is_known());
+  EXPECT_FALSE(published_memory(published_runs(), own, 8).is_known());
 }
 
 // The published 22 runs of zero bubble have +2.5 GiB on their cluster, by 22 runs; one of their
 // jobs rests on the others alone.
 TEST(PublishedMemory, RestsOnOtherJobsOfTheClusterAndStack) {
-  const MeasuredRuns published = read_published_runs();
+  const PublishedRuns& published = published_runs();
   int of_scope = 0;
   const MeasuredRun* first = nullptr;
-  for (const MeasuredRun& run : published.runs) {
+  for (const MeasuredRun& run : read_published_runs().runs) {
     if (run.group == "zero-bubble" && run.memory) {
       ++of_scope;
       first = first == nullptr ? &run : first;

@@ -90,7 +90,7 @@ TEST(CalibrateByOwn, IsWorthSomethingWithOneRun) {
 // A switch of the stack's changes no place. Without scatter-gather it is the stack of 2020, too,
 // whose 8 runs on Selene join the 63 and count no second time.
 TEST(CalibrateByPublished, KnowsAStackWithASwitchTheOtherWay) {
-  const MeasuredRuns published = read_published_runs();
+  const PublishedRuns& published = published_runs();
   const CalibrationFit usual = calibrate_by_published(published, selene_2021("1T"), 3072);
   Scenario switched = selene_2021("1T");
   switched.stack.scatter_gather = !switched.stack.scatter_gather;
@@ -145,12 +145,11 @@ TEST(LevelsFile, ReadsWhatItWrote) {
 
 // What the planner would multiply SC21's trillion with: the published runs of other jobs.
 TEST(CalibrationsOf, AreThoseOfThePlannerWhereShipped) {
-  const MeasuredRuns published = read_published_runs();
-  const std::vector<CostedRun> costed = cost_runs(published).costed;
+  const std::vector<CostedRun> costed = cost_runs(read_published_runs()).costed;
   const std::vector<Calibration> calibrations = calibrations_of(costed, CalibrationKind::kShipped);
   for (std::size_t i = 0; i < costed.size(); ++i) {
     if (costed[i].run.id == "sc21-t1-1T") {
-      const CalibrationFit fit = calibrate_by_published(published, selene_2021("1T"), 3072);
+      const CalibrationFit fit = calibrate_by_published(published_runs(), selene_2021("1T"), 3072);
       EXPECT_EQ(calibrations[i].factor, fit.factor);
       EXPECT_EQ(calibrations[i].support.num_runs, fit.support.num_runs);
       return;

@@ -9,6 +9,7 @@
 
 #include "cost_model/measured/measured_run.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/accuracy/published_runs.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {
