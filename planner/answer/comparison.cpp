@@ -88,7 +88,8 @@ void add_probability(PlanComparison& comparison, const CalibrationSource& calibr
                               first.scenario.stack.name == second.scenario.stack.name &&
                               first.gpus == second.gpus;
   if (!is_one_machine) {
-    comparison.first_faster = probability_faster(first.predicted, second.predicted);
+    comparison.first_faster =
+        probability_faster(first.predicted.iteration_time, second.predicted.iteration_time);
     return;
   }
   if (first.predicted.calibration_factor != second.predicted.calibration_factor) {

@@ -6,7 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/iteration/least_step.h"
+#include "cost_model/iteration/simulated_step.h"
 #include "cost_model/text/csv_columns.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/answer/memory_text.h"
@@ -80,8 +84,9 @@ std::string to_text(const StackComparison& comparison,
         loss == 0.0
             ? ""
             : fmt::format("; {:.0f} % likely the faster one",
-                          100.0 * probability_faster(plan.predicted,
-                                                     comparison.results.front().plan->predicted)));
+                          100.0 * probability_faster(
+                                      plan.predicted.iteration_time,
+                                      comparison.results.front().plan->predicted.iteration_time)));
   }
   return text + titled("Without a plan", without) + titled("Assumed", assumptions);
 }
@@ -97,9 +102,9 @@ std::string to_json(const StackComparison& comparison) {
       json.count("gpus_used", result.plan->config.world_size());
       json.object("predicted", result.plan->predicted);
       json.object("memory", result.plan->memory);
-      json.number(
-          "faster_than_best",
-          probability_faster(result.plan->predicted, comparison.results.front().plan->predicted));
+      json.number("faster_than_best",
+                  probability_faster(result.plan->predicted.iteration_time,
+                                     comparison.results.front().plan->predicted.iteration_time));
     } else {
       json.text("reason", result.reason);
     }
@@ -136,10 +141,9 @@ std::string to_csv(const StackComparison& comparison) {
 
 }  // namespace
 
-double probability_faster(const Prediction& prediction, const Prediction& other) {
-  const Estimate<Seconds>& time = prediction.iteration_time;
-  const double gain = std::log(other.iteration_time.value / time.value);
-  const double deviation = std::hypot(log_deviation(time), log_deviation(other.iteration_time));
+double probability_faster(const Estimate<Seconds>& time, const Estimate<Seconds>& other) {
+  const double gain = std::log(other.value / time.value);
+  const double deviation = std::hypot(log_deviation(time), log_deviation(other));
   if (deviation == 0.0) {
     return gain > 0.0 ? 1.0 : gain < 0.0 ? 0.0 : 0.5;
   }
@@ -170,10 +174,10 @@ std::string faster_stack_remark(const Plan& plan, const std::vector<StackChoice>
   struct Rival {
     const Scenario* scenario;
     Calibration calibration;
-    Seconds least;  ///< Lower bound of the time, calibrated.
+    Seconds least;         ///< Lower bound of the time, calibrated.
+    bool is_dear = false;  ///< Whether a simulation has to let transfers share links.
   };
   const Seconds time = plan.predicted.iteration_time.value;
-  Seconds fastest = time * (1.0 - kFasterStack);
   std::vector<Rival> rivals;
   for (const StackChoice& choice : choices) {
     if (!choice.scenario || choice.stack == plan.scenario.stack.name ||
@@ -188,25 +192,32 @@ std::string faster_stack_remark(const Plan& plan, const std::vector<StackChoice>
     Calibration own = calibration.fit_if_known(scenario, plan.gpus, calibration.published())
                           .at(run_point(scenario, plan.config));
     // What is not simulated costs little to predict.
-    const Seconds least =
-        is_simulated(plan.config) ? least_step_time(job) * own.factor : Seconds(0.0);
-    rivals.push_back({&scenario, std::move(own), least});
+    const bool is_cheap = !is_simulated(plan.config);
+    const Seconds least = is_cheap ? Seconds(0.0) : least_step_time(job) * own.factor;
+    const bool is_dear = !is_cheap && is_contended(step_times(job), step_actions(job));
+    rivals.push_back({&scenario, std::move(own), least, is_dear});
   }
-  std::ranges::stable_sort(rivals,
-                           [](const Rival& a, const Rival& b) { return a.least < b.least; });
+  std::ranges::stable_sort(rivals, [](const Rival& a, const Rival& b) {
+    return std::pair(a.is_dear, a.least) < std::pair(b.is_dear, b.least);
+  });
+  StepSimulations simulations;
+  Seconds fastest = time;
   std::string text;
   for (const Rival& rival : rivals) {
-    if (rival.least >= fastest) {
-      break;
+    const Seconds enough = fastest * (1.0 - kFasterStack);
+    if (rival.least >= enough) {
+      continue;
     }
-    const Prediction predicted = predict({*rival.scenario, plan.config}, rival.calibration);
-    if (predicted.iteration_time.value < fastest) {
-      fastest = predicted.iteration_time.value;
+    const PlannedJob job(*rival.scenario, plan.config);
+    const Estimate<Seconds> predicted = with_interval(
+        job, iteration_time(job, simulations) * rival.calibration.factor, rival.calibration);
+    if (predicted.value < enough) {
+      fastest = predicted.value;
       text = fmt::format(
           "With --stack {} this configuration takes {}, {} less ({:.0f} % likely faster); --stack "
           "all compares all.",
           rival.scenario->stack.name, duration(fastest), percent(1.0 - fastest / time),
-          100.0 * probability_faster(predicted, plan.predicted));
+          100.0 * probability_faster(predicted, plan.predicted.iteration_time));
     }
   }
   return text;

@@ -43,11 +43,12 @@ struct StackChoice {
 
 /// Returns how likely an iteration takes less time than another one with a different stack. Their
 /// errors count as independent ones.
-[[nodiscard]] double probability_faster(const Prediction& prediction, const Prediction& other);
+[[nodiscard]] double probability_faster(const Estimate<Seconds>& time,
+                                        const Estimate<Seconds>& other);
 
-/// Returns a line on the stack among `choices` that takes least time with the configuration of
-/// `plan`. The line is empty unless that gains more than kFasterStack. This project's own runtime,
-/// which is not calibrated, is left out. Searches nothing.
+/// Returns a line on a stack among `choices` that takes over kFasterStack less time with the
+/// configuration of `plan`; empty if there is none. No other takes over kFasterStack less than the
+/// named one. This project's own runtime, which is not calibrated, is left out. Searches nothing.
 [[nodiscard]] std::string faster_stack_remark(const Plan& plan,
                                               const std::vector<StackChoice>& choices,
                                               const CalibrationSource& calibration);

@@ -114,6 +114,14 @@ std::string Prediction::basis(const PlannedJob& job) const {
       errors == nullptr ? "" : "; interval: ", errors == nullptr ? "" : errors->basis);
 }
 
+Estimate<Seconds> with_interval(const PlannedJob& job, Seconds calibrated,
+                                const Calibration& calibration) {
+  const StepErrors* const errors = calibration.support.all_runs > 0 ? nullptr : step_errors(job);
+  const RelativeInterval factors =
+      errors == nullptr ? calibration.interval : errors->step.interval();
+  return {.value = calibrated, .low = calibrated * factors.low, .high = calibrated * factors.high};
+}
+
 Prediction predict(const PlannedJob& job, const Calibration& calibration) {
   const std::int64_t batch = job.scenario().job.global_batch_size;
   Prediction prediction;
@@ -122,11 +130,7 @@ Prediction predict(const PlannedJob& job, const Calibration& calibration) {
     prediction.breakdown.*term.time = prediction.breakdown.*term.time * calibration.factor;
   }
   const Seconds time = prediction.breakdown.total();
-  const StepErrors* const errors = calibration.support.all_runs > 0 ? nullptr : step_errors(job);
-  const RelativeInterval factors =
-      errors == nullptr ? calibration.interval : errors->step.interval();
-  prediction.iteration_time = {
-      .value = time, .low = time * factors.low, .high = time * factors.high};
+  prediction.iteration_time = with_interval(job, time, calibration);
   prediction.calibration_factor = calibration.factor;
   prediction.support = calibration.support;
   prediction.support.distance = 0.0;

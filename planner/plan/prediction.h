@@ -43,9 +43,13 @@ struct Prediction {
   [[nodiscard]] std::string basis(const PlannedJob& job) const;
 };
 
-/// Predicts an iteration: the cost model's time multiplied with the calibration's factor. Without
-/// runs behind that, the interval is that of step_errors(), where there are such steps. The
-/// configuration must pass find_shape_violation().
+/// Returns a calibrated time of the job's iteration with its interval. Without runs behind the
+/// calibration, the interval is that of step_errors(), where there are such steps.
+[[nodiscard]] Estimate<Seconds> with_interval(const PlannedJob& job, Seconds calibrated,
+                                              const Calibration& calibration);
+
+/// Predicts an iteration: the cost model's time multiplied with the calibration's factor,
+/// with_interval(). The configuration must pass find_shape_violation().
 [[nodiscard]] Prediction predict(const PlannedJob& job, const Calibration& calibration);
 
 /// Returns the standard deviation of the logarithm of an estimated time; the estimate counts as
