@@ -106,7 +106,9 @@ std::vector<std::string> gains_of_choice(const Candidate& chosen, const Candidat
         fmt::format("{:.1f} GiB less", (fastest.memory - chosen.memory).value() / kGibi));
   }
   if (std::tie(ours.schedule, ours.vpp) < std::tie(others.schedule, others.vpp)) {
-    gains.emplace_back(ours.schedule < others.schedule ? "a plainer schedule" : "fewer chunks");
+    gains.emplace_back(chosen.config.pp == 1             ? "no pipeline"
+                       : ours.schedule < others.schedule ? "a plainer schedule"
+                                                         : "fewer chunks");
   }
   if (ours.odd_sizes < others.odd_sizes) {
     gains.emplace_back("more sizes that are powers of two");
