@@ -155,7 +155,7 @@ ObjectReader ProfileFile::object() const {
 std::optional<fs::path> profiles_directory() {
   // getenv races only with setenv, which no part of ptdp calls.
   const char* chosen = std::getenv("PTDP_PROFILES");  // NOLINT(concurrency-mt-unsafe)
-  if (chosen == nullptr) {
+  if (chosen == nullptr || *chosen == '\0') {
     return std::nullopt;
   }
   if (!fs::is_directory(chosen)) {

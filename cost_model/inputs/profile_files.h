@@ -29,8 +29,9 @@ struct ProfileFile {
   [[nodiscard]] ObjectReader object() const;
 };
 
-/// Returns the directory that profiles are read from, $PTDP_PROFILES; nullopt if it is not set and
-/// those that are part of the program are used. Throws Error if it is set but no directory.
+/// Returns the directory that profiles are read from, $PTDP_PROFILES; nullopt if it is not set, or
+/// is empty, and those that are part of the program are used. Throws Error if it names no
+/// directory.
 [[nodiscard]] std::optional<std::filesystem::path> profiles_directory();
 
 /// Returns a file by its path below the profiles: "published/levels.json". It need not be there.

@@ -378,11 +378,17 @@ TEST(Catalog, TakesNamesInAnyCaseOfLetters) {
 }
 
 TEST(Catalog, RefusesAnEnvironmentThatNamesNoDirectory) {
-  for (const std::string value : {"/missing", "/dev/null", ""}) {
+  for (const std::string value : {"/missing", "/dev/null"}) {
     const ProfilesVariable variable(value);
     EXPECT_EQ(message_of([] { return profiles_directory(); }),
               "PTDP_PROFILES: expected a directory, got \"" + value + '"');
   }
+}
+
+TEST(Catalog, TakesAnEmptyVariableForOneThatIsNotSet) {
+  const ProfilesVariable variable("");
+  EXPECT_EQ(profiles_directory(), std::nullopt);
+  EXPECT_EQ(find_model("1T").config.num_layers, 128);  // SC21, table 1
 }
 
 TEST(Catalog, SuggestsTheNameThatWasMeant) {
