@@ -120,15 +120,8 @@ TEST(Ptdp, SaysWhatIsMissingWhereOnlyThePlannerIs) {
               testing::AllOf(HasSubstr("predicted (not installed here)\n"), HasSubstr("cost\n")));
 }
 
-/// Returns what bash completes the words to, the last one unfinished.
-std::vector<std::string> completed_by_bash(const std::string& words) {
-  const ProgramRun run = run_program(
-      "/bin/bash",
-      {"--norc", "-c",
-       "source <(ptdp completion bash) && COMP_WORDS=(" + words +
-           ") && COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) && _ptdp && printf '%s\n' "
-           "\"${COMPREPLY[@]}\""},
-      {.environment = {{"PATH", kPrograms + ":/usr/bin:/bin"}}, .directory = kPrograms});
+/// Returns the lines that a program wrote, which must not have complained.
+std::vector<std::string> lines_of(const ProgramRun& run) {
   EXPECT_EQ(run.errors, "");
   std::vector<std::string> lines;
   std::istringstream text(run.output);
@@ -138,13 +131,69 @@ std::vector<std::string> completed_by_bash(const std::string& words) {
   return lines;
 }
 
+/// Returns what bash completes the words to, the last one unfinished.
+std::vector<std::string> completed_by_bash(const std::string& words) {
+  return lines_of(run_program(
+      "/bin/bash",
+      {"--norc", "-c",
+       "source <(ptdp completion bash) && COMP_WORDS=(" + words +
+           ") && COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) && _ptdp && printf '%s\n' "
+           "\"${COMPREPLY[@]}\""},
+      {.environment = {{"PATH", kPrograms + ":/usr/bin:/bin"}}, .directory = kPrograms}));
+}
+
 TEST(Bash, CompletesCommandsFlagsProfilesAndFiles) {
   EXPECT_THAT(completed_by_bash("ptdp pl"), testing::ElementsAre("plan"));
   EXPECT_THAT(completed_by_bash("ptdp-plan --gpus 8 --sched"), testing::ElementsAre("--schedule"));
   EXPECT_THAT(completed_by_bash("ptdp plan --model '=' llama-3-8"),
               testing::Contains("llama-3-8b"));
+  EXPECT_THAT(completed_by_bash("ptdp plan --model '='"), testing::Contains("llama-3-8b"));
+  EXPECT_THAT(completed_by_bash("ptdp plan --config tp '=' 8,recompute '=' f"),
+              testing::ElementsAre("full"));
+  EXPECT_THAT(completed_by_bash("ptdp plan --explain tp '=' 2 ':' 8,pp"),
+              testing::ElementsAre("8,pp="));
+  EXPECT_THAT(completed_by_bash("ptdp plan --config=tp=8,recompute=f"),
+              testing::ElementsAre("--config=tp=8,recompute=full"))
+      << "without = in COMP_WORDBREAKS";
   EXPECT_THAT(completed_by_bash("ptdp-run ptdp-ru"), testing::ElementsAre("ptdp-run")) << "a file";
   EXPECT_THAT(completed_by_bash("ptdp completion f"), testing::ElementsAre("fish"));
+}
+
+/// Returns what zsh, on a terminal, makes of lines by the key Tab.
+std::vector<std::string> completed_by_zsh(const std::vector<std::string>& typed) {
+  const TemporaryDirectory home;
+  const std::string script = R"(
+      zmodload zsh/zpty
+      zpty shell 'TERM=dumb zsh -f -i'
+      zpty -w shell 'PROMPT=; source <(ptdp completion zsh); show() { print -r -- "@@$BUFFER@@" }
+                     zle -N show; bindkey "^T" show; print re""ady'
+      zpty -r -m shell text '*ready*'
+      for typed; do
+        zpty -n -w shell "$typed"$'\t\C-t'
+        zpty -r -m shell text '*@@*@@*'
+        zpty -n -w shell $'\C-u'
+        print -r -- "${${text%@@*}##*@@}"
+      done)";
+  std::vector<std::string> arguments = {"-f", "-c", script, "zsh"};
+  arguments.insert(arguments.end(), typed.begin(), typed.end());
+  return lines_of(run_program(
+      "/usr/bin/zsh", arguments,
+      {.environment = {{"PATH", kPrograms + ":/usr/bin:/bin"}, {"HOME", home.path().string()}},
+       .directory = kPrograms}));
+}
+
+TEST(Zsh, CompletesCommandsFlagsProfilesAndFiles) {
+  if (!std::filesystem::exists("/usr/bin/zsh")) {
+    GTEST_SKIP() << "no zsh here";
+  }
+  EXPECT_THAT(
+      completed_by_zsh({"ptdp pl", "ptdp-plan --gpus 8 --sched", "ptdp plan --model=llama-3-8",
+                        "ptdp plan --config tp=8,vp", "ptdp plan --explain=tp=8,recompute=f",
+                        "ptdp-run ptdp-ru", "ptdp-run --trace=ptdp-ru", "ptdp completion f"}),
+      testing::ElementsAre(
+          "ptdp plan ", "ptdp-plan --gpus 8 --schedule ", "ptdp plan --model=llama-3-8b ",
+          "ptdp plan --config tp=8,vpp=", "ptdp plan --explain=tp=8,recompute=full ",
+          "ptdp-run ptdp-run ", "ptdp-run --trace=ptdp-run ", "ptdp completion fish "));
 }
 
 // By the shell's own `complete -C`.
@@ -161,6 +210,7 @@ TEST(Fish, CompletesCommandsFlagsAndProfiles) {
   };
   EXPECT_THAT(completed("ptdp-plan --sched"), StartsWith("--schedule\tall, or some of"));
   EXPECT_THAT(completed("ptdp plan --model llama-3-8"), StartsWith("llama-3-8b"));
+  EXPECT_THAT(completed("ptdp plan --config tp=8,vp"), StartsWith("tp=8,vpp="));
   EXPECT_THAT(completed("ptdp-run ptdp-ru"), StartsWith("ptdp-run")) << "a file";
 }
 

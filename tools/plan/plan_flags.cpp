@@ -120,8 +120,8 @@ TitledFlags question_flags() {
   const char* title = "other questions";
   po::options_description flags(title);
   auto option = flags.add_options();
-  option("explain", text_value("CONFIG"), "why not this configuration: tp=8,pp=64,...");
-  option("config", text_value("CONFIG"),
+  option("explain", config_value(), "why not this configuration: tp=8,pp=64,...");
+  option("config", config_value(),
          "whether exactly this configuration fits, what would make it fit, what it costs: tp=8,... "
          "(keys of --explain; those left out have their usual values)");
   option(

@@ -11,6 +11,7 @@
 #include "planner/import/launched_program.h"
 #include "planner/search/search.h"
 #include "tools/plan/plan_request.h"
+#include "tools/plan/search_flags.h"
 
 namespace ptdp {
 namespace {
@@ -23,7 +24,7 @@ void add_run_flags(po::options_description& flags) {
   auto option = flags.add_options();
   option("from", text_value("FILE"),
          "what was run: a script or configuration of a framework, as of ptdp-plan --from");
-  option("config", text_value("CONFIG"), "what was run: tp=8,pp=64,..., as of ptdp-plan --config");
+  option("config", config_value(), "what was run: tp=8,pp=64,..., as of ptdp-plan --config");
   option("gpus", text_value("N"), "GPUs of the run");
   option("model", text_value("MODEL"), "its model: a shipped one, a file or a config.json");
   option("cluster", text_value("CLUSTER"),

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cost_model/error.h"
@@ -32,26 +33,24 @@ std::string synchronous_schedules() {
   return list;
 }
 
-/// Declares the value of a flag that pins a field of this type.
+/// Returns the name and the choices of a value that pins a field of this type.
 template <class Pin>
-po::typed_value<std::string>* pin_value(Pin SearchSpace::*) {
+FlagValue pin_value(Pin SearchSpace::*) {
   if constexpr (std::is_same_v<Pin, std::optional<bool>>) {
-    return choice_value<bool>("SWITCH", kOffAndOn);
+    return {.name = "SWITCH", .choices = names_of<bool>(kOffAndOn)};
   } else if constexpr (std::is_same_v<Pin, std::optional<RecomputeMethod>>) {
-    return choice_value<RecomputeMethod>("METHOD", kRecomputeMethodNames);
+    return {.name = "METHOD", .choices = names_of<RecomputeMethod>(kRecomputeMethodNames)};
   } else if constexpr (std::is_same_v<Pin, std::optional<RecomputeModules>>) {
-    return choice_value<RecomputeModule>("MODULE,...", kRecomputeModuleNames);
+    return {.name = "MODULE,...", .choices = names_of<RecomputeModule>(kRecomputeModuleNames)};
   } else if constexpr (std::is_same_v<Pin, std::optional<int>>) {
-    return text_value("N");
+    return {.name = "N"};
   } else if constexpr (std::is_same_v<Pin, IntegerRanges> ||
                        std::is_same_v<Pin, std::vector<int>>) {
-    return text_value("N,...");
+    return {.name = "N,..."};
   } else if constexpr (std::is_same_v<Pin, std::vector<ScheduleKind>>) {
-    std::vector<std::string> names = names_of<ScheduleKind>(kScheduleNames);
-    names.emplace_back("all");
-    return text_value("SCHEDULE,...", names);
+    return {.name = "SCHEDULE,...", .choices = names_of<ScheduleKind>(kScheduleNames)};
   } else {
-    return choice_value("NAME,...", kSpellings<typename Pin::value_type>);
+    return {.name = "NAME,...", .choices = names_of(kSpellings<typename Pin::value_type>)};
   }
 }
 
@@ -110,10 +109,12 @@ void add_search_flags(boost::program_options::options_description& flags) {
   auto option = flags.add_options();
   for_each_flag([&](const auto& field) {
     std::string help(field.traits.help);
+    FlagValue value = pin_value(field.pin);
     if (field.key == "schedule") {
+      value.choices.emplace_back("all");
       help = "all, or some of " + synchronous_schedules() + "; " + help;
     }
-    option(flag_of(field.key).c_str(), pin_value(field.pin), help.c_str());
+    option(flag_of(field.key).c_str(), text_value(value.name, value.choices), help.c_str());
     if (field.key == "schedule") {
       option(
           "allow-stale-weights",
@@ -121,6 +122,14 @@ void add_search_flags(boost::program_options::options_description& flags) {
           "as another optimizer would");
     }
   });
+}
+
+po::typed_value<std::string>* config_value() {
+  std::vector<ValueKey> keys;
+  for_each_config_field([&](const auto& field) {
+    keys.push_back({std::string(field.short_key()), pin_value(field.pin).choices});
+  });
+  return keyed_value("CONFIG", std::move(keys));
 }
 
 SearchSpace read_pins(const CommandLine& line) {

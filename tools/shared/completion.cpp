@@ -20,20 +20,6 @@ constexpr std::array kProfileValues = {NamedValue<ProfileKind>{ProfileKind::kMod
                                        NamedValue<ProfileKind>{ProfileKind::kStack, "STACK"},
                                        NamedValue<ProfileKind>{ProfileKind::kGpu, "GPU"}};
 
-/// Returns the words without those "=" that stand between a flag and its value.
-std::vector<std::string> joined_at_equals(const std::vector<std::string>& typed) {
-  std::vector<std::string> words;
-  for (std::size_t i = 0; i < typed.size(); ++i) {
-    const bool follows_flag = i > 0 && typed[i - 1].starts_with("--");
-    if (typed[i] != "=" || !follows_flag) {
-      words.push_back(typed[i]);
-    } else if (i + 1 == typed.size()) {
-      words.emplace_back();  // the value has not been begun
-    }
-  }
-  return words;
-}
-
 /// Returns the flag that a word is, by its letter or by any of its names; nullptr if it is none.
 const po::option_description* flag_named(const std::string& word,
                                          const po::options_description& flags) {
@@ -47,13 +33,39 @@ const po::option_description* flag_named(const std::string& word,
   return name ? flags.find_nothrow(*name, false) : nullptr;
 }
 
+/// Returns the items that `value` may have: its choices, or its keys, and behind the "=" of a key
+/// that has been `begun` its words.
+std::vector<std::string> items_of(const FlagValue& value, const std::string& begun) {
+  std::vector<std::string> items = value.choices;
+  for (const ValueKey& key : value.keys) {
+    const std::string start = key.name + "=";
+    if (!begun.starts_with(start)) {
+      items.push_back(start);
+      continue;
+    }
+    for (const std::string& choice : key.choices) {
+      items.push_back(start + choice);
+    }
+  }
+  return items;
+}
+
+/// Returns the key of an item of a list, or the whole item if it has none.
+std::string key_of(const std::string& item) {
+  return item.substr(0, item.find('='));
+}
+
 /// Returns the values that may begin with `begun`; each has `before` in front of it.
 WordChoices complete_value(const FlagValue& value, std::string begun, std::string before) {
-  if (const std::size_t comma = begun.rfind(','); value.is_list && comma != std::string::npos) {
+  std::set<std::string> chosen;
+  for (std::size_t comma = begun.find(','); value.is_list && comma != std::string::npos;
+       comma = begun.find(',')) {
+    chosen.insert(key_of(begun.substr(0, comma)));
     before += begun.substr(0, comma + 1);
     begun.erase(0, comma + 1);
   }
-  std::vector<std::string> words = value.choices;
+  std::vector<std::string> words = items_of(value, begun);
+  std::erase_if(words, [&](const std::string& word) { return chosen.contains(key_of(word)); });
   const auto profile =
       find_value(std::string_view(value.name), NamedValues<ProfileKind>(kProfileValues));
   if (profile) {
@@ -115,7 +127,6 @@ WordChoices complete_word(const CommandTable& table, const po::options_descripti
 }  // namespace
 
 WordChoices complete(const CommandTable& table, std::vector<std::string> typed) {
-  typed = joined_at_equals(typed);
   if (typed.empty()) {
     typed.emplace_back();
   }

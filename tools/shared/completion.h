@@ -26,8 +26,7 @@ struct WordChoices {
   bool has_directories = false;  ///< Whether a directory may stand there.
 };
 
-/// Returns what may stand in place of the last of `typed`, the words after the command. Words that
-/// a shell splits at "=" are taken together.
+/// Returns what may stand in place of the last of `typed`, the words after the command.
 [[nodiscard]] WordChoices complete(const CommandTable& table, std::vector<std::string> typed);
 
 /// Returns the lines that the scripts read: a word and behind a tab its meaning; ":files" or

@@ -9,16 +9,20 @@ namespace po = boost::program_options;
 
 constexpr const char* kListEnd = ",...";
 
-/// A text that knows its choices.
+/// A text that knows its choices, or its keys.
 class ChosenText : public po::typed_value<std::string> {
  public:
-  explicit ChosenText(std::vector<std::string> choices)
-      : po::typed_value<std::string>(nullptr), choices_(std::move(choices)) {}
+  explicit ChosenText(std::vector<std::string> choices, std::vector<ValueKey> keys = {})
+      : po::typed_value<std::string>(nullptr),
+        choices_(std::move(choices)),
+        keys_(std::move(keys)) {}
 
   [[nodiscard]] const std::vector<std::string>& choices() const { return choices_; }
+  [[nodiscard]] const std::vector<ValueKey>& keys() const { return keys_; }
 
  private:
   std::vector<std::string> choices_;
+  std::vector<ValueKey> keys_;
 };
 
 }  // namespace
@@ -27,6 +31,10 @@ po::typed_value<std::string>* text_value(const std::string& name,
                                          std::vector<std::string> choices) {
   // Owned by the flag that it is given to.
   return (new ChosenText(std::move(choices)))->value_name(name);  // NOLINT
+}
+
+po::typed_value<std::string>* keyed_value(const std::string& name, std::vector<ValueKey> keys) {
+  return (new ChosenText({}, std::move(keys)))->value_name(name);  // NOLINT: as above
 }
 
 po::typed_value<std::vector<std::string>>* texts_value(const std::string& name) {
@@ -39,12 +47,13 @@ FlagValue value_of(const po::option_description& flag) {
     return {};
   }
   FlagValue value = {.name = declared.name()};
-  value.is_list = value.name.ends_with(kListEnd);
   if (const auto* text = dynamic_cast<const ChosenText*>(&declared)) {
     value.choices = text->choices();
+    value.keys = text->keys();
   } else {
     value.is_repeated = true;
   }
+  value.is_list = value.name.ends_with(kListEnd) || !value.keys.empty();
   return value;
 }
 

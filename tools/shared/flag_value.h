@@ -22,6 +22,16 @@ template <class Value>
   return text_value(name, names_of(names));
 }
 
+/// A key of a value such as tp=8,recompute=full, and the words that it takes, if any are known.
+struct ValueKey {
+  std::string name;
+  std::vector<std::string> choices = {};
+};
+
+/// Declares the value of a flag that takes keys with their values, separated by commas.
+[[nodiscard]] boost::program_options::typed_value<std::string>* keyed_value(
+    const std::string& name, std::vector<ValueKey> keys);
+
 /// Declares the value of a flag that may be repeated.
 [[nodiscard]] boost::program_options::typed_value<std::vector<std::string>>* texts_value(
     const std::string& name);
@@ -30,6 +40,7 @@ template <class Value>
 struct FlagValue {
   std::string name;                  ///< Empty for a switch, which takes none.
   std::vector<std::string> choices;  ///< Words that it takes.
+  std::vector<ValueKey> keys = {};   ///< Keys that it takes, each with "=" and a value behind it.
   bool is_list = false;              ///< Whether it takes several, separated by commas.
   bool is_repeated = false;          ///< Whether the flag may be repeated.
 };

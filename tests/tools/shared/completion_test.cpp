@@ -17,7 +17,9 @@ CommandTable completed_table() {
   flags.add_options()("runs", texts_value("FILE"), "files")("save", text_value("DIR"), "where")(
       "format", text_value("FORMAT", {"text", "table", "json"}), "how")(
       "overlap", text_value("OVERLAP,...", {"none", "messages", "reductions"}), "what")(
-      "gpus", text_value("N"), "GPUs")("gpu", text_value("GPU"), "a GPU")(
+      "config",
+      keyed_value("CONFIG", {{"tp"}, {"recompute", {"none", "full"}}, {"recompute_layers"}}),
+      "which")("gpus", text_value("N"), "GPUs")("gpu", text_value("GPU"), "a GPU")(
       "output,o", text_value("FILE"), "file")("quiet", "less");
   return {.name = "ptdp-plan",
           .usage = "usage: ptdp-plan\n",
@@ -43,15 +45,13 @@ TEST(Complete, OffersFlagsThatAreNotYetGiven) {
   EXPECT_THAT(words_after({"--world-size", "8", "--g"}), ElementsAre("--gpu"))
       << "--gpus by another name";
   EXPECT_THAT(words_after({"--runs", "a.csv", "--r"}), ElementsAre("--runs")) << "may be repeated";
-  EXPECT_EQ(words_after({"-"}).size(), 8);
+  EXPECT_EQ(words_after({"-"}).size(), 9);
 }
 
 TEST(Complete, OffersTheValuesOfAFlag) {
   EXPECT_THAT(words_after({"--format", "t"}), ElementsAre("text", "table"));
   EXPECT_THAT(words_after({"--format=t"}), ElementsAre("--format=text", "--format=table"));
-  EXPECT_THAT(words_after({"--format", "=", "t"}), ElementsAre("text", "table"))
-      << "as bash splits it";
-  EXPECT_THAT(words_after({"--format", "="}), ElementsAre("text", "table", "json"));
+  EXPECT_THAT(words_after({"--format", ""}), ElementsAre("text", "table", "json"));
   EXPECT_THAT(words_after({"--gpus", ""}), IsEmpty());
 }
 
@@ -59,6 +59,23 @@ TEST(Complete, GoesOnBehindTheLastComma) {
   EXPECT_THAT(words_after({"--overlap", "messages,r"}), ElementsAre("messages,reductions"));
   EXPECT_THAT(words_after({"--overlap=messages,r"}), ElementsAre("--overlap=messages,reductions"));
   EXPECT_THAT(words_after({"--format", "text,j"}), IsEmpty()) << "takes one";
+}
+
+TEST(Complete, OffersNoItemOfAListTwice) {
+  EXPECT_THAT(words_after({"--overlap", "messages,"}),
+              ElementsAre("messages,none", "messages,reductions"));
+  EXPECT_THAT(words_after({"--overlap", "messages,reductions,m"}), IsEmpty());
+}
+
+TEST(Complete, OffersKeysAndTheirValues) {
+  EXPECT_THAT(words_after({"--config", ""}), ElementsAre("tp=", "recompute=", "recompute_layers="));
+  EXPECT_THAT(words_after({"--config", "tp=8,"}),
+              ElementsAre("tp=8,recompute=", "tp=8,recompute_layers="));
+  EXPECT_THAT(words_after({"--config=recompute="}),
+              ElementsAre("--config=recompute=none", "--config=recompute=full"));
+  EXPECT_THAT(words_after({"--config", "tp=8,recompute=f"}), ElementsAre("tp=8,recompute=full"));
+  EXPECT_THAT(words_after({"--config", "tp=8,tp="}), IsEmpty());
+  EXPECT_THAT(words_after({"--config", "recompute=none,recompute=f"}), IsEmpty()) << "given";
 }
 
 TEST(Complete, KnowsWhereFilesAndDirectoriesStand) {
