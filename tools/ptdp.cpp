@@ -16,6 +16,7 @@
 
 #include "cost_model/contains.h"
 #include "cost_model/error.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
 #include "tools/completion/completion_scripts.h"
@@ -37,11 +38,13 @@ constexpr const char* kCompletion = "completion";
 struct OwnCommand {
   std::string_view word;
   int (*run)(int argc, const char* const* argv);
+  const char* typed;
 };
 
-constexpr std::array kOwnCommands = {
-    OwnCommand{"plan", &plan_command}, OwnCommand{"sim", &sim_command},
-    OwnCommand{"validate", &validate_command}, OwnCommand{"calibrate", &calibrate_command}};
+constexpr std::array kOwnCommands = {OwnCommand{"plan", &plan_command, "ptdp plan"},
+                                     OwnCommand{"sim", &sim_command, "ptdp sim"},
+                                     OwnCommand{"validate", &validate_command, "ptdp validate"},
+                                     OwnCommand{"calibrate", &calibrate_command, "ptdp calibrate"}};
 
 std::string name_of(const CommandSummary& command) {
   return std::string(kProgram) + "-" + std::string(command.word);
@@ -83,11 +86,12 @@ CommandTable command_table() {
   return table;
 }
 
-/// Returns the command line of a command, out of one that has the command's word at `at`.
-std::vector<const char*> arguments_of(const std::string& name, std::vector<const char*> arguments,
+/// Returns the command line of a command, out of one that has the command's word at `at`. It goes
+/// by the name `typed`.
+std::vector<const char*> arguments_of(const std::string& typed, std::vector<const char*> arguments,
                                       std::size_t at) {
   arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
-  arguments.front() = name.c_str();
+  arguments.front() = typed.c_str();
   return arguments;
 }
 
@@ -111,12 +115,13 @@ std::optional<int> run_word(const std::vector<const char*>& words, std::size_t a
   if (known == kCommandSummaries.end()) {
     return std::nullopt;
   }
-  const std::string name = name_of(*known);
-  const std::vector<const char*> arguments = arguments_of(name, words, at);
+  const std::string typed = fmt::format("{} {}", kProgram, word);
+  const std::vector<const char*> arguments = arguments_of(typed, words, at);
   const auto* own = std::ranges::find(kOwnCommands, word, &OwnCommand::word);
   if (own == kOwnCommands.end()) {
-    execute_beside(name, arguments);
+    execute_beside(name_of(*known), arguments);
   }
+  set_typed_command(own->typed);
   return own->run(static_cast<int>(arguments.size()), arguments.data());
 }
 
@@ -129,11 +134,20 @@ int print_script(const CommandLine& line) {
   return 0;
 }
 
-/// Returns the words of a command line with `help [COMMAND]` spelled as `[COMMAND] --help`.
+/// Returns the words of a command line with `help` and `--help COMMAND` spelled as `--help` and
+/// `COMMAND --help`.
 std::vector<const char*> with_help_as_flag(std::vector<const char*> words) {
-  if (words.size() > 1 && words.size() < 4 && words[1] == std::string_view("help")) {
-    words.erase(words.begin() + 1);
-    words.push_back("--help");
+  const auto is_word = [&](std::size_t at, std::string_view word) {
+    return words.size() > at && words[at] == word;
+  };
+  if (!is_word(1, "help") && !is_word(1, "--help") && !is_word(1, "-h")) {
+    return words;
+  }
+  words[1] = "--help";
+  if (std::ranges::any_of(kCommandSummaries, [&](const CommandSummary& command) {
+        return is_word(2, command.word);
+      })) {
+    std::swap(words[1], words[2]);
   }
   return words;
 }

@@ -10,6 +10,7 @@
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/measured/level_fit.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
 #include "planner/accuracy/calibration_file.h"
@@ -215,8 +216,8 @@ int run_profile(const CommandLine& line) {
   const std::vector<NamedReport> runs = read_reports(line.words());
   const ProfileFit refit = fit_profile(runs, provenance(line.words()));
   write_profiles(file, refit);
-  print(to_text(refit) + fmt::format("\nwritten; ptdp-plan --cluster {} --stack {} plans with it\n",
-                                     shell_quoted(file.string()),
+  print(to_text(refit) + fmt::format("\nwritten; {} --cluster {} --stack {} plans with it\n",
+                                     as_typed("ptdp-plan"), shell_quoted(file.string()),
                                      shell_quoted(stack_file_beside(file).string())));
   return 0;
 }
@@ -333,8 +334,8 @@ std::optional<ProbedCluster> read_probe_flag(const CommandLine& line) {
   const auto file = line.text("probe");
   if (file && !line.has("log") && !line.has("pilot")) {
     throw Error(
-        "--probe: expected --log or --pilot beside it; `ptdp-plan new-cluster --probe` makes a "
-        "cluster of a probe alone");
+        as_typed("--probe: expected --log or --pilot beside it; `ptdp-plan new-cluster --probe` "
+                 "makes a cluster of a probe alone"));
   }
   return file ? std::optional<ProbedCluster>(*file) : std::nullopt;
 }

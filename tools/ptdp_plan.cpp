@@ -9,6 +9,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
@@ -94,9 +95,8 @@ int run_show(const CommandLine& line) {
   const Seconds then = plan.predicted.iteration_time.value;
   if (std::abs(now / then - 1.0) > 1e-9) {
     std::cerr << fmt::format(
-        "ptdp-plan: warning: this version predicts {:.6g} s for this plan, the file says {:.6g} "
-        "s\n",
-        now.value(), then.value());
+        "{}: warning: this version predicts {:.6g} s for this plan, the file says {:.6g} s\n",
+        as_typed(kProgram), now.value(), then.value());
   }
   print_answer(text, format);
   write_report(line, kProgram, [&] { return plan_report(plan, budget, {}); });
@@ -149,7 +149,8 @@ int tell_unfound(const SearchResult& search) {
   const std::string looked =
       fmt::format("of {} looked at, none can run", plural(search.enumerated, "candidate"));
   if (SearchWatch::signal() != 0) {
-    std::cerr << fmt::format("{}: interrupted before a plan was found: {}\n", kProgram, looked);
+    std::cerr << fmt::format("{}: interrupted before a plan was found: {}\n", as_typed(kProgram),
+                             looked);
     return SearchWatch::status();
   }
   throw Error(
@@ -196,7 +197,8 @@ void check_output(const CommandLine& line, const Scenario& scenario,
 /// Returns the command for the best plan, or its start where the plan's configuration ends it.
 std::string best_command(const CommandLine& line) {
   const bool is_from_log = line.has("log") && !line.has("from") && !line.has("config");
-  return "ptdp-plan " + (is_from_log ? "--from " + shell_quoted(*line.text("log")) + " " : "") +
+  return as_typed("ptdp-plan ") +
+         (is_from_log ? "--from " + shell_quoted(*line.text("log")) + " " : "") +
          line.quoted_arguments_without(
              {"config", "output", "report", "threads", "measured", "log"}) +
          (is_from_log || line.has("from") ? " --config" : " -o plan.json");
@@ -302,8 +304,8 @@ int run_plans(const CommandLine& line, const SearchRequest& asked, SearchWatch& 
   AnswerNotes notes = {.assumptions = asked.request.assumptions,
                        .remarks = remarks_on(result),
                        .next = output.has_value()
-                                   ? "ptdp-plan show " + *output
-                                   : "ptdp-plan " +
+                                   ? as_typed("ptdp-plan show ") + shell_quoted(*output)
+                                   : as_typed("ptdp-plan ") +
                                          line.quoted_arguments_without({"threads", "report"}) +
                                          " -o plan.json",
                        .is_whole = line.has("verbose")};

@@ -14,6 +14,7 @@
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/stack_precision.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
@@ -101,7 +102,7 @@ CommandTable command_table() {
 }
 
 void tell(const std::string& line) {
-  const std::string text = shown_text(std::string(kProgram) + ": " + line + "\n");
+  const std::string text = shown_text(as_typed(kProgram) + ": " + line + "\n");
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 
@@ -157,7 +158,8 @@ ClusterSpec links_of(const CommandLine& line, const Gpu& gpu) {
   if (!known) {
     throw Error("--links is missing: no cluster of the catalog has " + in_quotes(gpu.name) +
                 "; expected the name of one whose nodes and links it is to have, which one GPU "
-                "cannot show (ptdp-plan list clusters)");
+                "cannot show (" +
+                as_typed("ptdp-plan list clusters") + ")");
   }
   return find_cluster(known->cluster);
 }

@@ -13,6 +13,7 @@
 #include "cost_model/error.h"
 #include "cost_model/iteration/flops.h"
 #include "cost_model/simulation/views/trace.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/plural.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -192,15 +193,20 @@ void check_mode(const CommandLine& line) {
   }
   line.allow_words(1);
   if (line.words().empty()) {
-    throw Error("expected a plan, such as ptdp-run plan.json; --help shows the flags");
+    throw Error(as_typed("expected a plan, such as ptdp-run plan.json; --help shows the flags"));
   }
+}
+
+/// Says something on standard error, after the command's name.
+void tell_note(const std::string& note) {
+  tell(fmt::format("{}: {}\n", as_typed(kProgram), note));
 }
 
 /// Prepares what only a run with steps to do needs: data, deadlines and the lock on --save.
 void prepare_steps(const CommandLine& line, const JobProcess* process, Job& job) {
   job.data = open_data(job.request, job.prepared->settings.model);
   if (job.request.data && is_first(process) && !line.has("quiet")) {
-    tell(fmt::format("{}: {}: {}\n", kProgram, *job.request.data, job.data->describe()));
+    tell_note(*job.request.data + ": " + job.data->describe());
   }
   add_predicted(job.deadlines, *job.prepared);
   if (job.checkpoint.save_to && is_first(process)) {
@@ -261,7 +267,7 @@ void prepare(const CommandLine& line, const JobProcess* process, Job& job) {
   }
   if (is_first(process)) {
     for (const std::string& text : describe_start(line, request, job.resumed)) {
-      tell(fmt::format("{}: {}\n", kProgram, text));
+      tell_note(text);
     }
   }
 }
@@ -296,31 +302,31 @@ int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end,
                const PredictionWatch& watch) {
   return run_command(kProgram, [&]() -> int {
     tell(end.few_actions);
-    attempt_all(
-        {[&] {
-           if (const auto path = line.text("dump-actions")) {
-             const bool is_thread = end.process < 0;
-             write_file_atomically(is_thread ? *path : fmt::format("{}.rank{}", *path, end.process),
-                                   end.actions);
-           }
-         },
-         [&] {
-           if (!end.record.ranks.empty() && end.done_steps > 0) {
-             report_run(line, job, end.record, watch);
-           }
-         },
-         [&] { tell(memory_advice(end, *job.prepared)); }},
-        [](const std::exception& error) { tell(fmt::format("{}: {}\n", kProgram, error.what())); });
+    attempt_all({[&] {
+                   if (const auto path = line.text("dump-actions")) {
+                     const bool is_thread = end.process < 0;
+                     write_file_atomically(
+                         is_thread ? *path : fmt::format("{}.rank{}", *path, end.process),
+                         end.actions);
+                   }
+                 },
+                 [&] {
+                   if (!end.record.ranks.empty() && end.done_steps > 0) {
+                     report_run(line, job, end.record, watch);
+                   }
+                 },
+                 [&] { tell(memory_advice(end, *job.prepared)); }},
+                [](const std::exception& error) { tell_note(error.what()); });
     if (end.process >= 0 && end.signal == 0 && !end.is_told_elsewhere) {
-      tell(fmt::format("{}: {} of {} done\n", kProgram, end.record.first_step + end.done_steps,
-                       plural(end.record.first_step + end.asked_steps, "step")));
+      tell_note(fmt::format("{} of {} done", end.record.first_step + end.done_steps,
+                            plural(end.record.first_step + end.asked_steps, "step")));
     }
     const EndedEarly why(end);
     if (end.signal == 0 && !end.is_told_elsewhere) {
       throw Error(why.what(), why.status());
     }
     if (!end.is_told_elsewhere) {
-      tell(fmt::format("{}: {}\n", kProgram, why.what()));
+      tell_note(why.what());
     }
     return end.signal == 0 ? static_cast<int>(end.status) : 128 + end.signal;
   });
@@ -331,9 +337,9 @@ int execute(const CommandLine& line, const Job& job, JobProcess* process) {
   const RunSignals signals = catch_signals();
   const TrainingSettings& settings = job.prepared->settings;
   PredictionWatch watch(*job.prepared, job.request.warm_up, line.text("output").value_or(""));
-  const auto tell_note = [&](const std::string& note) {
+  const auto tell_once = [&](const std::string& note) {
     if (is_first(process)) {
-      tell(fmt::format("{}: {}\n", kProgram, note));
+      tell_note(note);
     }
   };
   RunOptions options{
@@ -341,13 +347,13 @@ int execute(const CommandLine& line, const Job& job, JobProcess* process) {
       .checkpoint = job.checkpoint,
       .expected = expected_step(*job.prepared),
       .planned_memory = planned_memory(*job.prepared),
-      .on_note = tell_note,
+      .on_note = tell_once,
       .stop = signals.stop,
       .interrupt = signals.interrupt,
       .deadlines = job.deadlines,
       .make_backend = backend_maker(
           *job.prepared,
-          process == nullptr ? std::nullopt : std::optional(process->place_on_host()), tell_note),
+          process == nullptr ? std::nullopt : std::optional(process->place_on_host()), tell_once),
       .process = process,
       .uses_nccl = job.prepared->uses_nccl,
       .make_host_backend = [] { return std::make_unique<CpuBackend>(); },
@@ -357,18 +363,18 @@ int execute(const CommandLine& line, const Job& job, JobProcess* process) {
   const bool is_quiet = line.has("quiet");
   const auto warn = [&](const std::optional<std::string>& warning) {
     if (warning && !is_quiet) {
-      tell(fmt::format("{}: warning: {}\n", kProgram, *warning));
+      tell_note("warning: " + *warning);
     }
   };
   const std::string sharing =
       sharing_note(job.prepared->device,
                    job.request.ranks_here.value_or(static_cast<int>(settings.config.world_size())),
                    process != nullptr);
-  if (!sharing.empty() && !job.prepared->uses_nccl && is_first(process)) {
-    tell(fmt::format("{}: {}\n", kProgram, sharing));
+  if (!sharing.empty() && !job.prepared->uses_nccl) {
+    tell_once(sharing);
   }
-  if (const std::string note = dropout_note(*job.prepared); !note.empty() && is_first(process)) {
-    tell(fmt::format("{}: {}\n", kProgram, note));
+  if (const std::string note = dropout_note(*job.prepared); !note.empty()) {
+    tell_once(note);
   }
   Progress progress(*job.prepared, hardware_flops(settings.model, settings.global_batch_size,
                                                   settings.config.recompute));
@@ -385,12 +391,10 @@ int execute(const CommandLine& line, const Job& job, JobProcess* process) {
       report_run(line, job, record, watch);
     }
     if (!record.differences.empty()) {
-      if (is_first(process)) {
-        tell(
-            fmt::format("{}: differs from what the plan says, a bug of ours, please report it; "
-                        "the run ended and saved nothing of it: {}\n",
-                        kProgram, fmt::join(record.differences, "; ")));
-      }
+      tell_once(
+          fmt::format("differs from what the plan says, a bug of ours, please report it; the run "
+                      "ended and saved nothing of it: {}",
+                      fmt::join(record.differences, "; ")));
       return static_cast<int>(ExitStatus::kBug);
     }
   } catch (const EndedEarly& early) {
@@ -447,10 +451,10 @@ int run(int argc, const char* const* argv, JobProcess* process) {
     return 0;
   }
   if (line->has("rehearse")) {
-    return rehearse_plan(*line, kProgram);
+    return rehearse_plan(*line, as_typed(kProgram));
   }
   if (line->has("tune")) {
-    return tune_plans(*line, kProgram);
+    return tune_plans(*line, as_typed(kProgram));
   }
   if (job.num_processes > 0) {
     return run_local_processes(job.num_processes, argv);
@@ -469,7 +473,7 @@ int main(int argc, char** argv) {
   // Before threads start, and before CUDA reads the environment.
   ptdp::prepare_nccl_environment();
   ptdp::prepare_open_blas_environment();
-  return ptdp::run_launched_command(ptdp::kProgram, argc, argv, [&](ptdp::JobProcess* process) {
-    return ptdp::run(argc, argv, process);
-  });
+  return ptdp::run_launched_command(
+      ptdp::as_typed(ptdp::kProgram), argc, argv,
+      [&](ptdp::JobProcess* process) { return ptdp::run(argc, argv, process); });
 }

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "cost_model/error.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/built_in_files.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/in_quotes.h"
@@ -236,7 +237,7 @@ ProfileFile profile_file(ProfileKind kind, const std::string& name_or_path) {
                 did_you_mean(name, list_profiles(kind)) +
                 (kind == ProfileKind::kCurve
                      ? " (profiles/" + std::string(traits.directory) + " holds all)"
-                     : " (`ptdp-plan list " + std::string(traits.directory) +
+                     : as_typed(" (`ptdp-plan list ") + std::string(traits.directory) +
                            "` shows all; a path to a .json file works too)"));
   }
   return shipped_file(kind, name);

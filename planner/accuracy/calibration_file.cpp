@@ -7,6 +7,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/measured/run_fields.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/did_you_mean.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
@@ -198,7 +199,7 @@ CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpu
     }
     throw Error(path_.string() + (names_directory(path_) ? ": a directory without a" : ": no") +
                 " calibration of " + text_of(scope_of(scenario)) +
-                "; ptdp-calibrate writes one, or use --calibration none");
+                as_typed("; ptdp-calibrate writes one, or use --calibration none"));
   }
   return fit_if_known(scenario, gpus, published);
 }

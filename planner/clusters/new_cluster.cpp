@@ -8,6 +8,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/plural.h"
 #include "planner/clusters/bench_rates.h"
 #include "planner/clusters/probed_gpu.h"
@@ -407,7 +408,7 @@ std::string to_text(const NewCluster& made, const std::string& file) {
       text += "  " + line + "\n";
     }
   }
-  return text + "Next: ptdp-plan --gpus N --model NAME --cluster " + file + "\n";
+  return text + as_typed("Next: ptdp-plan --gpus N --model NAME --cluster ") + file + "\n";
 }
 
 }  // namespace ptdp

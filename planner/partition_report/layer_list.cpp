@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cost_model/error.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/object_reader.h"
@@ -182,8 +183,8 @@ void check_searchable(const LayerList& list, const std::string& place) {
     text += " and " + std::to_string(missing.size() - kNamedMissing) + " more";
   }
   throw Error(place + ": " + text +
-              ": missing; a search over degrees needs what each layer holds, keeps and hands on "
-              "(`ptdp-plan partition` does not)");
+              ": missing; a search over degrees needs what each layer holds, keeps and hands on " +
+              as_typed("(`ptdp-plan partition` does not)"));
 }
 
 LayerList read_layer_list(const std::filesystem::path& path) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/plural.h"
 #include "planner/formatting.h"
 #include "planner/runs/run_report.h"
@@ -54,10 +55,10 @@ std::string heading(const RunReport& report) {
   if (run.straggler.rank >= 0) {
     text += fmt::format(
         "Straggler: rank {} takes {:.1f} times as long to compute as the others, which loses up to "
-        "{} of {} per step; ptdp-sim --slow rank=R,factor={:.1f} shows what another plan would "
+        "{} of {} per step; {} --slow rank=R,factor={:.1f} shows what another plan would "
         "lose.\n",
         run.straggler.rank, run.straggler.factor, duration(run.straggler.lost),
-        duration(report.measured_time), run.straggler.factor);
+        duration(report.measured_time), as_typed("ptdp-sim"), run.straggler.factor);
   }
   text += run.basis + '\n';
   text += gradient_remark(report.plan.scenario.stack, run.precision);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cost_model/error.h"
+#include "cost_model/text/as_typed.h"
 #include "runtime/launch/slurm_hosts.h"
 
 namespace ptdp {
@@ -118,8 +119,8 @@ void check_ranks_of_processes(const Variables& variables) {
         "environment: NPROC_PER_NODE is " + variables.text("NPROC_PER_NODE") +
         " without a LOCAL_RANK, so that RANK and WORLD_SIZE count nodes: expected every process to "
         "have a rank, as by torchrun --nnodes=$WORLD_SIZE --node-rank=$RANK "
-        "--nproc-per-node=$NPROC_PER_NODE --master-addr=$MASTER_ADDR --master-port=$MASTER_PORT "
-        "--no-python ptdp-run plan.json");
+        "--nproc-per-node=$NPROC_PER_NODE --master-addr=$MASTER_ADDR --master-port=$MASTER_PORT " +
+        as_typed("--no-python ptdp-run plan.json"));
   }
 }
 

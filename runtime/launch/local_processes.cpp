@@ -125,8 +125,11 @@ std::string new_secret() {
     ::execve(program.c_str(), const_cast<char* const*>(argv),  // NOLINT
              environment.data());
   }
-  constexpr std::string_view text = "ptdp-run: a rank's process could not be started\n";
-  static_cast<void>(::write(STDERR_FILENO, text.data(), text.size()));
+  for (const std::string_view text :
+       {std::string_view(program_invocation_short_name),
+        std::string_view(": a rank's process could not be started\n")}) {
+    static_cast<void>(::write(STDERR_FILENO, text.data(), text.size()));
+  }
   ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
 }
 

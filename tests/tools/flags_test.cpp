@@ -553,11 +553,19 @@ TEST(Help, IsShortUnlessAllIsAskedFor) {
 }
 
 TEST(Help, OfOneFlagGoesByEitherName) {
-  for (const char* name : {"micro-batch-size", "mbs", "micro_batch_size"}) {
+  for (const char* name : {"micro-batch-size", "mbs", "micro_batch_size", "--mbs"}) {
     const std::string help = run_plan({"--help", name}).output;
     EXPECT_NE(help.find("--micro-batch-size"), std::string::npos) << name;
     EXPECT_EQ(help.find("--gpus"), std::string::npos) << name;
   }
+}
+
+TEST(Help, OfACommandIsTheCommands) {
+  const std::string of_export = run_plan({"--help", "export"}).output;
+  EXPECT_NE(of_export.find("--to "), std::string::npos);
+  EXPECT_EQ(of_export.find("--gpus N  "), std::string::npos);
+  EXPECT_EQ(run_plan({"export", "plan.json", "--help"}).output, of_export);
+  EXPECT_TRUE(is_refused(run_plan({"--help", "exprot"}), {"--help", "\"exprot\"", "export"}));
 }
 
 }  // namespace

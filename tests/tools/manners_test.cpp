@@ -90,7 +90,27 @@ TEST(Ptdp, IsEachCommandUnderOneName) {
                 StartsWith("ptdp-" + std::string(word) + " "));
     const ProgramRun refused = run_ptdp({word, "--no-such-flag"});
     EXPECT_EQ(refused.status, kBadInput);
-    EXPECT_THAT(refused.errors, StartsWith("ptdp-" + std::string(word) + ": unknown flag"));
+    EXPECT_THAT(refused.errors, StartsWith("ptdp " + std::string(word) + ": unknown flag"));
+  }
+}
+
+// What is to be copied is what was typed; what a file holds goes by the commands' own names.
+TEST(Ptdp, TellsCommandsAsTheyAreTyped) {
+  const std::vector<std::string> job = {"--gpus", "16", "--model", "1.7B"};
+  std::vector<std::string> typed = {"plan"};
+  typed.insert(typed.end(), job.begin(), job.end());
+  EXPECT_THAT(run_ptdp(typed).output,
+              HasSubstr("\nNext: ptdp plan --gpus 16 --model 1.7B -o plan.json"));
+  EXPECT_THAT(run_plan(job).output,
+              HasSubstr("\nNext: ptdp-plan --gpus 16 --model 1.7B -o plan.json"));
+  EXPECT_THAT(run_ptdp({"plan", "--gpus", "8", "--model", "none"}).errors,
+              testing::AllOf(StartsWith("ptdp plan: "), HasSubstr("(`ptdp plan list models` ")));
+  EXPECT_THAT(run_ptdp({"run"}).errors, HasSubstr("such as ptdp run plan.json"));
+  EXPECT_THAT(
+      run_ptdp({"sim", "--help"}).output,
+      testing::AllOf(StartsWith("usage: ptdp sim plan.json"), testing::Not(HasSubstr("ptdp-sim"))));
+  for (const char* what : {"man", "json"}) {
+    EXPECT_EQ(run_ptdp({"sim", "--help", what}).output, run_sim({"--help", what}).output);
   }
 }
 
@@ -105,7 +125,10 @@ TEST(Ptdp, RefusesOtherWordsWithOneLine) {
 
 TEST(Ptdp, HasHelpForAWord) {
   EXPECT_EQ(run_ptdp({"help"}).output, run_ptdp({"--help"}).output);
-  EXPECT_EQ(run_ptdp({"help", "sim"}).output, run_sim({"--help"}).output);
+  EXPECT_EQ(run_ptdp({"help", "sim"}).output, run_ptdp({"sim", "--help"}).output);
+  EXPECT_EQ(run_ptdp({"--help", "sim"}).output, run_ptdp({"sim", "--help"}).output);
+  EXPECT_EQ(run_ptdp({"help", "plan", "gpus"}).output, run_plan({"--help", "--gpus"}).output);
+  EXPECT_TRUE(is_refused(run_ptdp({"--help", "simm"}), {"--help", "\"simm\"", "\"sim\""}));
 }
 
 TEST(Ptdp, SaysWhatIsMissingWhereOnlyThePlannerIs) {

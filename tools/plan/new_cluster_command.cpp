@@ -5,6 +5,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "planner/clusters/new_cluster.h"
@@ -27,9 +28,10 @@ GpuSpec gpu_of_product(const std::string& product, const std::string& place) {
   if (std::optional<GpuSpec> gpu = shipped_gpu_of(product)) {
     return *gpu;
   }
-  throw Error(place + ": no shipped GPU is called " + in_quotes(product) +
-              " (`ptdp-plan list gpus` shows all); --gpu takes one of them or a file of yours, "
-              "profiles/README.md says how to describe one from its data sheet");
+  throw Error(
+      place + ": no shipped GPU is called " + in_quotes(product) +
+      as_typed(" (`ptdp-plan list gpus` shows all); --gpu takes one of them or a file of yours, ") +
+      "profiles/README.md says how to describe one from its data sheet");
 }
 
 /// A file of --nccl-tests, and the collective that stands in front of it.

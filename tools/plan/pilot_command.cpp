@@ -11,6 +11,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
@@ -128,16 +129,17 @@ std::string next_steps(const std::string& directory, bool has_runs) {
     return fmt::format(
         "Next\n"
         "  1. on one GPU, or under torchrun on a node or two: python3 {0}/probe.py -o probe.json\n"
-        "  2. ptdp-plan new-cluster --from {0}/{1} --probe probe.json -o mine.json\n",
-        directory, kClusterFile);
+        "  2. {2} new-cluster --from {0}/{1} --probe probe.json -o mine.json\n",
+        directory, kClusterFile, as_typed("ptdp-plan"));
   }
   return fmt::format(
       "Next\n"
       "  1. on one GPU, or under torchrun on a node or two: python3 {0}/probe.py -o probe.json\n"
       "  2. start each run for {1} iterations; put its log into its folder as {2}\n"
-      "  3. ptdp-calibrate --pilot {0} --probe probe.json -o calibration, which says how to plan\n"
-      "     again; without runs, ptdp-plan new-cluster --from {0}/{3} --probe probe.json\n",
-      directory, kShortRunIterations, kPilotLog, kClusterFile);
+      "  3. {4} --pilot {0} --probe probe.json -o calibration, which says how to plan\n"
+      "     again; without runs, {5} new-cluster --from {0}/{3} --probe probe.json\n",
+      directory, kShortRunIterations, kPilotLog, kClusterFile, as_typed("ptdp-calibrate"),
+      as_typed("ptdp-plan"));
 }
 
 /// Returns the runs without their plans.

@@ -1,14 +1,10 @@
 // Describes the flags by groups, and answers --help with some of them.
 #include "tools/plan/plan_flags.h"
 
-#include <algorithm>
-#include <boost/make_shared.hpp>
 #include <sstream>
 #include <vector>
 
-#include "cost_model/error.h"
 #include "cost_model/inputs/stack_precision.h"
-#include "cost_model/text/in_quotes.h"
 #include "planner/answer/plans_document.h"
 #include "planner/answer_format.h"
 #include "tools/plan/export_command.h"
@@ -20,7 +16,6 @@
 #include "tools/plan/search_flags.h"
 #include "tools/plan/search_watch.h"
 #include "tools/plan/stack_switches.h"
-#include "tools/shared/flag_synonyms.h"
 #include "tools/shared/report_flag.h"
 
 namespace ptdp {
@@ -169,29 +164,13 @@ TitledFlags command_flags() {
   return {title, flags};
 }
 
-/// Returns the flags that most people need, those of a command, or the one that is named. Throws
-/// Error for a name that no flag has.
-std::string brief_help(const CommandLine& line) {
-  const std::string command = line.words().empty() ? "" : line.words().front();
+/// Returns the flags that most people need, or those of a command.
+std::string brief_help(const std::string& command) {
   if (command == "partition" || command == "export" || command == "new-cluster" ||
       command == "pilot") {
     std::ostringstream text;
     text << kUsage << command_flags().flags;
     return text.str();
-  }
-  if (!command.empty() && command != "list" && command != "show" && command != "compare") {
-    const po::options_description flags = plan_table().flags();
-    const std::string& typed = line.words().front();
-    const auto name =
-        known_flag(typed.substr(std::min(typed.find_first_not_of('-'), typed.size())), flags);
-    if (const po::option_description* flag = name ? flags.find_nothrow(*name, false) : nullptr) {
-      po::options_description alone;
-      alone.add(boost::make_shared<po::option_description>(*flag));
-      std::ostringstream text;
-      text << alone << '\n';
-      return text.str();
-    }
-    throw Error("--help: no flag of that name: " + in_quotes(typed));
   }
   std::ostringstream text;
   text << kUsage << job_flags().flags << '\n'

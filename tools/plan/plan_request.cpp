@@ -11,6 +11,7 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/inputs/stack_precision.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/csv_table.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
@@ -411,7 +412,7 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
 
 void print_warnings(const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) {
-    std::cerr << "ptdp-plan: warning: " + warning + "\n";
+    std::cerr << as_typed("ptdp-plan: warning: ") + warning + "\n";
   }
 }
 

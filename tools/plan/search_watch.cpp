@@ -8,6 +8,7 @@
 #include <csignal>
 #include <utility>
 
+#include "cost_model/text/as_typed.h"
 #include "planner/formatting.h"
 #include "tools/shared/terminal.h"
 
@@ -82,7 +83,7 @@ void SearchWatch::show(const SearchProgress& progress) {
   const std::string best =
       progress.best ? fmt::format("best so far {}", duration(*progress.best)) : "nothing yet";
   write_progress(fmt::format("{}{}: {:.0f} % looked at, {}; what is left takes at least {}",
-                             kEraseLine, program_, 100.0 * progress.done, best,
+                             kEraseLine, as_typed(program_), 100.0 * progress.done, best,
                              duration(progress.least_time)));
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cost_model/measured/quantile.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/plural.h"
 #include "planner/formatting.h"
 #include "tools/run/measured_terms.h"
@@ -41,13 +42,12 @@ std::optional<std::string> warning_of(const Judged& run, const std::string& repo
       [&](const TermComparison& a, const TermComparison& b) { return off(a) < off(b); });
   return fmt::format(
       "the prediction is off by {:+.0f} %: {} per iteration predicted, {} measured over {}; "
-      "{} is off most: {} predicted, {} measured; {}ptdp-calibrate {} --profile profile.json "
-      "refits "
-      "the profile",
+      "{} is off most: {} predicted, {} measured; {}{} {} --profile profile.json "
+      "refits the profile",
       100.0 * error, duration(run.time.predicted), duration(run.time.measured),
       plural(run.steps, "step"), most.name, duration(most.time.predicted),
       duration(most.time.measured), report_file.empty() ? "with -o run.json " : "",
-      shell_quoted(report_file.empty() ? "run.json" : report_file));
+      as_typed("ptdp-calibrate"), shell_quoted(report_file.empty() ? "run.json" : report_file));
 }
 
 }  // namespace

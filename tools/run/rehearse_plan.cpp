@@ -15,6 +15,7 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/stack_precision.h"
 #include "cost_model/operations/core_contention.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "planner/answer_format.h"
@@ -354,7 +355,7 @@ void check_rehearsal(const CommandLine& line, const JobProcess* process) {
   }
   line.allow_words(1);
   if (line.words().empty()) {
-    throw Error("--rehearse: expected a plan, such as ptdp-run plan.json --rehearse");
+    throw Error(as_typed("--rehearse: expected a plan, such as ptdp-run plan.json --rehearse"));
   }
   static_cast<void>(line.choice<AnswerFormat>("format", kReportFormats));
 }

@@ -11,6 +11,7 @@
 #include "cost_model/operations/attention.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/validator/validator.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/plural.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "planner/formatting.h"
@@ -52,7 +53,7 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
   }
   if (stack.memory_model != MemoryModel::kPtdp) {
     return "Not predicted: the plan is for " + plan.scenario.cluster.name + " with " + stack.name +
-           "; ptdp-plan --cluster host makes one for this machine" +
+           as_typed("; ptdp-plan --cluster host makes one for this machine") +
            (plan.config.zero_stage > 1 ? ", with ZeRO-1 at most" : "");
   }
   if (device.is_gpu() == is_host_plan(plan)) {

@@ -18,6 +18,7 @@
 #include <sstream>
 
 #include "cost_model/error.h"
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/csv_table.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/shown_text.h"
@@ -42,6 +43,24 @@ constexpr std::array<NamedValue<bool Overlap::*>, 6> kOverlapNames = {
      {nullptr, "none"},
      {nullptr, "all"}}};
 
+bool asks_for_help(const std::string& argument) {
+  return argument == "--help" || argument == "-h";
+}
+
+/// Returns the arguments with the flag beside --help, if these two stand last or alone, as a word
+/// behind it.
+std::vector<std::string> with_topic_of_help(std::vector<std::string> arguments) {
+  const std::size_t count = arguments.size();
+  if (count == 2 && arguments[0].starts_with('-') && asks_for_help(arguments[1])) {
+    std::swap(arguments[0], arguments[1]);
+  }
+  if (count >= 2 && asks_for_help(arguments[count - 2])) {
+    std::string& topic = arguments.back();
+    topic.erase(0, topic.find_first_not_of('-'));
+  }
+  return arguments;
+}
+
 /// Returns the end of the message about an unknown flag: the flag that was meant, if any.
 std::string meant_flag(const std::string& typed, const po::options_description& flags) {
   if (const auto related =
@@ -59,7 +78,8 @@ std::string meant_flag(const std::string& typed, const po::options_description& 
 }  // namespace
 
 CommandLine::CommandLine(int argc, const char* const* argv, const po::options_description& flags)
-    : arguments_(with_known_flags({argv + 1, argv + std::max(argc, 1)}, flags)) {
+    : arguments_(
+          with_known_flags(with_topic_of_help({argv + 1, argv + std::max(argc, 1)}), flags)) {
   po::options_description all;
   all.add(flags);
   all.add_options()("word", po::value<std::vector<std::string>>(&words_));
@@ -114,6 +134,12 @@ std::string CommandLine::quoted_arguments_without(const std::vector<std::string>
     }
   }
   return text;
+}
+
+std::string CommandLine::help_topic() const {
+  const std::size_t count = arguments_.size();
+  const bool has_topic = count >= 2 && asks_for_help(arguments_[count - 2]);
+  return has_topic ? arguments_.back() : "";
 }
 
 void CommandLine::allow_words(std::size_t most) const {
@@ -380,20 +406,20 @@ int run_command(const std::string& program, const std::function<int()>& command)
   // A write beyond a file size limit then fails like any other, and no temporary file is left.
   std::signal(SIGXFSZ, SIG_IGN);
   catch_ends();
+  const std::string name = as_typed(program);
   try {
     return command();
   } catch (const Error& error) {
     const bool is_tally = error.status() == ExitStatus::kNothingFits;
     const std::string text = is_tally ? shown_text(error.what()) : shown_line(error.what());
-    std::cerr << program << ": " << text << (text.ends_with('\n') ? "" : "\n")
+    std::cerr << name << ": " << text << (text.ends_with('\n') ? "" : "\n")
               << shown_text(error.picture());
     return static_cast<int>(error.status());
   } catch (const std::bad_alloc&) {
-    std::cerr << program << ": out of memory\n";
+    std::cerr << name << ": out of memory\n";
     return static_cast<int>(ExitStatus::kRuntimeFault);
   } catch (const std::exception& error) {
-    std::cerr << program << ": a bug of ours, please report it: " << shown_line(error.what())
-              << '\n';
+    std::cerr << name << ": a bug of ours, please report it: " << shown_line(error.what()) << '\n';
     return static_cast<int>(ExitStatus::kBug);
   }
 }

@@ -28,7 +28,7 @@ class CommandLine {
  public:
   /// Parses the command line. A flag may have a name of another program (flag_synonyms.h). Throws
   /// Error, with near misses, for unknown flags, missing values and repetitions. Flags cannot be
-  /// abbreviated.
+  /// abbreviated. `--help --gpus` and `--gpus --help` are `--help gpus`.
   CommandLine(int argc, const char* const* argv,
               const boost::program_options::options_description& flags);
 
@@ -37,6 +37,8 @@ class CommandLine {
   [[nodiscard]] std::string quoted_arguments_without(const std::vector<std::string>& flags) const;
   /// The arguments that are not flags, in order.
   [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
+  /// Returns the word that stands last and behind --help, or an empty text.
+  [[nodiscard]] std::string help_topic() const;
   /// Throws Error, naming the first word too many, when there are more than `most` words.
   void allow_words(std::size_t most) const;
   /// Throws Error for a flag that is given but is not among `flags`, since it would be ignored.

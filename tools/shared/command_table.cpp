@@ -7,6 +7,9 @@
 #include <sstream>
 
 #include "cost_model/error.h"
+#include "cost_model/text/as_typed.h"
+#include "cost_model/text/did_you_mean.h"
+#include "cost_model/text/in_quotes.h"
 #include "tools/shared/build_facts.h"
 #include "tools/shared/flag_synonyms.h"
 
@@ -94,6 +97,55 @@ std::string flag_in_roff(const po::option_description& flag) {
          in_roff(flag.description()) + "\n";
 }
 
+/// Returns the help of all flags, after `before`.
+std::string help_of_flags(const std::string& before, const po::options_description& flags) {
+  std::ostringstream text;
+  text << before << flags << synonyms_help(flags);
+  return as_typed(text.str());
+}
+
+/// Returns the help of the flag of that name or letter. Throws Error, with near misses, if there is
+/// none.
+std::string help_of_flag(const std::string& name, const CommandTable& table) {
+  const po::options_description flags = table.flags();
+  const std::string known = known_flag(name, flags).value_or("");
+  std::vector<std::string> names;
+  for (const auto& flag : flags.options()) {
+    if (flag->long_name() == known || short_name_of(*flag) == name) {
+      po::options_description alone;
+      alone.add(flag);
+      return help_of_flags("", alone);
+    }
+    names.push_back(flag->long_name());
+  }
+  for (const FirstWord& word : table.first_words) {
+    names.push_back(word.name);
+  }
+  throw Error("--help: expected the name of a flag or command, all, man or json, got " +
+              in_quotes(name) + did_you_mean(name, names));
+}
+
+/// Returns the answer to --help.
+std::string help(const CommandLine& line, const CommandTable& table) {
+  std::string topic = line.help_topic();
+  if (topic.empty() && table.operand.name.empty() && !line.words().empty()) {
+    topic = line.words().front();
+  }
+  if (topic == "man") {
+    return man_page(table);
+  }
+  if (topic == "json") {
+    return flags_document(table);
+  }
+  const bool is_usual =
+      topic.empty() ||
+      std::ranges::find(table.first_words, topic, &FirstWord::name) != table.first_words.end();
+  if (topic == "all" || (is_usual && !table.brief_help)) {
+    return help_of_flags(table.usage, table.flags());
+  }
+  return is_usual ? as_typed(table.brief_help(topic)) : help_of_flag(topic, table);
+}
+
 }  // namespace
 
 std::string CommandTable::summary() const {
@@ -115,19 +167,7 @@ po::options_description CommandTable::flags() const {
 
 std::optional<std::string> standard_answer(const CommandLine& line, const CommandTable& table) {
   if (line.has("help")) {
-    if (line.words() == std::vector<std::string>{"man"}) {
-      return man_page(table);
-    }
-    if (line.words() == std::vector<std::string>{"json"}) {
-      return flags_document(table);
-    }
-    if (table.brief_help && line.words() != std::vector<std::string>{"all"}) {
-      return table.brief_help(line);
-    }
-    const po::options_description flags = table.flags();
-    std::ostringstream text;
-    text << table.usage << flags << synonyms_help(flags);
-    return text.str();
+    return help(line, table);
   }
   if (line.has("version")) {
     return table.name + " " + PTDP_VERSION + "\n" + build_facts();

@@ -46,8 +46,9 @@ struct CommandTable {
   std::vector<TitledFlags> groups;
   std::vector<FirstWord> first_words = {};
   FlagValue operand = {};  ///< What words are, unless first_words says; without a name: none.
-  /// Returns what --help says where it asks for less than everything; empty: it says everything.
-  std::function<std::string(const CommandLine&)> brief_help = {};
+  /// Returns what --help says unless it asks for all: of the command, or of the first word that is
+  /// named. Without this function --help says all.
+  std::function<std::string(const std::string& first_word)> brief_help = {};
 
   /// Returns what the command does, as kCommandSummaries says it.
   [[nodiscard]] std::string summary() const;
@@ -56,8 +57,9 @@ struct CommandTable {
 };
 
 /// Returns the answer to --help or --version; nullopt when neither is given. --help has the usage
-/// and all flags, or the table's brief help, and then `--help all` has all. `--help man` is a man
-/// page, `--help json` the document ptdp.flags/1.
+/// and all flags, or the table's brief help, and then `--help all` has all. `--help FLAG` has one
+/// flag, `--help man` is a man page, `--help json` the document ptdp.flags/1. Throws Error for any
+/// other word behind --help.
 [[nodiscard]] std::optional<std::string> standard_answer(const CommandLine& line,
                                                          const CommandTable& table);
 

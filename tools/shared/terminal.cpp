@@ -53,8 +53,8 @@ std::size_t indent_of_rest(std::string_view line, std::size_t width) {
 /// Returns whether a line is to be copied as a whole: a command, or flags of one.
 bool is_command(std::string_view line) {
   const std::string_view words = line.substr(std::min(line.find_first_not_of(' '), line.size()));
-  return words.starts_with("ptdp-") || words.starts_with("--config ") ||
-         words.starts_with("Next: ");
+  return words.starts_with("ptdp-") || words.starts_with("ptdp ") ||
+         words.starts_with("--config ") || words.starts_with("Next: ");
 }
 
 void add_wrapped(std::string_view line, std::size_t width, std::string& text) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "cost_model/text/as_typed.h"
 #include "cost_model/text/shown_text.h"
 #include "tools/shared/terminal.h"
 
@@ -11,7 +12,8 @@ namespace ptdp {
 
 WorkingLine::WorkingLine(const std::string& program, const std::string& what) {
   if (::isatty(STDERR_FILENO) == 1) {
-    thread_ = std::thread([this, text = shown_line(program + ": " + what)] { show(text); });
+    thread_ =
+        std::thread([this, text = shown_line(as_typed(program) + ": " + what)] { show(text); });
   }
 }
 

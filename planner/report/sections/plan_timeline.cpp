@@ -13,6 +13,7 @@
 #include "cost_model/iteration/simulated_step.h"
 #include "cost_model/iteration/step_builder.h"
 #include "cost_model/schedule/generators/generators.h"
+#include "cost_model/text/as_typed.h"
 #include "planner/constraints/constraint.h"
 #include "planner/formatting.h"
 #include "planner/report/sections/step_timeline.h"
@@ -104,13 +105,13 @@ std::vector<Plan> best_other_schedules(const Plan& plan, std::size_t most) {
 }
 
 ReportSection undrawn_timeline(const Plan& plan) {
-  return {
-      .id = kTimelineId,
-      .title = kTimelineTitle,
-      .view = TextView{{fmt::format(
-          "The step has up to {} actions, more than a page draws ({}). ptdp-sim --from and "
-          "--to draw a part of it, and --trace writes all of it.",
-          grouped(most_drawn_actions(plan)), grouped(static_cast<double>(kMostDrawnActions)))}}};
+  return {.id = kTimelineId,
+          .title = kTimelineTitle,
+          .view = TextView{{fmt::format(
+              "The step has up to {} actions, more than a page draws ({}). {} --from and --to draw "
+              "a part of it, and --trace writes all of it.",
+              grouped(most_drawn_actions(plan)), grouped(static_cast<double>(kMostDrawnActions)),
+              as_typed("ptdp-sim"))}}};
 }
 
 ReportSection plan_timeline(const Plan& plan, const PlanSimulation& simulation,

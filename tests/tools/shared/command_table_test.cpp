@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -25,7 +26,8 @@ CommandTable some_table() {
           .usage =
               "usage: ptdp-sim plan.json\n       ptdp-sim --runs FILE\n\nSimulates.\n\n"
               "examples:\n  ptdp-sim a.json\n\n",
-          .groups = {{"the job", job}, {"the rest", rest}}};
+          .groups = {{"the job", job}, {"the rest", rest}},
+          .operand = {.name = "FILE"}};
 }
 
 std::optional<std::string> answer(const std::vector<std::string>& arguments) {
@@ -43,11 +45,45 @@ TEST(StandardAnswer, IsTheUsageOrTheVersionWhereOneIsAskedFor) {
   EXPECT_THAT(
       answer({"--version"}).value(),
       testing::MatchesRegex("ptdp-sim [0-9.]+\nbuilt with .*\nlibraries: .*\nruntime: .*\n"));
-  for (const char* flag : {"-h", "--help"}) {
-    EXPECT_THAT(answer({flag, "--version"}).value(),
+  for (const std::vector<std::string>& asked :
+       std::vector<std::vector<std::string>>{{"-h"},
+                                             {"--help"},
+                                             {"plan.json", "--help"},
+                                             {"--help", "-o", "x"},
+                                             {"--help", "all"},
+                                             {"--help", "plan.json", "-o", "x"}}) {
+    EXPECT_THAT(answer(asked).value(),
                 testing::AllOf(testing::StartsWith("usage: ptdp-sim plan.json\n"),
                                HasSubstr("--format FORMAT"), HasSubstr("the rest:")));
   }
+}
+
+TEST(StandardAnswer, HasTheHelpOfOneFlag) {
+  const std::string alone = answer({"--help", "output"}).value();
+  EXPECT_THAT(alone, testing::MatchesRegex(" +-o \\[ --output \\] FILE +where to\n"));
+  for (const std::vector<std::string>& asked :
+       std::vector<std::vector<std::string>>{{"--help", "--output"},
+                                             {"-h", "-o"},
+                                             {"--help", "o"},
+                                             {"--output", "--help"},
+                                             {"plan.json", "--help", "--output"}}) {
+    EXPECT_EQ(answer(asked).value(), alone) << asked.front();
+  }
+}
+
+TEST(StandardAnswer, RefusesOtherWordsBehindHelp) {
+  const auto message = [](const std::vector<std::string>& asked) {
+    try {
+      (void)answer(asked);
+    } catch (const std::exception& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string expected =
+      "--help: expected the name of a flag or command, all, man or json, got ";
+  EXPECT_EQ(message({"--help", "plan.json"}), expected + "\"plan.json\"");
+  EXPECT_EQ(message({"--help", "--outptu"}), expected + "\"outptu\"; did you mean \"output\"?");
 }
 
 // By hand, of groff_man(7): requests at the start of a line, backslashes and hyphens are escaped.
