@@ -8,6 +8,8 @@ its libraries, and its runtime's .deb is looked into. PLANNER_BUILD is one of th
 program runs in an empty root, and its tarball and .deb are installed there and removed again. If it
 is not built, or without the right to change the root, these are skipped with a line."""
 
+import gzip
+import os
 import pathlib
 import re
 import shutil
@@ -45,6 +47,14 @@ def files_below(directory):
                   if not path.is_dir() or path.is_symlink())
 
 
+def installed_size(root):
+    """Returns the KiB that files below a directory take, as dpkg-gencontrol counts: 1 for what is no
+    regular file."""
+    paths = [path for path in root.rglob("*") if "DEBIAN" not in path.parts]
+    return sum(-(-path.stat().st_size // 1024) if path.is_file() and not path.is_symlink() else 1
+               for path in paths)
+
+
 class TemporaryTest(unittest.TestCase):
     def setUp(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ptdp_packages_"))
@@ -61,7 +71,7 @@ class Installation(TemporaryTest):
         self.assertIn(PUBLISHED, run(self.directory / "bin/ptdp-plan", *JOB))
         installed = files_below(self.directory)
         for name in ("ptdp", "ptdp-plan", "ptdp-sim", "ptdp-validate", "ptdp-calibrate"):
-            self.assertIn(f"share/man/man1/{name}.1", installed)
+            self.assertIn(f"share/man/man1/{name}.1.gz", installed)
             self.assertIn(f"share/bash-completion/completions/{name}", installed)
             self.assertIn(f"share/fish/vendor_completions.d/{name}.fish", installed)
         self.assertNotIn("bin/ptdp-run", installed)
@@ -70,8 +80,9 @@ class Installation(TemporaryTest):
     def test_man_pages_are_roff_without_a_warning(self):
         self.install("planner")
         for page in (self.directory / "share/man/man1").iterdir():
-            found = subprocess.run(["groff", "-man", "-ww", "-z", page], text=True, capture_output=True)
-            self.assertEqual(found.stderr, "", page)
+            found = subprocess.run(["groff", "-man", "-ww", "-z"], input=gzip.decompress(page.read_bytes()),
+                                   capture_output=True)
+            self.assertEqual(found.stderr, b"", page)
 
     def test_runtime_is_found_by_the_planner_beside_it(self):
         self.install("planner")
@@ -104,6 +115,7 @@ class Installation(TemporaryTest):
         self.assertEqual(set(fields), {"ptdp-planner", "ptdp-runtime"})
         self.assertRegex(fields["ptdp-runtime"], r"Depends: .*ptdp-planner \(= [\d.]+\)")
         self.assertRegex(fields["ptdp-runtime"], r"Depends: .*libc6 \(>= ")
+        self.assertRegex(fields["ptdp-runtime"], "Description: train ")
         self.assertNotRegex(fields["ptdp-planner"], "(?i)mpi|blas")
 
 
@@ -138,6 +150,24 @@ class Planner(TemporaryTest):
         self.assert_plans(root, f"/{top.name}/bin/ptdp-plan")
         self.assertFalse((top / "lib").exists())
 
+    @unittest.skipUnless(shutil.which("mandb"), "no man here")
+    def test_tarball_has_man_pages_that_man_finds(self):
+        run("tar", "-xf", self.pack("TGZ"), "-C", self.directory)
+        [top] = [path for path in self.directory.iterdir() if path.name != "packages"]
+        text = run("man", "ptdp-plan", env={**os.environ, "PATH": f"{top / 'bin'}:{os.environ['PATH']}",
+                                            "MANPATH": "", "LC_ALL": "C"})
+        self.assertRegex(text, r"NAME\n +ptdp-plan +- +find +how +to +train")
+
+    def test_deb_has_what_debian_expects(self):
+        package = self.pack("DEB")
+        fields = run("dpkg-deb", "--field", package)
+        self.assertRegex(fields, r"(?m)^Maintainer: [^<>]+ <[^@<> ]+@[^@<> ]+\.[^@<> ]+>$")
+        self.assertRegex(fields, r"(?m)^Description: .{1,80}\n [^ ].{1,80}\n")
+        run("dpkg-deb", "-R", package, self.directory / "root")
+        size = installed_size(self.directory / "root")
+        self.assertRegex(fields, f"(?m)^Installed-Size: {size}$")
+        self.assertLess(size, 2 * LARGEST_PLANNER // 1024)
+
     def test_deb_is_installed_in_a_clean_root_and_removed_without_a_trace(self):
         package = self.pack("DEB")
         self.assertNotIn("Depends:", run("dpkg-deb", "--field", package))
@@ -149,7 +179,7 @@ class Planner(TemporaryTest):
         dpkg = ["dpkg", f"--root={root}", "--force-not-root", "--force-bad-path", "--log=/dev/null"]
         run(*dpkg, "--install", package)
         self.assert_plans(root, "/usr/bin/ptdp-plan")
-        self.assertTrue((root / "usr/share/man/man1/ptdp-plan.1").exists())
+        self.assertTrue((root / "usr/share/man/man1/ptdp-plan.1.gz").exists())
         run(*dpkg, "--purge", "ptdp-planner")
         left = [path for path in files_below(root) if not path.startswith("var/lib/dpkg/")]
         self.assertEqual(left, [])

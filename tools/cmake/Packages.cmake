@@ -9,7 +9,7 @@ foreach(word IN LISTS PTDP_OWN_COMMANDS)
   install(FILES "${PROJECT_BINARY_DIR}/tools/ptdp-${word}" TYPE BIN COMPONENT planner)
 endforeach()
 install(DIRECTORY profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/ptdp COMPONENT planner)
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR}-planner RENAME copyright COMPONENT planner)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR}-planner COMPONENT planner)
 
 # A static program carries the licences of what is linked into it, as Debian's packages have them.
 if(PTDP_PLANNER_ONLY)
@@ -27,11 +27,11 @@ endif()
 
 file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tools/man")
 # ptdp_install_manners(<component> <command> <program> <words>...): the man page that the program prints
-# with these words, and what shells complete the command by.
+# with these words, compressed as Debian has them, and what shells complete the command by.
 function(ptdp_install_manners component command program)
-  set(page "${PROJECT_BINARY_DIR}/tools/man/${command}.1")
-  install(CODE "execute_process(COMMAND \"${program}\" ${ARGN} --help man OUTPUT_FILE \"${page}\"
-                                COMMAND_ERROR_IS_FATAL ANY)" COMPONENT ${component})
+  set(page "${PROJECT_BINARY_DIR}/tools/man/${command}.1.gz")
+  install(CODE "execute_process(COMMAND \"${program}\" ${ARGN} --help man COMMAND gzip -9n
+                                OUTPUT_FILE \"${page}\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT ${component})
   install(FILES "${page}" DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${component})
   install(FILES tools/completion/ptdp.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
           RENAME ${command} COMPONENT ${component})
@@ -51,7 +51,7 @@ if(NOT PTDP_PLANNER_ONLY)
   # CUDA's libraries lie where nothing looks for them by itself.
   set_target_properties(ptdp-run ptdp-profile PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS ptdp-run ptdp-profile COMPONENT runtime)
-  install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR}-runtime RENAME copyright COMPONENT runtime)
+  install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR}-runtime COMPONENT runtime)
   foreach(command ptdp-run ptdp-profile)
     ptdp_install_manners(runtime ${command} "$<TARGET_FILE:${command}>")
   endforeach()
@@ -75,8 +75,6 @@ install(FILES "${PROJECT_BINARY_DIR}/ptdpConfig.cmake" "${PROJECT_BINARY_DIR}/pt
         DESTINATION ${package_directory} COMPONENT development)
 
 set(CPACK_PACKAGE_VENDOR "The ptdp authors")
-set(CPACK_PACKAGE_CONTACT "The ptdp authors")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "plans, simulates and validates the training of large transformers")
 set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGE_FILE_NAME "ptdp-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}")
@@ -85,14 +83,5 @@ set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
 set(CPACK_PROJECT_CONFIG_FILE "${PROJECT_SOURCE_DIR}/tools/cmake/PackageOptions.cmake")
-set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_PLANNER_PACKAGE_NAME ptdp-planner)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ptdp-runtime)
-set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "executes plans of ptdp: trains on GPUs or on any host")
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS "ptdp-planner (= ${PROJECT_VERSION})")
-# A static program needs no other package.
-if(NOT PTDP_PLANNER_ONLY)
-  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-endif()
+include(DebianPackages)
 include(CPack)
