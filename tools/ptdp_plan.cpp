@@ -78,16 +78,16 @@ int run_list(const CommandLine& line) {
 }
 
 int run_show(const CommandLine& line) {
-  line.allow_only({"format", "tokens", "price", "report"});
+  line.allow_only({"format", "tokens", "price", "output", "report"});
   if (line.words().size() != 2) {
     throw Error("show: expected the file of one plan, got " + joined_words(line));
   }
   const auto format = line.choice_or_first<AnswerFormat>("format", kTableFormats);
   if (format == AnswerFormat::kJson) {
-    line.allow_only({"format", "report"});
+    line.allow_only({"format", "output", "report"});
   }
-  check_output_files({{"the plan", line.words()[1]}}, files_of_flags(line, {"report"}));
-  const Plan plan = read_plan(line.words()[1]);
+  check_output_files({{"the plan", line.words()[1]}}, files_of_flags(line, {"output", "report"}));
+  const Plan plan = read_best_plan(line.words()[1]);
   const RunBudget budget = read_budget(line);
   const std::string text = in_format(format, plan, budget);
   const Seconds now = predict({plan.scenario, plan.config}, Calibration{}).iteration_time.value *
@@ -97,6 +97,9 @@ int run_show(const CommandLine& line) {
     std::cerr << fmt::format(
         "{}: warning: this version predicts {:.6g} s for this plan, the file says {:.6g} s\n",
         as_typed(kProgram), now.value(), then.value());
+  }
+  if (const auto output = line.text("output")) {
+    write_plan(*output, plan);
   }
   print_answer(text, format);
   write_report(line, kProgram, [&] { return plan_report(plan, budget, {}); });

@@ -18,6 +18,7 @@
 #include "cost_model/text/plural.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/product.h"
+#include "planner/answer/plans_document.h"
 #include "planner/answer_format.h"
 #include "planner/report/answers/run_page.h"
 #include "runtime/launch/launcher.h"
@@ -231,7 +232,7 @@ void prepare(const CommandLine& line, const JobProcess* process, Job& job) {
   job.checkpoint = parse_checkpoint(line);
   check_outputs(line);
 
-  const Plan plan = read_plan(line.words().front());
+  const Plan plan = read_best_plan(line.words().front());
   finish_learning_rate(line, request);
   job.resumed = open_checkpoint(line);
   leave_done_steps(request, job.resumed ? job.resumed->state().step : 0);

@@ -74,14 +74,17 @@ Plan read_plan(ObjectReader& reader, const PlansDocument& list, const std::strin
   Prediction predicted;
   reader.object("config", config);
   reader.object("predicted", predicted);
+  PlanMemory memory;
+  reader.object("memory", memory);
   for (const char* derived : {"gpus_used", "run_by_stack", "changes_semantics", "better_than_best",
-                              "memory", "formulas", "training"}) {
+                              "formulas", "training"}) {
     (void)reader.has(derived);
   }
   reader.finish();
   Plan plan = make_plan({list.scenario, config}, list.options.gpus, list.options.memory_headroom,
                         Calibration{});
   plan.predicted = predicted;
+  plan.memory = memory;
   return checked(std::move(plan), place);
 }
 
@@ -134,6 +137,23 @@ PlansDocument read_plans_document(const std::filesystem::path& path) {
   reader.text("schema", schema);
   return schema == kPlanSchema ? read_plan_files({path})
                                : parse_plans_document(text, path.string());
+}
+
+Plan read_best_plan(const std::filesystem::path& path) {
+  const std::string text = read_file(path, kLargestList);
+  ObjectReader reader = ObjectReader::from_text(text, path.string());
+  std::string schema;
+  if (reader.has("schema") && reader.is_text("schema")) {
+    reader.text("schema", schema);
+  }
+  if (schema != kPlansSchema) {
+    return parse_plan(text, path.string());
+  }
+  PlansDocument list = parse_plans_document(text, path.string());
+  if (list.plans.empty()) {
+    throw Error(path.string() + ": plans: expected at least one, got a search that found none");
+  }
+  return std::move(list.plans.front());
 }
 
 PlansDocument read_plan_files(const std::vector<std::filesystem::path>& paths) {

@@ -31,6 +31,9 @@ struct PlansDocument {
 /// Reads a file of `ptdp.plans/1`, or of one plan, which stands for a search without pins. Throws
 /// Error.
 [[nodiscard]] PlansDocument read_plans_document(const std::filesystem::path& path);
+/// Reads the plan of a file, or the best one of a file of `ptdp.plans/1`. Throws Error, also for a
+/// list without a plan.
+[[nodiscard]] Plan read_best_plan(const std::filesystem::path& path);
 /// Reads files of one plan each, at least one file. Throws Error unless all are of one job,
 /// cluster, stack and number of GPUs.
 [[nodiscard]] PlansDocument read_plan_files(const std::vector<std::filesystem::path>& paths);

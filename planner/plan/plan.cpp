@@ -367,6 +367,7 @@ template void describe(ObjectReader&, Plan&);
 template void describe(ObjectWriter&, const Plan&);
 template void describe(ObjectReader&, Prediction&);
 template void describe(ObjectWriter&, const Prediction&);
+template void describe(ObjectReader&, PlanMemory&);
 template void describe(ObjectWriter&, const PlanMemory&);
 
 }  // namespace ptdp

@@ -203,7 +203,9 @@ TEST(BatchFlag, BesideAnotherIsRefusedNamingBoth) {
 TEST(Flag, ThatACommandDoesNotUseIsRefused) {
   for (const char* flag : {"--gpus", "--tp", "--objective", "--output", "--explain"}) {
     EXPECT_TRUE(is_refused(run_plan({"list", "models", flag, "8"}), {flag, "list"})) << flag;
-    EXPECT_TRUE(is_refused(run_plan({"show", "plan.json", flag, "8"}), {flag, "show"})) << flag;
+    if (flag != std::string_view("--output")) {
+      EXPECT_TRUE(is_refused(run_plan({"show", "plan.json", flag, "8"}), {flag, "show"})) << flag;
+    }
     EXPECT_TRUE(is_refused(run_plan({"compare", "a.json", "b.json", flag, "8"}), {flag, "compare"}))
         << flag;
   }

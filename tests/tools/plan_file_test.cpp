@@ -48,6 +48,29 @@ TEST(PlanFile, OfEveryShippedModelIsShownAsTheSameBytes) {
   }
 }
 
+// The search of --format json, so that a program need not search again for a file of the best plan.
+TEST(ListOfPlans, IsTakenForItsBestPlan) {
+  const TemporaryDirectory directory;
+  const auto in = [&](const char* name) { return (directory.path() / name).string(); };
+  const ProgramRun found = run_plan({"--gpus", "64", "--model", "18B", "--memory-headroom", "0.07",
+                                     "-v", "--format", "json", "-o", in("plan.json")});
+  ASSERT_TRUE(succeeds(found));
+  const std::string list = directory.file("plans.json", found.output).string();
+  const std::string plan = content_of(in("plan.json"));
+  EXPECT_EQ(run_plan({"show", list, "--format", "json", "-o", in("again.json")}).output, plan);
+  EXPECT_EQ(content_of(in("again.json")), plan);
+  EXPECT_EQ(run_sim({list}).output, run_sim({in("plan.json")}).output);
+  EXPECT_TRUE(is_refused(run_plan({"show", list, "-o", list}), {"plans.json"}));
+  const auto shown = [](ordered_json document, const char* pointer, const char* literal) {
+    return run_show_with(with_literal(std::move(document), pointer, literal));
+  };
+  const ordered_json document = ordered_json::parse(found.output);
+  EXPECT_TRUE(is_refused(shown(document, "/plans", "[]"), {"plan.json", "plans", "found none"}));
+  EXPECT_TRUE(is_refused(shown(document, "/tool_version", "\"0.0.1\""), {"tool_version"}));
+  EXPECT_TRUE(is_refused(shown(document, "/plans/0/memory/stages/0/weights_bytes", "1"),
+                         {"plan.json", "plans[0]", "memory"}));
+}
+
 TEST(PlanFile, IsShownWithoutTheProfilesItCameFrom) {
   const TemporaryDirectory directory;
   const std::string file = directory.file("plan.json", tiny_plan()).string();

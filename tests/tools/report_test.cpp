@@ -75,7 +75,8 @@ TEST(Report, StandsBesideAnAnswerThatIsAsWithoutIt) {
       const nlohmann::json document = document_of(directory.path() / "page.html");
       EXPECT_EQ(document["schema"], "ptdp.report/1") << answerer.what;
       EXPECT_FALSE(document["sections"].empty()) << answerer.what;
-      EXPECT_THAT(document["command"].get<std::string>(), HasSubstr("--report page.html"));
+      EXPECT_THAT(document["command"].get<std::string>(), Not(HasSubstr("page.html")))
+          << "equal commands have equal pages, whatever their names";
       fs::remove(directory.path() / "page.html");
     }
   }

@@ -6,6 +6,7 @@
 
 #include "cost_model/error.h"
 #include "planner/answer/comparison.h"
+#include "planner/answer/plans_document.h"
 #include "planner/answer_format.h"
 #include "planner/report/answers/comparison_page.h"
 #include "tools/shared/output_files.h"
@@ -24,7 +25,7 @@ int run_compare(const CommandLine& line) {
   const CalibrationSource calibration =
       CalibrationSource::parse(line.text("calibration").value_or("shipped"), "--calibration");
   const auto read = [&](std::size_t word) {
-    return NamedPlan{line.words()[word], read_plan(line.words()[word])};
+    return NamedPlan{line.words()[word], read_best_plan(line.words()[word])};
   };
   check_output_files({{"the first plan", line.words()[1]}, {"the second plan", line.words()[2]}},
                      files_of_flags(line, {"report"}));

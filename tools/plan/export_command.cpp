@@ -11,6 +11,7 @@
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
 #include "planner/answer/planning.h"
+#include "planner/answer/plans_document.h"
 #include "planner/export/exportable.h"
 #include "planner/export/exporter.h"
 #include "tools/shared/output_files.h"
@@ -124,7 +125,7 @@ int run_export(const CommandLine& line) {
     throw Error("export: expected --output DIRECTORY");
   }
   const fs::path file = line.words()[1];
-  const Plan plan = read_plan(file);
+  const Plan plan = read_best_plan(file);
   if (*chosen != nullptr) {
     const std::vector<ExportedFile> files = export_plan(plan, **chosen);
     write_export(file, files, *output);

@@ -15,6 +15,7 @@
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/plural.h"
+#include "planner/answer/plans_document.h"
 #include "planner/export/exporter.h"
 #include "planner/pilot/pilot.h"
 #include "planner/pilot/probe_work.h"
@@ -67,7 +68,7 @@ std::vector<Plan> read_plans(const std::vector<std::string>& files) {
   std::vector<Plan> plans;
   plans.reserve(files.size());
   for (const std::string& file : files) {
-    plans.push_back(read_plan(file));
+    plans.push_back(read_best_plan(file));
   }
   check_alike(plans, files);
   return plans;

@@ -7,6 +7,7 @@
 #include "cost_model/error.h"
 #include "cost_model/inputs/stack_precision.h"
 #include "planner/answer/given_config.h"
+#include "planner/answer/plans_document.h"
 #include "planner/import/imported_run.h"
 #include "planner/import/launched_program.h"
 #include "planner/search/search.h"
@@ -75,7 +76,7 @@ PlanOfRun plan_of_run(const CommandLine& line, const TrainingLog& log, const std
     if (given != flags.end()) {
       throw Error("--" + *given + ": not used beside --plan, which says it");
     }
-    return {.plan = read_plan(*plan_file), .assumptions = {}};
+    return {.plan = read_best_plan(*plan_file), .assumptions = {}};
   }
   if (given == flags.end()) {
     return {};  // a prediction for whatever cluster is the default would be of no use

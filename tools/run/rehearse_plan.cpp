@@ -18,6 +18,7 @@
 #include "cost_model/text/as_typed.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
+#include "planner/answer/plans_document.h"
 #include "planner/answer_format.h"
 #include "planner/formatting.h"
 #include "planner/runs/rehearsal_composition.h"
@@ -322,7 +323,8 @@ RehearsalReport make_rehearsal_report(const Rehearsed& rehearsed,
 }
 
 Rehearsed read_rehearsal(const CommandLine& line) {
-  Rehearsed rehearsed{.given = read_plan(line.words().front()), .request = parse_request(line)};
+  Rehearsed rehearsed{.given = read_best_plan(line.words().front()),
+                      .request = parse_request(line)};
   rehearsed.request.rehearses = true;
   rehearsed.request.uses_nccl = false;
   rehearsed.request.allows_other_gpu = true;

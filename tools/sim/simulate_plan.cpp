@@ -14,6 +14,7 @@
 #include "cost_model/text/csv_table.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
+#include "planner/answer/plans_document.h"
 #include "planner/answer/simulation_output.h"
 #include "planner/answer_format.h"
 #include "planner/report/answers/simulation_report.h"
@@ -276,7 +277,7 @@ int simulate_plan_file(const CommandLine& line) {
   const auto format = line.choice_or_first<AnswerFormat>("format", kReportFormats);
   const SimulationOptions options = parse_options(line);
   const std::string& file = line.words().front();
-  Plan plan = read_plan(file);
+  Plan plan = read_best_plan(file);
   check_memory(plan, file);
   const std::string planned = plan.schedule.generator;
   std::vector<NamedValue<const ScheduleTraits*>> schedules = named_schedules();
