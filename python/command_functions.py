@@ -53,8 +53,7 @@ def writers(formats):
             flag = r" --?([\w-]+)(?: ([^-\s]\S*))?"
             line = "".join(f" {word}" for word in words)
             flags = dict(re.findall(flag, line))
-            # What the model's file holds no type can tell.
-            if command in functions and flags and not flags.keys() & {"o", "model"}:
+            if command in functions and flags and "o" not in flags:
                 flags.pop("format", None)
                 yield functions[command], len(re.sub(flag, "", line).split()), flags, schema
 
@@ -82,6 +81,7 @@ class Function:
         self.name, self.words = name, command.split()
         self.operands, self.answers = operands, answers
         self.summary, self.is_open = table["summary"], " " in command
+        self.is_told_by_model = any("model" in required for _, required, _ in answers)
         self.has_format = bool(answers) and any(flag["flag"] == "format" for flag in table["flags"])
         subcommands = {words.partition(" ")[2] for _, words, _ in FUNCTIONS} - {""}
 
@@ -111,16 +111,23 @@ class Function:
                 f"    return answer(({words},), {{{', '.join(given)}}})"]
 
     def stubs(self):
-        """Yields the function's types: an overload for each class of answers."""
-        answers = list(self.answers)
+        """Yields the function's types: an overload for each class of answers. What a model's file
+        holds no type can tell: the answer is one of two then."""
+        answers = [answer for answer in self.answers if "model" not in answer[1]]
+        if self.is_told_by_model:
+            kinds = [kind for _, required, kind in self.answers if not required.keys() - {"model"}]
+            answers.append((0, {"model": "FILE"}, " | ".join(kinds)))
         if self.operands.startswith("*") and answers and min(count for count, _, _ in answers):
             answers.append((0, {}, "Result"))
         if all(required for _, required, _ in answers):
             answers.append((None, {}, "str"))
         # Flags that ask another question, each a function's only one.
         asking = {flag for _, required, _ in answers
-                  for flag, word in required.items() if word != "all"}
-        for count, required, kind in sorted(answers, key=lambda one: (not one[1], -(one[0] or 0))):
+                  for flag, word in required.items() if word not in ("all", "FILE")}
+        # The first overload that matches counts: those that ask for more come first, what may be
+        # one of two comes last.
+        for count, required, kind in sorted(
+                answers, key=lambda one: ("model" in one[1], not one[1], -(one[0] or 0))):
             operands = [f"__{name}: File" for name in self.operands.split(", ") if name]
             is_list = self.operands.startswith("*")
             any_number = is_list and (len(answers) == 1 or count is None or count > 1)
@@ -140,7 +147,8 @@ class Function:
     def keyword(self, flag, required):
         """Returns a parameter. One that must be given may have a word of FORMATS.md alone."""
         if flag["flag"] not in required:
-            return f"{name_of(flag)}: {type_of(flag)} | None = None"
+            is_told = flag["flag"] == "model" and not required and self.is_told_by_model
+            return f"{name_of(flag)}: {'ShippedModel' if is_told else type_of(flag)} | None = None"
         if not flag["value"]:
             return f"{name_of(flag)}: Literal[True]"
         word = required[flag["flag"]]
@@ -156,6 +164,8 @@ class Commands:
         answers = collections.defaultdict(list)
         for name, count, required, schema in writers(formats):
             answers[name].append((count, required, classes[schema]))
+        models = subprocess.check_output([program, "plan", "list", "models", "--format", "json"])
+        self.models = [model["name"] for model in json.loads(models)["models"]]
         self.version = tables["plan"]["tool_version"]
         self.flags = [flag for table in tables.values() for flag in table["flags"]]
         self.functions = [
@@ -181,4 +191,4 @@ class Commands:
     def stubs(self):
         """Returns the module's stubs."""
         stubs = [line for function in self.functions for line in function.stubs()]
-        return "\n".join([STUB_HEAD, *stubs, ""])
+        return "\n".join([STUB_HEAD, f"ShippedModel = Literal{self.models!r}", *stubs, ""])

@@ -133,13 +133,30 @@ class Result(View):
         super().__init__(json)
         self._words, self._flags = tuple(words), {**(flags or {}), "format": None}
         self._text: str | None = None
+        self._page: str | None = None
         self._folder = os.getcwd() if words else ""  # where the paths of words and flags hold
 
     def _again(self, **flags: Any) -> str:
+        """Runs the command again. Where another search might find something else, for the time that
+        it has decides, the plan that was found is shown instead."""
+        is_proven: bool = self.json.get("candidates", {}).get("proven", True)
+        if self._is_plan() and not (self._words and is_proven):
+            return self._shown(**flags)
         if not self._words:
             raise ValueError("read from a file: no command can be asked again")
         asked = {**self._flags, "output": None, "report": None, **flags}
         text: str = answer(self._words, asked, self._folder)
+        return text
+
+    def _is_plan(self) -> bool:
+        """Whether commands take the document for a plan: it is one, or has the best one."""
+        schema = self.json.get("schema")
+        return schema == "ptdp.plan/1" or (schema == "ptdp.plans/1" and bool(self.json["plans"]))
+
+    def _shown(self, **flags: Any) -> str:
+        """Shows the plan, without a search."""
+        budget = {flag: self._flags.get(flag) for flag in ("tokens", "price")}
+        text: str = answer(("plan", "show", self), {**budget, **flags})
         return text
 
     @property
@@ -153,38 +170,50 @@ class Result(View):
         return self._text
 
     @property
+    def page(self) -> str:
+        """The answer as a page for a browser; the first use runs the command again."""
+        import tempfile
+
+        if self._page is None:
+            with tempfile.TemporaryDirectory() as folder:
+                text = self._again(report=os.path.join(folder, "page.html"))
+                with open(os.path.join(folder, "page.html"), encoding="utf-8") as page:
+                    self._page = page.read()
+            self._text = self._text or text
+        return self._page
+
+    @property
     def rows(self) -> list[dict[str, Any]]:
         """Its plans (runs, stacks ...), else itself, as flat dicts for `pandas.DataFrame(rows)`."""
         listed = next((self.json[key] for key in self._rows if key in self.json), [self.json])
         return [_flat(row) for row in listed]
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Runs the command again and writes its answer to `path` as a page for a browser."""
-        self._again(report=os.path.abspath(path))
+        """Writes `page` to a file."""
+        text = self.page
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Runs the command again and writes what `--output` writes: of a search the best plan."""
-        self._again(output=os.path.abspath(path))
+        """Writes what `--output` writes: of a search the best plan. Others run the command again."""
+        ask = self._shown if self._is_plan() else self._again
+        ask(output=os.path.abspath(path))
 
     def __str__(self) -> str:
         return self.text
 
     def __repr__(self) -> str:
         try:
-            return self.text.split("\n", 1)[0]
+            text = self._text or (self._shown() if self._is_plan() else self.text)
+            return text.split("\n", 1)[0]
         except ValueError:
             return super().__repr__()
 
     def _repr_html_(self) -> str:
         """Returns the page in a frame, or the text where the command writes no page."""
-        import tempfile
-
         try:
-            with tempfile.TemporaryDirectory() as folder:
-                self.report(os.path.join(folder, "page.html"))
-                with open(os.path.join(folder, "page.html"), encoding="utf-8") as page:
-                    return ('<iframe sandbox="allow-scripts" style="width:100%;height:720px;'
-                            f'border:0" srcdoc="{html.escape(page.read())}"></iframe>')
+            return ('<iframe sandbox="allow-scripts" style="width:100%;height:720px;border:0" '
+                    f'srcdoc="{html.escape(self.page)}"></iframe>')
         except (CommandError, ValueError):
             return f"<pre>{html.escape(repr(self))}</pre>"
 
@@ -211,12 +240,13 @@ def _flat(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _text(value: Any, files: ExitStack) -> str:
-    """Returns a value as the command reads it. Answers become files: a plan, or a search's best."""
+    """Returns a value as the command reads it. Answers become files: those that hold plans as they
+    are, others by what they save."""
     if isinstance(value, Result):
         from tempfile import NamedTemporaryFile
 
         file = files.enter_context(NamedTemporaryFile("w", suffix=".json", encoding="utf-8"))
-        if value.json.get("schema") == "ptdp.plan/1":
+        if value._is_plan():
             json.dump(value.json, file)
             file.flush()
         else:

@@ -128,10 +128,63 @@ class Answers(Case):
         frame = found._repr_html_()
         self.assertEqual(frame.count("<"), 2)
         shown = html.unescape(frame.split('srcdoc="')[1].split('"')[0])
-        # Pages hold the command that wrote them, with its file.
-        self.assertEqual(len(shown.split("<")), len(page.split("<")))
         self.assertIn("&quot;ptdp.report/1&quot;", frame)
+        self.assertEqual(shown, page)
         self.assertIn("<pre>", ptdp.list("models")._repr_html_())
+
+    def log_commands(self):
+        """Returns a function that returns and forgets the commands that ran since."""
+        log = self.folder / "log"
+        self.use_program(f'echo "$@" >> {log}; exec {PROGRAM} "$@"\n')
+
+        def commands():
+            lines = log.read_text().splitlines() if log.exists() else []
+            log.unlink(missing_ok=True)
+            return lines
+        return commands
+
+    def test_searches_once_and_for_its_page_again(self):
+        commands = self.log_commands()
+        found = ptdp.plan(**JOB)
+        self.assertEqual(len(commands()), 1)
+        repr(found)
+        ptdp.simulate(found)
+        found.save(self.folder / "plan.json")
+        self.assertEqual([line.split(" /")[0] for line in commands()], ["plan show", "sim", "plan show"])
+        found._repr_html_()
+        self.assertEqual(len(commands()), 1)
+        found._repr_html_()
+        found.report(self.folder / "page.html")
+        self.assertEqual(str(found), run("plan", *FLAGS).stdout)
+        self.assertEqual(commands(), [])
+        self.assertEqual((self.folder / "plan.json").read_text(), run("plan", "show", self.folder / "plan.json",
+                                                                      "--format", "json").stdout)
+
+    def test_shows_the_plan_that_was_found_where_time_was_short(self):
+        commands = self.log_commands()
+        # As a search whose time limit came first, with its second plan.
+        document = dict(ptdp.plan(**JOB).json)
+        document["plans"] = document["plans"][1:]
+        document["candidates"] = {**document["candidates"], "proven": False}
+        found = ptdp.Plans(document, ("plan",), JOB)
+        commands()
+        self.assertIn(f"tp={found.best.config.tp} pp={found.best.config.pp} ", str(found).splitlines()[0])
+        self.assertNotEqual(str(found), run("plan", *FLAGS).stdout)
+        self.assertIn('id="report"', found.page)
+        found.save(self.folder / "plan.json")
+        self.assertEqual(ptdp.load(self.folder / "plan.json").config, found.best.config)
+        self.assertEqual({line.split(" /")[0] for line in commands()}, {"plan show"})
+
+    def test_that_was_read_from_a_file_is_shown(self):
+        found = ptdp.plan(**JOB)
+        found.save(self.folder / "plan.json")
+        (self.folder / "plans.json").write_text(json.dumps(found.json))
+        shown = run("plan", "show", self.folder / "plan.json").stdout
+        for name in ("plan.json", "plans.json"):
+            self.assertEqual(str(ptdp.load(self.folder / name)), shown)
+            self.assertIn('id="report"', ptdp.load(self.folder / name).page)
+        with self.assertRaisesRegex(ValueError, "read from a file"):
+            str(ptdp.Result({}))
 
     def test_hands_answers_on(self):
         found = ptdp.plan(**JOB)

@@ -18,9 +18,19 @@ PROGRAM_OF_A_USER = """import ptdp
 found = ptdp.plan(gpus=16, model="1.7B")
 print(found.best and found.best.config.tp, ptdp.simulate(found).step_s, ptdp.show("plan.json").config.pp)
 """
+# What may list layers answers otherwise.
+PROGRAM_OF_FILES = """import ptdp
+found = ptdp.plan(gpus=16, model="layers.json", global_batch_size=64)
+print(found.best.config.tp, found.page)
+if isinstance(found, ptdp.LayerPlans):
+    print(found.best.num_microbatches)
+else:
+    print(found.best.memory.peak_GiB)
+"""
 WRONG = """import ptdp
 print(ptdp.show("plan.json").config.tpp)
 ptdp.plan(gpu=16, model="1.7B")
+print(ptdp.plan(gpus=16, model="layers.json").best.memory)
 """
 
 
@@ -59,6 +69,7 @@ def main():
         arguments = ["plan", "--gpus", "16", "--model", "1.7B", "--format", "json"]
         found = run(program, *arguments, "-o", "plan.json", cwd=name)
         (folder / "user.py").write_text(PROGRAM_OF_A_USER)
+        (folder / "files.py").write_text(PROGRAM_OF_FILES)
         (folder / "wrong.py").write_text(WRONG)
         config = json.loads(found)["plans"][0]["config"]
         told = run(python, "user.py", cwd=name, env=environment).split()
@@ -67,9 +78,9 @@ def main():
         for command in ([script], [python, "-m", "ptdp"]):
             expect(run(*command, *arguments, cwd=name, env=environment), found, f"answer of {command}")
         mypy = [python, "-m", "mypy", "--strict", "--cache-dir", str(folder / "cache")]
-        run(*mypy, "user.py", cwd=name, env=environment)
+        run(*mypy, "user.py", "files.py", cwd=name, env=environment)
         wrong = run(*mypy, "wrong.py", cwd=name, env=environment, status=1)
-        for word in ('"gpu"', '"tpp"'):
+        for word in ('"gpu"', '"tpp"', '"LayerPlansPlan"'):
             expect(word in wrong, True, f"whether mypy finds {word}")
     return 0
 
