@@ -47,12 +47,19 @@ struct Bar {
   std::string note;  ///< What the bar holds, for people; may be empty.
 };
 
+/// What a tint stands for in one picture.
+struct TintMeaning {
+  Tint tint = Tint::kPlain;
+  std::string meaning;
+};
+
 /// Bars below each other. Those of a waterfall begin where the one above ends.
 struct BarsView {
   std::string unit;
   std::vector<Bar> bars;
   bool is_waterfall = false;
-  std::optional<Bar> total;  ///< Sum of a waterfall, drawn last.
+  std::optional<Bar> total;           ///< Sum of a waterfall, drawn last.
+  std::vector<TintMeaning> meanings;  ///< Of tints that stand for something else than usual.
 };
 
 /// A column of values on top of each other, one for each category.
@@ -86,6 +93,7 @@ struct CurvesView {
   Axis y;
   std::vector<Curve> curves;
   std::vector<Limit> limits;  ///< Drawn across, at values of y.
+  std::vector<Limit> marks;   ///< Drawn upright, at values of x.
 };
 
 /// A point of a scatter.
@@ -171,8 +179,20 @@ struct TimelineView {
   std::vector<PackedTimeline> schedules;
 };
 
+/// A picture or a table among several, one of which is shown.
+struct PictureChoice {
+  std::string name;
+  std::string note = {};  ///< What a person should know of it; may be empty.
+  std::variant<TableView, BarsView, StackedView> picture;
+};
+
+/// Pictures of which a person chooses one; the first is shown until then.
+struct ChoicesView {
+  std::vector<PictureChoice> choices;
+};
+
 using View = std::variant<TextView, TableView, BarsView, StackedView, CurvesView, ScatterView,
-                          FlipsView, TimelineView>;
+                          FlipsView, TimelineView, ChoicesView>;
 
 /// A part of a report under a title of its own.
 struct ReportSection {

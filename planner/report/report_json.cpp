@@ -152,6 +152,13 @@ class ViewWriter {
     if (view.total) {
       writer_->part("total", [&](ObjectWriter& part) { write_bar(part, *view.total); });
     }
+    if (!view.meanings.empty()) {
+      writer_->children("meanings",
+                        written(view.meanings, [](ObjectWriter& part, const TintMeaning& meaning) {
+                          write_tint(part, meaning.tint);
+                          part.text("meaning", meaning.meaning);
+                        }));
+    }
   }
 
   void operator()(const StackedView& view) const {
@@ -173,6 +180,7 @@ class ViewWriter {
     write_axes(*writer_, view.x, view.y);
     writer_->children("curves", written(view.curves, write_curve));
     writer_->children("limits", written(view.limits, write_limit));
+    writer_->children("marks", written(view.marks, write_limit));
   }
 
   void operator()(const ScatterView& view) const {
@@ -207,6 +215,18 @@ class ViewWriter {
     writer_->count("num_ranks", view.num_ranks);
     writer_->children("kinds", written(view.kinds, write_timeline_kind));
     writer_->children("schedules", written(view.schedules, write_timeline));
+  }
+
+  void operator()(const ChoicesView& view) const {
+    writer_->text("kind", "choices");
+    writer_->children("choices",
+                      written(view.choices, [](ObjectWriter& part, const PictureChoice& choice) {
+                        part.text("name", choice.name);
+                        write_optional(part, "note", choice.note);
+                        part.part("view", [&](ObjectWriter& picture) {
+                          std::visit(ViewWriter(picture), choice.picture);
+                        });
+                      }));
   }
 
  private:

@@ -132,6 +132,17 @@ function limitLine(plot, limit, unit, width) {
     text(plot.right, at - 6, fitted(label, width - plot.left, 12), {"text-anchor": "end"}));
 }
 
+// An upright line, with its name where there is more room.
+function markLine(plot, mark, unit) {
+  const at = plot.x(mark.value);
+  const [anchor, shift, room] = at - plot.left < plot.right - at
+    ? ["start", 6, plot.right - at] : ["end", -6, at - plot.left];
+  return shape("g", {class: "mark"},
+    shape("line", {x1: at, x2: at, y1: plot.top, y2: plot.bottom}),
+    text(at + shift, plot.bottom - 8, fitted(`${mark.name} ${shown(mark.value, unit)}`, room, 12),
+      {"text-anchor": anchor}));
+}
+
 // The points of a curve that can be drawn, as pixels.
 function pixelsOf(plot, curve, ys = curve.y) {
   const pixels = curve.x.map((x, i) => [plot.x(x), plot.y(ys[i])]);

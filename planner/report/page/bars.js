@@ -111,17 +111,19 @@ const TINT_NAMES = {
   optimizer: "optimizer", plain: "other",
 };
 
-function tintLegend(tints) {
-  const used = Object.keys(TINT_NAMES).filter((tint) => tints.includes(tint));
+function tintLegend({bars, meanings = []}) {
+  const own = Object.fromEntries(meanings.map(({tint, meaning}) => [tint, meaning]));
+  const names = {...own, ...TINT_NAMES, ...own};  // its own ones stand first
+  const used = Object.keys(names).filter((tint) => bars.some((bar) => bar.tint === tint));
   return used.length < 2 ? null : legend(used.map((tint) =>
-    ({name: TINT_NAMES[tint], mark: swatch(`var(--${tint})`, TINT_PATTERNS[tint])})));
+    ({name: names[tint], mark: swatch(`var(--${tint})`, TINT_PATTERNS[tint])})));
 }
 
 function barsView(view, title) {
   const placed = placedBars(view);
   const label = barsFinding(view, placed);
   const whole = view.is_waterfall && view.total ? view.total.value : 0;
-  return [tintLegend(view.bars.map(({tint}) => tint)),
+  return [tintLegend(view),
     picture((width) => drawBars(view, placed, width, label)),
     numbers(title, ["bar", "value", "5 %", "95 %", "share", "what it holds"], () =>
       placed.map(({bar}) => [bar.name, quantity(bar.value, view.unit), quantity(bar.low, view.unit),

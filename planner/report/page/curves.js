@@ -56,7 +56,8 @@ function drawCurves(view, width, label) {
     }});
   return drawing(width, height, label, shape("defs", {}, clip.node), ...plot.nodes,
     shape("g", {"clip-path": clip.path}, ...view.curves.flatMap((curve, i) => curveShapes(plot, curve, i))),
-    ...view.limits.map((limit) => limitLine(plot, limit, view.y.unit, width)), line, hit);
+    ...view.limits.map((limit) => limitLine(plot, limit, view.y.unit, width)),
+    ...(view.marks ?? []).map((mark) => markLine(plot, mark, view.x.unit)), line, hit);
 }
 
 // Curves begin at one side of the plot and end at the other.

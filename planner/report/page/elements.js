@@ -71,16 +71,30 @@ function cell(content) {
       content.text);
   }
   const isNumber = /^[−+-]?[$€]?[\d.,]+(\s?[^\s\d]{1,8})?$/.test(content);
-  return element("td", {class: isNumber ? "number" : false}, content);
+  return element("td", {class: isNumber ? "number" : content.length > LONG_CELL ? "long" : "short"}, content);
 }
 
+// A line of a paragraph, as far to the right as it is indented; what one types looks like it.
+function lineOf(line) {
+  const text = line.trimStart();
+  return element("span", {class: "line", style: `padding-left: ${0.6 * (line.length - text.length)}em`},
+    /^(--|ptdp-)/.test(text) ? element("code", {}, text) : text);
+}
+
+const LONG_CELL = 24;  // letters from which the text of a cell may take several lines
 const MOST_ROWS = 2000;
 const SHOWN_ROWS = 40;  // without scrolling
 
-function table(title, columns, rows) {
-  const cells = rows.slice(0, MOST_ROWS).map((row) => row.map(cell));
+function table(title, allColumns, rows) {
+  const all = rows.slice(0, MOST_ROWS).map((row) => row.map(cell));
+  const isKept = allColumns.map((_, i) => all.length === 0 || all.some((row) => row[i].textContent !== ""));
+  const columns = allColumns.filter((_, i) => isKept[i]);
+  const cells = all.map((row) => row.filter((_, i) => isKept[i]));
   const isNumber = columns.map((_, i) => cells.length > 0 &&
     cells.every((row) => row[i].className === "number" || row[i].textContent === ""));
+  cells.forEach((row) => row.forEach((node, i) => {  // among words a number stands as they do
+    node.className = isNumber[i] || node.dataset.value ? node.className : node.className.replace("number", "short");
+  }));
   const head = columns.map((name, i) =>
     element("th", {scope: "col", class: isNumber[i] ? "number" : false}, name));
   const left = rows.length - cells.length;

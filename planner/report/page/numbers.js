@@ -70,7 +70,7 @@ function counted(count, one, many = `${one}s`) {
 function linearTicks(low, high, count) {
   const rough = (high - low) / Math.max(1, count);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((nice) => nice * power).find((nice) => nice >= rough * 0.999);
+  const step = [1, 2, 5, 10].map((nice) => nice * power).find((nice) => nice >= rough * 0.8);
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i) {
     ticks.push(i * step || 0);  // no −0
@@ -83,7 +83,7 @@ function linearTicks(low, high, count) {
 function logTicks(low, high, count) {
   const first = Math.floor(Math.log10(low) + 1e-9);
   const last = Math.ceil(Math.log10(high) - 1e-9);
-  const between = last - first <= count / 3 ? [1, 2, 5] : [1];
+  const between = Math.log10(high / low) <= count / 3 ? [1, 2, 5] : [1];
   const stride = Math.max(1, Math.ceil((last - first) / count));
   const ticks = [];
   for (let power = first; power <= last; power += stride) {

@@ -1,10 +1,10 @@
 // The page: a section for each of the report's, a way to each of them, and the theme.
 
 const VIEWS = {
-  text: (view) => view.paragraphs.map((paragraph) => element("p", {class: "lines"}, paragraph)),
+  text: (view) => view.paragraphs.map((paragraph) => element("p", {}, ...paragraph.split("\n").map(lineOf))),
   table: (view, title) => [table(title, view.columns, view.rows.map(({cells}) => cells))],
   bars: barsView, stacked: stackedView, curves: curvesView, scatter: scatterView, flips: flipsView,
-  timeline: timelineView,
+  timeline: timelineView, choices: choicesView,
 };
 
 function sectionOf({id, title, note, view}) {

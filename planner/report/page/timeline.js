@@ -47,7 +47,7 @@ class Timeline {
   controls() {
     const names = this.schedules.map(({name, end_s: end}) => `${name} · ${shown(end, "s")}`);
     return element("div", {class: "toolbar"},
-      names.length > 1 ? choice("Schedule", names, (i) => this.choose(i)) : null,
+      names.length > 1 ? choice("Schedule", names, (i) => this.choose(i)).node : null,
       element("div", {class: "buttons", role: "group", "aria-label": "Zoom"},
         button("−", "Zoom out", () => this.zoomBy(1 / 1.5)), button("+", "Zoom in", () => this.zoomBy(1.5)),
         button("All", "Show the whole step", () => this.showAll()),

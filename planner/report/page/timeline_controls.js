@@ -13,14 +13,15 @@ function toggle(name, press) {
   return node;
 }
 
-// One of several buttons is pressed at a time.
+// One of several buttons is pressed at a time; `mark` presses one without choosing it.
 function choice(label, names, choose) {
+  const mark = (index) => buttons.forEach((other, i) => other.setAttribute("aria-pressed", i === index));
   const buttons = names.map((name, i) =>
     element("button", {type: "button", "aria-pressed": i === 0 ? "true" : "false", click: () => {
-      buttons.forEach((other, j) => other.setAttribute("aria-pressed", i === j));
+      mark(i);
       choose(i);
     }}, name));
-  return element("div", {class: "buttons", role: "group", "aria-label": label}, ...buttons);
+  return {node: element("div", {class: "buttons", role: "group", "aria-label": label}, ...buttons), mark};
 }
 
 // What keys do; with Shift, arrows pan instead of moving the cursor.

@@ -195,6 +195,7 @@ CurvesView scaling() {
     ideal.y.push_back(rate);
   }
   view.curves = {best, ideal};
+  view.marks = {{.name = "more than a rack from", .value = 1024.0}};
   return view;
 }
 
@@ -290,6 +291,34 @@ FlipsView flips() {
   return view;
 }
 
+const std::string kShortHostileName = "<img src=x>";  // a button has room for it
+
+/// Returns bars by stack, whose first bar is `first` seconds long.
+BarsView bars_of_stack(double first) {
+  BarsView view{.unit = "s", .is_waterfall = true};
+  view.bars = {{.name = "compute", .value = first, .tint = Tint::kCompute},
+               {.name = "bubble", .value = 10.5, .tint = Tint::kIdle}};
+  view.total = Bar{.name = "iteration", .value = first + 10.5};
+  view.meanings = {{Tint::kIdle, "waiting"}};
+  return view;
+}
+
+ChoicesView few_choices() {
+  return {.choices = {{.name = "2022", .note = "The best.", .picture = bars_of_stack(80.0)},
+                      {.name = kShortHostileName, .picture = bars_of_stack(90.0)}}};
+}
+
+/// Returns more choices than buttons have room for, among them those of few_choices().
+ChoicesView many_choices() {
+  ChoicesView view;
+  for (const std::string& name : {std::string("2022"), kShortHostileName, kHostileName}) {
+    view.choices.push_back(
+        {.name = name,
+         .picture = TableView{.columns = {"stage", "memory"}, .rows = {{"1", name + " GiB"}}}});
+  }
+  return view;
+}
+
 TimelineView large_step(int ranks, int microbatches) {
   const Pipeline pipeline{.ranks = ranks,
                           .microbatches = microbatches,
@@ -339,6 +368,8 @@ Report made_up_report(int ranks, int microbatches) {
        TableView{.columns = {"stack", "time", "speed", "note"},
                  .rows = {{"megatron-lm-2022", "95.77 s", "65,692", "flash attention"},
                           {"megatron-lm-2021", "102.7 s", "61,248", kHostileName}}}},
+      {"by-stack", "Where does each one's time go?", "", few_choices()},
+      {"memory-by-stack", "What does each one hold?", "", many_choices()},
       {"hostile", kHostileName, kHostileName, TextView{.paragraphs = {kHostileName, "Plain."}}}};
   return report;
 }

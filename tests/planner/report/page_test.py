@@ -226,6 +226,11 @@ HARD_VIEWS = [
        "parts": [], "part_unit": ""} for axis in (AXIS, LOG_AXIS)
       for points in ([], [POINT], [POINT, POINT, {**POINT, "x": 1e9, "y": 3}])),
     {"kind": "curves", "x": AXIS, "y": LOG_AXIS, "limits": [{"name": "l", "value": 0}], "curves": []},
+    {"kind": "curves", "x": AXIS, "y": AXIS, "limits": [], "marks": [{"name": "m" * 200, "value": 0.5}],
+     "curves": [{"name": "c", "x": [0, 1], "y": [1, 2], "has_steps": False}]},
+    {"kind": "choices", "choices": []},
+    {"kind": "choices", "choices": [
+        {"name": "n" * 300, "view": {"kind": "bars", "unit": "s", "is_waterfall": False, "bars": []}}]},
     {"kind": "flips", "inputs": []}, {"kind": "flips", "inputs": [{"name": "i", "steps": []}]},
     {"kind": "flips", "inputs": [{"name": "i", "steps": [{"change": 0.1, "winner": "", "is_same": True}]}]},
     {"kind": "timeline", "num_ranks": 0, "kinds": [], "schedules": []},
@@ -344,12 +349,13 @@ class PageTest(unittest.TestCase):
                     for curve in self.browser.view("scaling")["curves"] for i, x in enumerate(curve["x"])]
         self.assertEqual([[number for number, _ in row[1:]] for row in rows], expected)
         self.assert_told(rows, [None, "", *["tokens/s"] * 3])
-        for section, units in (("candidates", ("s", "GiB")), ("roofline", ("FLOP/B", "FLOP/s"))):
+        for section, units in (("candidates", ("s", "GiB", None, None)),  # no point of the other has a note
+                               ("roofline", ("FLOP/B", "FLOP/s", None))):
             rows = self.numbers(page, section)
             points = [point for group in self.browser.view(section)["groups"] for point in group["points"]]
             self.assertEqual([[row[0][1], row[1][0], row[2][0]] for row in rows],
                              [[point["name"], point["x"], point["y"]] for point in points])
-            self.assert_told(rows, [None, *units, None, None])
+            self.assert_told(rows, [None, *units])
 
     def test_tells_what_becomes_of_the_answer(self):
         page = self.drawn()
@@ -567,6 +573,36 @@ class PageTest(unittest.TestCase):
         page.keyboard.press("Escape")
         self.assertEqual(panel.count(), 0)
 
+    def test_shows_what_is_chosen_wherever_it_can_be(self):
+        page = self.drawn()
+        few, many = self.browser.view("by-stack")["choices"], self.browser.view("memory-by-stack")["choices"]
+        bars, names = page.locator("#by-stack"), page.locator("#memory-by-stack select")
+        self.assertEqual(bars.locator(".chosen p").first.text_content(), few[0]["note"])
+        self.assertIn("waiting", bars.locator(".legend").inner_text())
+        other = bars.locator("button").nth(1)
+        self.assertEqual(other.text_content(), few[1]["name"])
+        other.click()
+        self.assertEqual(other.get_attribute("aria-pressed"), "true")
+        self.assertEqual(self.numbers(page, "by-stack")[0][1][0], few[1]["view"]["bars"][0]["value"])
+        self.assertEqual(names.input_value(), few[1]["name"])
+        cells = page.locator("#memory-by-stack tbody td").all_text_contents
+        self.assertEqual(cells(), many[1]["view"]["rows"][0]["cells"])
+        names.select_option(index=2)  # the other section does not have it
+        self.assertEqual(cells(), many[2]["view"]["rows"][0]["cells"])
+        self.assertEqual(other.get_attribute("aria-pressed"), "true")
+        names.focus()
+        page.keyboard.press("Home")
+        self.assertEqual(cells(), many[0]["view"]["rows"][0]["cells"])
+        self.assertEqual(other.get_attribute("aria-pressed"), "false")
+
+    def test_marks_a_place_of_curves(self):
+        page = self.drawn()
+        self.assertEqual(page.locator("#scaling .mark text").text_content(), "more than a rack from 1,024")
+        at = float(page.locator("#scaling .mark line").get_attribute("x1"))
+        ticks = page.locator("#scaling .tick[text-anchor=middle]").evaluate_all(
+            "(all) => all.map((tick) => [tick.textContent, Number(tick.getAttribute('x'))])")
+        self.assertAlmostEqual(at, dict(ticks)["1,024"], delta=0.1)
+
     def test_says_what_the_pointer_is_at(self):
         page = self.drawn()
         tip = page.locator(".tip")
@@ -667,7 +703,7 @@ class PageTest(unittest.TestCase):
             self.assertTrue(focus["name"], focus)
             seen.append(focus["tag"])
         self.assertTrue(focus["isLast"])
-        count = page.locator("button, canvas, nav a, summary, .scrolled").evaluate_all(
+        count = page.locator("button, select, canvas, nav a, summary, .scrolled").evaluate_all(
             "(all) => all.filter((node) => node.checkVisibility()).length")
         self.assertEqual(len([tag for tag in seen if tag != "path"]), count)
         self.assertEqual(seen.count("path"), 2)  # one for each scatter

@@ -65,6 +65,24 @@ TEST(ReportJson, HasTheTotalOfBarsAndTheirIntervalsWhereTheyAreKnown) {
             R"("total":{"name":"all","value":3.5,"tint":"plain"}})");
 }
 
+TEST(ReportJson, SaysWhatTintsMeanWhereThatIsNotTheUsual) {
+  BarsView view{.unit = "s"};
+  view.meanings = {{Tint::kIdle, "not run"}};
+  EXPECT_EQ(view_of(view), R"({"kind":"bars","unit":"s","is_waterfall":false,"bars":[],)"
+                           R"("meanings":[{"tint":"idle","meaning":"not run"}]})");
+}
+
+TEST(ReportJson, HasEachPictureOfAChoice) {
+  ChoicesView view;
+  view.choices = {{.name = "a", .note = "n", .picture = BarsView{.unit = "s"}},
+                  {.name = "b", .picture = TableView{.columns = {"c"}}}};
+  EXPECT_EQ(
+      view_of(view),
+      R"({"kind":"choices","choices":[{"name":"a","note":"n","view":{"kind":"bars","unit":"s",)"
+      R"("is_waterfall":false,"bars":[]}},{"name":"b","view":{"kind":"table","columns":["c"],)"
+      R"("rows":[]}}]})");
+}
+
 TEST(ReportJson, HasRowsOfATableAsObjects) {
   EXPECT_EQ(view_of(TableView{.columns = {"c", "d"}, .rows = {{"1", "2"}, {"3", "4"}}}),
             R"({"kind":"table","columns":["c","d"],"rows":[{"cells":["1","2"]},)"
@@ -88,12 +106,13 @@ TEST(ReportJson, HasBandsOfCurvesWhereTheyAreKnown) {
   view.curves = {{.name = "a", .x = {1, 2}, .y = {3, 4}, .low = {2, 3}, .high = {4, 5}},
                  {.name = "b", .x = {1}, .y = {9}, .low = {}, .high = {}, .has_steps = true}};
   view.limits = {{.name = "most", .value = 10}};
+  view.marks = {{.name = "from", .value = 1}};
   EXPECT_EQ(view_of(view),
             R"({"kind":"curves","x":{"name":"GPUs","unit":"","is_log":true},)"
             R"("y":{"name":"rate","unit":"","is_log":false},"curves":[)"
             R"({"name":"a","x":[1.0,2.0],"y":[3.0,4.0],"low":[2.0,3.0],"high":[4.0,5.0],)"
             R"("has_steps":false},{"name":"b","x":[1.0],"y":[9.0],"has_steps":true}],)"
-            R"("limits":[{"name":"most","value":10.0}]})");
+            R"("limits":[{"name":"most","value":10.0}],"marks":[{"name":"from","value":1.0}]})");
 }
 
 TEST(ReportJson, HasPartsOfPointsWhereTheyAreKnown) {
