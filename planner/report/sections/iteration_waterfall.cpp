@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cost_model/iteration/flops.h"
+#include "cost_model/iteration/iteration.h"
 #include "cost_model/pipeline_rank/rank_costs.h"
 #include "planner/formatting.h"
 #include "planner/plan/run_terms.h"
@@ -42,10 +44,12 @@ Seconds logits_products(const Plan& plan) {
 /// Bars of a waterfall, with intervals where steps of such a job were measured.
 class Waterfall {
  public:
-  explicit Waterfall(const Plan& plan) : errors_(step_errors({plan.scenario, plan.config})) {}
+  explicit Waterfall(const Plan& plan)
+      : errors_(step_errors({plan.scenario, plan.config})),
+        whole_(plan.predicted.iteration_time.value) {}
 
   void add(std::string name, Seconds time, Tint tint, std::string note) {
-    if (time != Seconds(0.0)) {
+    if (is_visible(time)) {
       bars_.push_back(
           {.name = std::move(name), .value = time.value(), .tint = tint, .note = std::move(note)});
     }
@@ -57,7 +61,7 @@ class Waterfall {
     const auto [whole, part] = whole_and_part;
     add(std::move(name), whole - part, tint, std::move(note));
     const auto interval = errors_ == nullptr ? std::nullopt : errors_->estimate(term, whole);
-    if (interval && whole != part) {
+    if (interval && is_visible(whole - part)) {
       bars_.back().low = (interval->low - part).value();
       bars_.back().high = (interval->high - part).value();
     }
@@ -66,7 +70,13 @@ class Waterfall {
   [[nodiscard]] std::vector<Bar> bars() && { return std::move(bars_); }
 
  private:
+  /// Returns whether a time is more than what rounding leaves of none.
+  [[nodiscard]] bool is_visible(Seconds time) const {
+    return beyond_rounding(Seconds(std::abs(time.value())), whole_) > Seconds(0.0);
+  }
+
   const StepErrors* errors_;
+  Seconds whole_;
   std::vector<Bar> bars_;
 };
 

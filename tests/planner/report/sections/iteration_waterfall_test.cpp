@@ -28,6 +28,7 @@ TEST(IterationWaterfall, AddsUpToTheIteration) {
     double sum = 0.0;
     for (const Bar& bar : view.bars) {
       sum += bar.value;
+      EXPECT_GT(std::abs(bar.value), 1e-12 * view.total->value) << bar.name;  // more than rounding
     }
     const Estimate<Seconds>& time = plan.predicted.iteration_time;
     ASSERT_TRUE(view.total);
