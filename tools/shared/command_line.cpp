@@ -17,6 +17,7 @@
 #include <new>
 #include <sstream>
 
+#include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/text/as_typed.h"
 #include "cost_model/text/csv_table.h"
@@ -98,6 +99,11 @@ CommandLine::CommandLine(int argc, const char* const* argv, const po::options_de
   } catch (const po::error& error) {
     throw Error(error.what());
   }
+  for (const auto& flag : flags.options()) {
+    if (flag->semantic()->max_tokens() == 0) {
+      switches_.push_back(flag->long_name());
+    }
+  }
 }
 
 std::string shell_quoted(const std::string& argument) {
@@ -127,8 +133,8 @@ std::string CommandLine::quoted_arguments_without(const std::vector<std::string>
       return argument.starts_with("--" + flag + "=") ||
              (flag == "output" && argument.starts_with("-o"));
     };
-    if (std::ranges::any_of(flags, is_spelled)) {
-      ++i;  // the flag's value
+    if (const auto left_out = std::ranges::find_if(flags, is_spelled); left_out != flags.end()) {
+      i += contains(switches_, *left_out) ? 0 : 1;  // the flag's value
     } else if (std::ranges::none_of(flags, is_with_value)) {
       text += (text.empty() ? "" : " ") + shell_quoted(argument);
     }
@@ -145,6 +151,14 @@ std::string CommandLine::help_topic() const {
 void CommandLine::allow_words(std::size_t most) const {
   if (words_.size() > most) {
     throw Error("unexpected word " + in_quotes(words_[most]) + " (--help shows the flags)");
+  }
+}
+
+void CommandLine::refuse(const std::vector<std::string>& flags, const std::string& by) const {
+  const auto given =
+      std::ranges::find_if(flags, [&](const std::string& flag) { return has(flag); });
+  if (given != flags.end()) {
+    throw Error("--" + *given + ": not used by " + by);
   }
 }
 

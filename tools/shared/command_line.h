@@ -44,8 +44,11 @@ class CommandLine {
   /// Throws Error for a flag that is given but is not among `flags`, since it would be ignored.
   /// `by` names in the message what does not use the flag, if that is not the first word.
   void allow_only(const std::vector<std::string>& flags, const std::string& by = "") const;
-  /// Returns the flag's value as text; nullopt without the flag.
+  /// Throws Error for a flag among `flags` that is given, since `by` would ignore it.
+  void refuse(const std::vector<std::string>& flags, const std::string& by) const;
+  /// Returns whether the flag is given.
   [[nodiscard]] bool has(const std::string& flag) const { return values_.count(flag) > 0; }
+  /// Returns the flag's value as text; nullopt without the flag.
   [[nodiscard]] std::optional<std::string> text(const std::string& flag) const;
   /// Returns all values of a flag that may be repeated (one declared with texts_value()), in order.
   [[nodiscard]] std::vector<std::string> texts(const std::string& flag) const;
@@ -90,6 +93,7 @@ class CommandLine {
  private:
   std::vector<std::string> arguments_;
   std::vector<std::string> words_;
+  std::vector<std::string> switches_;  // flags without a value
   boost::program_options::variables_map values_;
 };
 

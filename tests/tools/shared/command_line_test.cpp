@@ -120,6 +120,8 @@ TEST(CommandLine, IsQuotedForAShellWithoutOneFlagAndItsValue) {
             "'my plan.json' '--runs=it'\\''s' --runs '' --quiet");
   EXPECT_EQ(line.quoted_arguments_without({"runs"}), "'my plan.json' --steps 2 --quiet");
   EXPECT_EQ(some_line({"--steps=2", "--quiet"}).quoted_arguments_without({"steps"}), "--quiet");
+  EXPECT_EQ(some_line({"--quiet", "--steps", "2"}).quoted_arguments_without({"quiet"}),
+            "--steps 2");
 }
 
 TEST(ParseSize, TakesBinaryFactorsInAnyCase) {
