@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,13 +10,10 @@
 #include "planner/answer/planning_output.h"
 #include "planner/formatting.h"
 #include "planner/report/answers/plan_report.h"
+#include "planner/report/answers/report_parts.h"
 
 namespace ptdp {
 namespace {
-
-void append(std::vector<std::string>& lines, const std::vector<std::string>& others) {
-  lines.insert(lines.end(), others.begin(), others.end());
-}
 
 /// Returns what would make the configuration run, and what another one would gain.
 std::vector<std::string> other_choices(const GivenConfig& given, const AnswerNotes& notes) {
@@ -62,8 +58,7 @@ Report given_report(const GivenConfig& given, const ReadingNotes& reading, const
   for (const std::string& flag : reading.unknown_flags) {
     remarks.push_back("Flag not known: " + flag);
   }
-  add_paragraphs(report, {.id = "remarks", .title = "What else is there to know?"},
-                 std::move(remarks));
+  add_remarks(report, std::move(remarks));
   return report;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "planner/answer/planning_output.h"
 #include "planner/answer/planning_summary.h"
 #include "planner/formatting.h"
+#include "planner/report/answers/report_parts.h"
 #include "planner/report/sections/candidate_sections.h"
 #include "planner/report/sections/flip_sections.h"
 #include "planner/report/sections/iteration_waterfall.h"
@@ -30,16 +30,6 @@ ReportSection figures_section(const Plan& plan, const RunBudget& budget) {
   return {.id = "figures", .title = "What does it cost?", .view = std::move(view)};
 }
 
-/// Adds what else a person should know.
-void add_remarks(Report& report, std::vector<std::string> lines, const AnswerNotes& notes) {
-  lines.insert(lines.end(), notes.remarks.begin(), notes.remarks.end());
-  if (!notes.next.empty()) {
-    lines.push_back("Next: " + notes.next);
-  }
-  add_paragraphs(report, {.id = "remarks", .title = "What else is there to know?"},
-                 std::move(lines));
-}
-
 void add_published(Report& report, const PlanningResult& result) {
   TableView view{.columns = {"run", "stack", "configuration", "measured", "predicted", "error"}};
   for (const PublishedComparison& each : result.published) {
@@ -48,15 +38,13 @@ void add_published(Report& report, const PlanningResult& result) {
                          duration(each.run.iteration_time), duration(predicted),
                          error_of(predicted, each.run.iteration_time)});
   }
-  if (!view.rows.empty()) {
-    report.sections.push_back(
-        {.id = "published",
-         .title = "What did others measure of this job?",
-         .note = result.leaves_out_published_runs && result.calibration.is_calibrated()
-                     ? "No prediction beside a run rests on that run."
-                     : "",
-         .view = std::move(view)});
-  }
+  add_table(report,
+            {.id = "published",
+             .title = "What did others measure of this job?",
+             .note = result.leaves_out_published_runs && result.calibration.is_calibrated()
+                         ? "No prediction beside a run rests on that run."
+                         : ""},
+            std::move(view));
 }
 
 void add_layers_and_traffic(Report& report, const Plan& plan) {
@@ -83,33 +71,6 @@ void add_step_sections(Report& report, const Plan& plan) {
 
 }  // namespace
 
-std::vector<std::string> paragraphs_of(std::string_view text) {
-  std::vector<std::string> lines;
-  std::optional<std::size_t> indent_of_first;  // of the paragraph that is under way
-  while (!text.empty()) {
-    const std::size_t length = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, length);
-    text.remove_prefix(std::min(length + 1, text.size()));
-    const std::size_t indent = line.find_first_not_of(' ');
-    if (indent == std::string_view::npos) {
-      indent_of_first.reset();
-    } else if (indent_of_first && indent > *indent_of_first) {
-      lines.back() += fmt::format("\n{}", line.substr(*indent_of_first));
-    } else {
-      lines.emplace_back(line.substr(indent));
-      indent_of_first = indent;
-    }
-  }
-  return lines;
-}
-
-void add_paragraphs(Report& report, ReportSection section, std::vector<std::string> paragraphs) {
-  if (!paragraphs.empty()) {
-    section.view = TextView{std::move(paragraphs)};
-    report.sections.push_back(std::move(section));
-  }
-}
-
 std::string plan_title(const Plan& plan) {
   return fmt::format("{} on {}", plan.scenario.job.model_name,
                      devices(plan.gpus, plan.scenario.cluster.gpu));
@@ -117,8 +78,9 @@ std::string plan_title(const Plan& plan) {
 
 std::vector<std::string> what_it_rests_on(const Plan& plan, const AnswerNotes& notes) {
   const Prediction& predicted = plan.predicted;
-  std::vector<std::string> lines = {"The time " + predicted.basis({plan.scenario, plan.config}) +
-                                    "."};
+  std::vector<std::string> lines = {fmt::format("The time {}{}.",
+                                                predicted.support.all_runs > 0 ? "" : "is ",
+                                                predicted.basis({plan.scenario, plan.config}))};
   for (const std::vector<std::string>* outside :
        {&predicted.outside_runs, &predicted.extrapolations}) {
     for (const std::string& line : *outside) {
@@ -150,7 +112,7 @@ void add_plan_sections(Report& report, const Plan& plan) {
 Report plan_report(const Plan& plan, const RunBudget& budget, const AnswerNotes& notes) {
   Report report = begun_report(plan, budget, notes);
   add_plan_sections(report, plan);
-  add_remarks(report, {}, notes);
+  add_remarks(report, notes.remarks, notes.next);
   return report;
 }
 
@@ -169,10 +131,10 @@ Report planning_report(const PlanningResult& result, const RunBudget& budget,
   add_layers_and_traffic(report, best);
   add_published(report, result);
   std::vector<std::string> remarks = paragraphs_of(choice_remark(result));
-  std::ranges::move(
-      paragraphs_of(unproven_remark(result.search, result.options, result.calibration.factor)),
-      std::back_inserter(remarks));
-  add_remarks(report, std::move(remarks), notes);
+  append(remarks,
+         paragraphs_of(unproven_remark(result.search, result.options, result.calibration.factor)));
+  append(remarks, notes.remarks);
+  add_remarks(report, std::move(remarks), notes.next);
   return report;
 }
 

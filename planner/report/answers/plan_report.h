@@ -2,19 +2,12 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "planner/answer/planning.h"
 #include "planner/report/report.h"
 
 namespace ptdp {
-
-/// Returns the lines of a text, without empty ones and without blanks before them. Lines that are
-/// indented below another are part of that paragraph, and keep what they are indented by.
-[[nodiscard]] std::vector<std::string> paragraphs_of(std::string_view text);
-/// Adds paragraphs under a title of their own; nothing without any.
-void add_paragraphs(Report& report, ReportSection section, std::vector<std::string> paragraphs);
 
 /// Returns what a plan is of: its model and its GPUs.
 [[nodiscard]] std::string plan_title(const Plan& plan);

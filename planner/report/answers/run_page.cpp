@@ -7,7 +7,9 @@
 
 #include "cost_model/text/plural.h"
 #include "planner/formatting.h"
+#include "planner/report/answers/report_parts.h"
 #include "planner/report/sections/comparison_view.h"
+#include "planner/report/sections/step_curves.h"
 #include "planner/report/sections/step_timeline.h"
 
 namespace ptdp {
@@ -32,13 +34,6 @@ template <class Value>
 Row measured_cells(std::string name, const Measured<Value>& value) {
   return {std::move(name), known(value.predicted), known(value.measured),
           error_of(value.predicted, value.measured)};
-}
-
-void add_table(Report& report, ReportSection section, TableView table) {
-  if (!table.rows.empty()) {
-    section.view = std::move(table);
-    report.sections.push_back(std::move(section));
-  }
 }
 
 void add_terms(Report& report, const RunReport& run) {
@@ -74,41 +69,41 @@ void add_terms(Report& report, const RunReport& run) {
   add_table(report, {.id = "terms-table", .title = "How far off is each term?"}, std::move(table));
 }
 
-/// Returns the curve of one number for each step, from the run's first one on.
-ReportSection by_step(const RunReport& run, ReportSection section, Axis axis,
-                      const std::vector<double>& values) {
-  Curve curve{.name = axis.name, .y = values};
+/// Returns one number for each step, from the run's first one on.
+StepValues by_step(const RunReport& run, const std::vector<double>& values) {
+  StepValues numbered{.values = values};
   for (std::size_t i = 0; i < values.size(); ++i) {
-    curve.x.push_back(static_cast<double>(run.execution.first_step) + static_cast<double>(i));
+    numbered.steps.push_back(static_cast<double>(run.execution.first_step) +
+                             static_cast<double>(i));
   }
-  section.view =
-      CurvesView{.x = {.name = "step"}, .y = std::move(axis), .curves = {std::move(curve)}};
-  return section;
+  return numbered;
 }
 
 /// Adds what steps have, one after the other; a single one makes no curve.
 void add_steps(Report& report, const RunReport& run, const RunRecording& recording) {
+  if (recording.step_seconds.size() > 1) {
+    const std::int64_t warm_up = run.execution.warm_up;
+    report.sections.push_back(
+        {.id = "steps",
+         .title = "How long does each iteration take?",
+         .note = fmt::format("The first {} warm up and are not measured.", plural(warm_up, "step")),
+         .view = times_over_steps(
+             by_step(run, recording.step_seconds),
+             run.predicted_time.value > Seconds(0.0) ? std::optional(run.predicted_time)
+                                                     : std::nullopt,
+             static_cast<double>(run.execution.first_step) + static_cast<double>(warm_up))});
+  }
   if (run.losses.size() > 1) {
     report.sections.push_back(
-        by_step(run, {.id = "loss", .title = "Does it learn?"}, {.name = "loss"}, run.losses));
+        {.id = "loss",
+         .title = "Does it learn?",
+         .view = curve_over_steps({.name = "loss"}, by_step(run, run.losses))});
   }
   if (run.gradient_norms.size() > 1) {
-    report.sections.push_back(by_step(run, {.id = "norms", .title = "How large are the gradients?"},
-                                      {.name = "norm of the gradients"}, run.gradient_norms));
-  }
-  if (recording.step_seconds.size() > 1) {
-    ReportSection section =
-        by_step(run,
-                {.id = "steps",
-                 .title = "How long does each step take?",
-                 .note = fmt::format("The first {} warm up and are not measured.",
-                                     plural(run.execution.warm_up, "step"))},
-                {.name = "time", .unit = "s"}, recording.step_seconds);
-    if (run.predicted_time.value > Seconds(0.0)) {
-      std::get<CurvesView>(section.view)
-          .limits.push_back({"predicted", run.predicted_time.value.value()});
-    }
-    report.sections.push_back(std::move(section));
+    report.sections.push_back({.id = "norms",
+                               .title = "How large are the gradients?",
+                               .view = curve_over_steps({.name = "norm of the gradients"},
+                                                        by_step(run, run.gradient_norms))});
   }
 }
 
@@ -211,15 +206,14 @@ Report run_page(const RunReport& run, const RunRecording& recording) {
   add_steps(report, run, recording);
   add_actions(report, run);
   add_memory_and_bytes(report, run);
-  std::vector<std::string> remarks = run.warnings;
+  std::vector<std::string> remarks;
+  for (const std::string& warning : run.warnings) {
+    remarks.push_back("Warning: " + warning);
+  }
   for (const std::string& difference : run.differences) {
     remarks.push_back("Differs from what the plan says: " + difference);
   }
-  if (!remarks.empty()) {
-    report.sections.push_back({.id = "remarks",
-                               .title = "What else is there to know?",
-                               .view = TextView{std::move(remarks)}});
-  }
+  add_remarks(report, std::move(remarks));
   return report;
 }
 

@@ -90,6 +90,14 @@ std::vector<std::string> lines_of(const SimulationOptions& options) {
   return lines;
 }
 
+/// Returns what tells in which way the plan can have a schedule.
+Tint tint_of(const Plan& plan, const ScheduleComparison& row) {
+  return row.schedule == name_of(plan.config.schedule) ? Tint::kCompute
+         : !row.fits || row.changes_semantics          ? Tint::kIdle
+         : row.is_run_by_stack                         ? Tint::kCommunication
+                                                       : Tint::kPlain;
+}
+
 }  // namespace
 
 Report simulation_report(const Plan& plan, const PlanSimulation& simulation,
@@ -114,7 +122,11 @@ Report simulation_report(const Plan& plan, const PlanSimulation& simulation,
 }
 
 Report schedules_report(const Plan& plan, const std::vector<ScheduleComparison>& schedules) {
-  BarsView bars{.unit = "s"};
+  BarsView bars{.unit = "s",
+                .meanings = {{Tint::kCompute, "the plan's own"},
+                             {Tint::kCommunication, "can replace it"},
+                             {Tint::kPlain, "could, but not run by " + plan.scenario.stack.name},
+                             {Tint::kIdle, "does not fit, or changes the optimizer"}}};
   const ScheduleComparison* best = nullptr;
   const std::vector<ScheduleComparison> rows = fastest_first(schedules);
   TableView table{.columns = {"schedule", "vpp", "step", "bubble", "memory", "remarks"}};
@@ -126,7 +138,10 @@ Report schedules_report(const Plan& plan, const std::vector<ScheduleComparison>&
     const std::string remarks = remarks_on(plan, row);
     const bool can_replace = row.fits && !row.changes_semantics;
     best = best == nullptr && can_replace ? &row : best;
-    bars.bars.push_back({.name = row.schedule, .value = row.step.value(), .note = remarks});
+    bars.bars.push_back({.name = row.schedule,
+                         .value = row.step.value(),
+                         .tint = tint_of(plan, row),
+                         .note = remarks});
     table.rows.push_back({row.schedule, std::to_string(row.vpp), duration(row.step),
                           percent(row.bubble / row.step), binary_size(row.peak_memory), remarks});
   }
@@ -141,7 +156,7 @@ Report schedules_report(const Plan& plan, const std::vector<ScheduleComparison>&
   report.sections = {
       {.id = "schedules",
        .title = "How long does a step take with each schedule?",
-       .note = "Whether or not it fits and the stack runs it: the table says so.",
+       .note = "",
        .view = std::move(bars)},
       {.id = "schedules-table",
        .title = "What else does each schedule take?",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "cost_model/text/plural.h"
 #include "planner/answer/memory_text.h"
 #include "planner/constraints/constraint.h"
+#include "planner/report/sections/drawn_points.h"
 
 namespace ptdp {
 namespace {
@@ -28,31 +30,9 @@ double shown_time(Seconds time, Seconds step) {
   return std::round(time.value() * scale) / scale;
 }
 
-Limit limit_of(const Plan& plan) {
-  const GpuSpec& gpu = plan.scenario.cluster.gpu;
-  return {.name = plan.memory_headroom == 0.0 ? "what a GPU has" : "what the headroom leaves",
-          .value = in_gibibytes(usable_memory(gpu, plan.memory_headroom))};
-}
-
-/// Returns the samples to draw: all, or the least and the largest of equally long runs.
-std::vector<MemorySample> thinned(const std::vector<MemorySample>& samples) {
-  if (samples.size() <= kMostMemoryPoints) {
-    return samples;
-  }
-  const std::size_t runs = kMostMemoryPoints / 2;
-  std::vector<MemorySample> kept;
-  for (std::size_t run = 0; run < runs; ++run) {
-    const auto first = samples.begin() + static_cast<std::ptrdiff_t>(run * samples.size() / runs);
-    const auto end =
-        samples.begin() + static_cast<std::ptrdiff_t>((run + 1) * samples.size() / runs);
-    auto [least, largest] = std::minmax_element(
-        first, end, [](const MemorySample& a, const MemorySample& b) { return a.held < b.held; });
-    kept.push_back(*std::min(least, largest));
-    if (least != largest) {
-      kept.push_back(*std::max(least, largest));
-    }
-  }
-  return kept;
+Limit limit_of(const GpuSpec& gpu, double headroom) {
+  return {.name = headroom == 0.0 ? "what a GPU has" : "what the headroom leaves",
+          .value = in_gibibytes(usable_memory(gpu, headroom))};
 }
 
 /// Returns the pipeline ranks to draw, in order.
@@ -72,20 +52,27 @@ std::set<int> drawn_ranks(const std::vector<MemoryProfile>& profiles) {
 
 }  // namespace
 
-ReportSection memory_by_stage(const Plan& plan) {
+StackedView memory_columns(const std::vector<MemoryBreakdown>& memory, int first,
+                           const GpuSpec& gpu, double headroom) {
   StackedView view{.x = {.name = "pipeline stage"},
                    .y = {.name = "memory of a GPU", .unit = "GiB"},
-                   .limit = limit_of(plan)};
+                   .limit = limit_of(gpu, headroom)};
   for (const MemoryTerm& term : kMemoryTerms) {
     view.categories.emplace_back(term.name);
   }
-  for (std::size_t stage = 0; stage < plan.memory.stages.size(); ++stage) {
-    StackedColumn column{.name = std::to_string(stage + 1)};
+  for (const MemoryBreakdown& one : memory) {
+    StackedColumn column{.name = std::to_string(first++)};
     for (const MemoryTerm& term : kMemoryTerms) {
-      column.values.push_back(in_gibibytes(plan.memory.stages[stage].*term.size));
+      column.values.push_back(in_gibibytes(one.*term.size));
     }
     view.columns.push_back(std::move(column));
   }
+  return view;
+}
+
+ReportSection memory_by_stage(const Plan& plan) {
+  StackedView view =
+      memory_columns(plan.memory.stages, 1, plan.scenario.cluster.gpu, plan.memory_headroom);
   const double limit = view.limit->value;
   return {
       .id = "memory",
@@ -101,13 +88,17 @@ ReportSection memory_over_time(const Plan& plan, const PlanSimulation& simulatio
   const Seconds end = simulation.timeline.times.makespan();
   CurvesView view{.x = {.name = "time in the step", .unit = "s"},
                   .y = {.name = "memory of a GPU", .unit = "GiB"},
-                  .limits = {limit_of(plan)}};
+                  .limits = {limit_of(plan.scenario.cluster.gpu, plan.memory_headroom)}};
   const std::set<int> ranks = drawn_ranks(profiles);
   for (const int rank : ranks) {
     Curve curve{.name = fmt::format("rank {}", rank), .has_steps = true};
-    for (const MemorySample& sample : thinned(profiles[static_cast<std::size_t>(rank)].samples)) {
-      curve.x.push_back(shown_time(sample.time, end));
-      curve.y.push_back(std::round(in_gibibytes(sample.held) * 1e4) / 1e4);
+    const std::vector<MemorySample>& samples = profiles[static_cast<std::size_t>(rank)].samples;
+    std::vector<double> held;
+    std::ranges::transform(samples, std::back_inserter(held),
+                           [](const MemorySample& sample) { return in_gibibytes(sample.held); });
+    for (const std::size_t place : drawn_points(held)) {
+      curve.x.push_back(shown_time(samples[place].time, end));
+      curve.y.push_back(std::round(held[place] * 1e4) / 1e4);
     }
     curve.x.push_back(shown_time(end, end));
     curve.y.push_back(curve.y.back());

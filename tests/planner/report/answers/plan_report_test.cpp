@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <set>
 
+#include "planner/report/answers/report_parts.h"
 #include "planner/report/answers/simulation_report.h"
+#include "tests/planner/report/answers/sections_of.h"
 #include "tests/planner/report/sections/plans.h"
 
 namespace ptdp {
@@ -16,14 +19,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsSupersetOf;
 using testing::MatchesRegex;
-
-std::vector<std::string> ids_of(const Report& report) {
-  std::vector<std::string> ids;
-  for (const ReportSection& section : report.sections) {
-    ids.push_back(section.id);
-  }
-  return ids;
-}
 
 TEST(PlanReport, SaysTheAnswerWithItsIntervalAndWhatItRestsOn) {
   const Plan plan = plan_of_39b();
@@ -39,7 +34,7 @@ TEST(PlanReport, SaysTheAnswerWithItsIntervalAndWhatItRestsOn) {
               ElementsAre("figures", "time", "timeline", "memory", "memory-over-time", "operations",
                           "layer", "traffic", "remarks"));
   EXPECT_THAT(std::get<TextView>(report.sections.back().view).paragraphs,
-              ElementsAre("a remark", "Next: ptdp-plan show"));
+              ElementsAre("a remark", "Next\n  ptdp-plan show"));
 }
 
 TEST(PlanReport, HasSectionsOfNamesThatAddressesCanHave) {
@@ -65,6 +60,32 @@ TEST(PlanningReport, HasTheBestPlanAndPublishedRunsOfTheJob) {
 TEST(Paragraphs, KeepWhatIsIndentedBelowThem) {
   EXPECT_THAT(paragraphs_of("\nTwo ways\n  1. one\n     and more\n  2. two\n\n  alone\nlast\n"),
               ElementsAre("Two ways\n  1. one\n     and more\n  2. two", "alone", "last"));
+}
+
+// By hand: of the schedules, 1F1B is the plan's, PipeDream has stale weights, and GPipe keeps all
+// 64 microbatches of activations in flight.
+TEST(SchedulesReport, TellsWhichSchedulesThePlanCanHave) {
+  const Plan plan = plan_of_39b();
+  std::vector<ScheduleComparison> rows = {{.schedule = "1f1b", .step = Seconds(3.0)},
+                                          {.schedule = "pipedream", .step = Seconds(1.0)},
+                                          {.schedule = "gpipe", .step = Seconds(3.5)},
+                                          {.schedule = "zb-v", .step = Seconds(2.0)},
+                                          {.schedule = "interleaved", .step = Seconds(2.5)}};
+  for (ScheduleComparison& row : rows) {
+    row.fits = row.schedule != "gpipe";
+    row.changes_semantics = row.schedule == "pipedream";
+    row.is_run_by_stack = row.schedule != "zb-v";
+  }
+  std::map<std::string, Tint> tints;
+  const Report report = schedules_report(plan, rows);
+  for (const Bar& bar : std::get<BarsView>(report.sections[0].view).bars) {
+    tints[bar.name] = bar.tint;
+  }
+  EXPECT_EQ(tints["1f1b"], Tint::kCompute);
+  EXPECT_EQ(tints["pipedream"], Tint::kIdle);
+  EXPECT_EQ(tints["gpipe"], Tint::kIdle);
+  EXPECT_EQ(tints["zb-v"], Tint::kPlain);
+  EXPECT_EQ(tints["interleaved"], Tint::kCommunication);
 }
 
 TEST(SimulationReport, LeavesOutRanksThatCostNextToNothing) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tests/planner/report/answers/sections_of.h"
 #include "tests/planner/report/sections/plans.h"
 
 namespace ptdp {
@@ -30,12 +31,6 @@ RunReport run_made_up() {
                  {"tensor", "all-reduce", {3'501'056, 3'501'057}}};
   run.losses = {6.9, 6.5, 5.1};
   return run;
-}
-
-const ReportSection& section_named(const Report& report, const std::string& id) {
-  const auto found = std::ranges::find(report.sections, id, &ReportSection::id);
-  EXPECT_NE(found, report.sections.end()) << id;
-  return *found;
 }
 
 TEST(RunPage, SetsMeasuredBesidePredicted) {
@@ -65,7 +60,9 @@ TEST(RunPage, DrawsLossAndTimesFromTheFirstStepOn) {
   EXPECT_THAT(loss.curves[0].y, ElementsAre(6.9, 6.5, 5.1));
   const auto& steps = std::get<CurvesView>(section_named(report, "steps").view);
   EXPECT_THAT(steps.curves[0].y, ElementsAre(3.0, 2.0, 2.1));
-  EXPECT_EQ(steps.limits[0].value, 1.5);
+  EXPECT_THAT(steps.curves[1].y, ElementsAre(1.5, 1.5));
+  EXPECT_THAT(steps.curves[1].low, ElementsAre(1.25, 1.25));
+  EXPECT_EQ(steps.marks[0].value, 101.0);  // the first step warms up
 }
 
 TEST(RunPage, DrawsTheRecordedStepBelowThePredictedOne) {

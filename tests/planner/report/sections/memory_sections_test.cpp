@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/report/sections/drawn_points.h"
 #include "tests/planner/report/sections/plans.h"
 
 namespace ptdp {
@@ -14,7 +15,7 @@ namespace {
 TEST(MemoryByStage, HasTheColumnsOfThePlan) {
   const Plan plan = plan_of_39b();
   const ReportSection section = memory_by_stage(plan);
-  const StackedView& view = std::get<StackedView>(section.view);
+  const auto& view = std::get<StackedView>(section.view);
   ASSERT_EQ(view.columns.size(), 8U);
   ASSERT_EQ(view.categories.size(), kMemoryTerms.size());
   for (std::size_t stage = 0; stage < view.columns.size(); ++stage) {
@@ -41,7 +42,7 @@ PlanSimulation held_by_one_rank(const std::vector<double>& gibibytes) {
 
 TEST(MemoryOverTime, IsWhatARankHoldsUntilTheStepEnds) {
   const ReportSection section = memory_over_time(plan_of_39b(), held_by_one_rank({1.5, 3.0, 2.0}));
-  const CurvesView& view = std::get<CurvesView>(section.view);
+  const auto& view = std::get<CurvesView>(section.view);
   ASSERT_EQ(view.curves.size(), 1U);
   EXPECT_TRUE(view.curves[0].has_steps);
   EXPECT_EQ(view.curves[0].x, (std::vector<double>{0.0, 1.0, 2.0, 3.0}));
@@ -58,7 +59,7 @@ TEST(MemoryOverTime, KeepsPeaksAndLowsWhenItIsThinnedOut) {
   gibibytes[44'444] = 1.0;
   const ReportSection section = memory_over_time(plan_of_39b(), held_by_one_rank(gibibytes));
   const Curve& curve = std::get<CurvesView>(section.view).curves.front();
-  EXPECT_LE(curve.x.size(), kMostMemoryPoints + 1);
+  EXPECT_LE(curve.x.size(), kMostCurvePoints + 1);
   EXPECT_TRUE(std::ranges::is_sorted(curve.x));
   const auto peak = std::ranges::max_element(curve.y) - curve.y.begin();
   EXPECT_EQ(curve.y[static_cast<std::size_t>(peak)], 40.0);
