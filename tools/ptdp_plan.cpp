@@ -22,12 +22,12 @@
 #include "planner/answer/planning.h"
 #include "planner/answer/planning_output.h"
 #include "planner/answer/plans_document.h"
-#include "planner/answer/strategies.h"
 #include "planner/answer_format.h"
 #include "planner/explain/explain.h"
 #include "planner/formatting.h"
 #include "planner/import/imported_run.h"
 #include "planner/report/answers/plan_report.h"
+#include "tools/plan/alternatives_command.h"
 #include "tools/plan/compare_command.h"
 #include "tools/plan/export_command.h"
 #include "tools/plan/given_command.h"
@@ -42,7 +42,6 @@
 #include "tools/plan/plan_request.h"
 #include "tools/plan/search_flags.h"
 #include "tools/plan/search_watch.h"
-#include "tools/plan/stack_choices.h"
 #include "tools/plan/stack_switches.h"
 #include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
@@ -111,21 +110,10 @@ CalibrationSource read_calibration(const CommandLine& line) {
   return CalibrationSource::parse(line.text("calibration").value_or("shipped"), "--calibration");
 }
 
-/// Throws Error for a flag that needs a list of plans, when the answer is none.
-void refuse_flags_of_plans(const CommandLine& line, const std::string& by) {
-  for (const char* flag : {"output", "report", "top", "tokens", "price", "verbose"}) {
-    if (line.has(flag)) {
-      throw Error(std::string("--") + flag + ": not used by " + by);
-    }
-  }
-}
-
 int run_explain(const CommandLine& line, const PlanRequest& request, const SearchOptions& options,
                 const CalibrationSource& calibration, AnswerFormat format) {
-  refuse_flags_of_plans(line, "--explain");
-  if (line.has("compare-strategies")) {
-    throw Error("--compare-strategies: not used by --explain");
-  }
+  line.refuse({"output", "report", "top", "tokens", "price", "verbose", "compare-strategies"},
+              "--explain");
   if (format == AnswerFormat::kCsv) {
     throw Error("--format: expected table or json for --explain, got csv");
   }
@@ -143,54 +131,10 @@ int run_explain(const CommandLine& line, const PlanRequest& request, const Searc
              : static_cast<int>(ExitStatus::kNothingFits);
 }
 
-/// Says on one line that a search ended before it found anything, and returns the exit status.
-/// Returns 0 for a search that came to its end.
-int tell_unfound(const SearchResult& search) {
-  if (!search.unseen) {
-    return 0;
-  }
-  const std::string looked =
-      fmt::format("of {} looked at, none can run", plural(search.enumerated, "candidate"));
-  if (SearchWatch::signal() != 0) {
-    std::cerr << fmt::format("{}: interrupted before a plan was found: {}\n", as_typed(kProgram),
-                             looked);
-    return SearchWatch::status();
-  }
-  throw Error(
-      "no plan was found within the time limit: " + looked + "; --time-limit SECONDS gives more",
-      ExitStatus::kRuntimeFault);
-}
-
-int run_comparison(const StrategyComparison& comparison,
-                   const std::vector<std::string>& assumptions, AnswerFormat format) {
-  print_answer(in_format(format, comparison, assumptions), format);
-  if (comparison.best() == nullptr) {
-    for (const StrategyResult& result : comparison.results) {
-      if (const int status = tell_unfound(result.search)) {
-        return status;
-      }
-    }
-    throw Error("nothing fits: none of the strategies can run", ExitStatus::kNothingFits);
-  }
-  return SearchWatch::status();
-}
-
 /// Throws Error, before the search, if the plan would overwrite a file that it is made from.
 void check_output(const CommandLine& line, const Scenario& scenario,
                   const CalibrationSource& calibration) {
-  std::vector<NamedFile> inputs;
-  if (const auto model = line.text("model")) {
-    inputs.push_back({"--model", profile_file(ProfileKind::kModel, *model).path});
-  }
-  if (const auto from = line.text("from")) {
-    inputs.push_back({"--from", *from});
-  }
-  if (const auto cluster = line.text("cluster")) {
-    inputs.push_back({"--cluster", profile_file(ProfileKind::kCluster, *cluster).path});
-  }
-  if (const auto stack = line.text("stack"); stack && !asks_for_all_stacks(line)) {
-    inputs.push_back({"--stack", profile_file(ProfileKind::kStack, *stack).path});
-  }
+  std::vector<NamedFile> inputs = input_files(line);
   for (const std::filesystem::path& file : calibration.files(scenario)) {
     inputs.push_back({"--calibration", file});
   }
@@ -226,33 +170,6 @@ std::string what_might_fit(PlanRequest request, SearchOptions options,
                    "  with --fit 0.5, as likely as not: {}, {}\n",
                    to_string(risky.plans.front().config),
                    fitting_text(risky.plans.front().memory.probability_of_fitting, risky.memory));
-}
-
-void refuse_flags_of_one_stack(const CommandLine& line) {
-  for (const char* flag :
-       {"verbose", "config", "from", "log", "measured", "explain", "compare-strategies", "output",
-        "report", "top", "tokens", "price", "exportable"}) {
-    if (line.has(flag)) {
-      throw Error(std::string("--") + flag + ": not used by --stack all");
-    }
-  }
-}
-
-int run_stacks(const CommandLine& line, const PlanRequest& request, const SearchOptions& options,
-               const CalibrationSource& calibration, const FitRequest& fit) {
-  const auto format = line.choice_or_first<AnswerFormat>("format", kPlanFormats);
-  const StackComparison comparison = compare_stacks(
-      request.scenario, stack_choices(line, request, calibration, fit), options, calibration);
-  print_answer(in_format(format, comparison, request.assumptions), format);
-  if (!comparison.results.front().plan) {
-    for (const StackResult& result : comparison.results) {
-      if (const int status = tell_unfound(result.search)) {
-        return status;
-      }
-    }
-    throw Error("nothing fits: no stack can run the job", ExitStatus::kNothingFits);
-  }
-  return SearchWatch::status();
 }
 
 /// Returns what a person should know of a plan for this very machine.
@@ -291,7 +208,7 @@ int run_plans(const CommandLine& line, const SearchRequest& asked, SearchWatch& 
     if (asked.format == AnswerFormat::kJson) {
       print(to_json(result, asked.budget));
     }
-    if (const int status = tell_unfound(result.search)) {
+    if (const int status = tell_unfound(kProgram, result.search)) {
       return status;
     }
     throw Error(failure_text(result) +
@@ -383,7 +300,6 @@ int run_search(const CommandLine& line) {
   watch.watch(asked.options);
   asked.options.flip_work = kFlipWorkOfLimit * Seconds(time_limit);
   if (asks_for_all_stacks(line)) {
-    refuse_flags_of_one_stack(line);
     return run_stacks(line, asked.unreserved, asked.options, asked.calibration, asked.fit);
   }
   if (from || line.has("config")) {
@@ -398,13 +314,7 @@ int run_search(const CommandLine& line) {
     return run_explain(line, asked.request, asked.options, asked.calibration, asked.format);
   }
   if (line.has("compare-strategies")) {
-    refuse_flags_of_plans(line, "--compare-strategies");
-    if (line.has("exportable")) {
-      throw Error("--exportable: not used by --compare-strategies");
-    }
-    return run_comparison(
-        compare_strategies(asked.request.scenario, asked.options, asked.calibration),
-        asked.request.assumptions, asked.format);
+    return run_strategies(line, asked.request, asked.options, asked.calibration);
   }
   return run_plans(line, asked, watch);
 }

@@ -71,17 +71,16 @@ std::string to_text(const StackComparison& comparison,
       continue;
     }
     const Plan& plan = *result.plan;
-    const double loss =
-        score_of(plan, objective) / score_of(*comparison.results.front().plan, objective) - 1.0;
+    const double lost = loss(comparison, result);
     text += fmt::format(
         "  {:<33} {:>9} {:>8} {:>6.1f} {:>8}\n      {}{}{}\n", result.stack,
         duration(plan.predicted.iteration_time.value), percent(plan.predicted.mfu.value),
-        plan.memory.peak().value() / kGibi, loss == 0.0 ? "best" : signed_percent(loss),
+        plan.memory.peak().value() / kGibi, lost == 0.0 ? "best" : signed_percent(lost),
         to_string(plan.config),
         plan.config.world_size() < plan.gpus
             ? fmt::format("; {} idle", plan.gpus - plan.config.world_size())
             : "",
-        loss == 0.0
+        lost == 0.0
             ? ""
             : fmt::format("; {:.0f} % likely the faster one",
                           100.0 * probability_faster(
@@ -140,6 +139,12 @@ std::string to_csv(const StackComparison& comparison) {
 }
 
 }  // namespace
+
+double loss(const StackComparison& comparison, const StackResult& result) {
+  const Objective objective = comparison.options.objective;
+  return score_of(*result.plan, objective) / score_of(*comparison.results.front().plan, objective) -
+         1.0;
+}
 
 double probability_faster(const Estimate<Seconds>& time, const Estimate<Seconds>& other) {
   const double gain = std::log(other.value / time.value);

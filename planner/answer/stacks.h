@@ -41,6 +41,10 @@ struct StackChoice {
                                              const SearchOptions& options,
                                              const CalibrationSource& calibration);
 
+/// Returns how much worse a result is than the best one under the objective, as a fraction. The
+/// result must have a plan.
+[[nodiscard]] double loss(const StackComparison& comparison, const StackResult& result);
+
 /// Returns how likely an iteration takes less time than another one with a different stack. Their
 /// errors count as independent ones.
 [[nodiscard]] double probability_faster(const Estimate<Seconds>& time,

@@ -30,15 +30,20 @@ enum class Strategy {
 /// The names of a strategy.
 struct StrategyName {
   Strategy strategy;
-  std::string_view key;   ///< Name in files: "zero-3".
-  std::string_view name;  ///< Name for people: "ZeRO-3".
+  std::string_view key;      ///< Name in files: "zero-3".
+  std::string_view name;     ///< Name for people: "ZeRO-3".
+  std::string_view meaning;  ///< What it is, for people.
 };
 /// Names of all strategies, in the order in which they are compared.
 inline constexpr std::array kStrategies = {
-    StrategyName{Strategy::kPtdP, "ptd-p", "PTD-P"},
-    StrategyName{Strategy::kZero3, "zero-3", "ZeRO-3"},
-    StrategyName{Strategy::kZero3Tensor, "zero-3-tp", "ZeRO-3 + TP"},
-    StrategyName{Strategy::kFsdp, "fsdp", "FSDP"}};
+    StrategyName{Strategy::kPtdP, "ptd-p", "PTD-P", "tensor, pipeline and data parallelism"},
+    StrategyName{Strategy::kZero3, "zero-3", "ZeRO-3",
+                 "weights, gradients and optimizer states sharded over the replicas"},
+    StrategyName{Strategy::kZero3Tensor, "zero-3-tp", "ZeRO-3 + TP",
+                 "ZeRO-3 whose replicas are tensor-parallel groups"},
+    StrategyName{Strategy::kFsdp, "fsdp", "FSDP",
+                 "ZeRO-3 with weights gathered ahead of use, and kept, or shards replicated, where "
+                 "that is faster"}};
 
 /// The best configuration of a strategy, or why there is none.
 struct StrategyResult {
@@ -73,6 +78,13 @@ struct StrategyComparison {
 
 /// Returns how much worse than the best a result is, as a fraction. The result must have a plan.
 [[nodiscard]] double loss(const StrategyComparison& comparison, const StrategyResult& result);
+
+/// Returns what each strategy is, a sentence each.
+[[nodiscard]] std::string strategies_text();
+/// Returns what a person would otherwise wonder about: idle GPUs, and a batch that is the reason;
+/// empty where there is nothing.
+[[nodiscard]] std::string remark_on(const StrategyComparison& comparison,
+                                    const StrategyResult& result);
 
 /// Returns the comparison as text for people, with the `assumptions` at its end.
 [[nodiscard]] std::string to_text(const StrategyComparison& comparison,

@@ -18,20 +18,6 @@ CostBreakdown cost_of(const StrategyComparison& comparison, const StrategyResult
                  comparison.options.objective);
 }
 
-/// Returns what a person would otherwise wonder about: idle GPUs, and a batch that is the reason.
-std::string remark(const StrategyComparison& comparison, const StrategyResult& result) {
-  const std::int64_t batch = comparison.scenario.job.global_batch_size;
-  const std::int64_t gpus = comparison.options.gpus;
-  const bool is_dp_only = result.name.strategy == Strategy::kZero3;
-  if (is_dp_only && batch < gpus) {
-    return fmt::format("a batch of {} keeps no more than {} busy", batch, plural(batch, "GPU"));
-  }
-  if (result.plan.has_value() && result.plan->config.world_size() < gpus) {
-    return plural(gpus - result.plan->config.world_size(), "GPU") + " idle";
-  }
-  return "";
-}
-
 std::string figures(const StrategyComparison& comparison, const StrategyResult& result) {
   const Plan& plan = *result.plan;
   const double lost = loss(comparison, result);
@@ -45,7 +31,7 @@ std::string figures(const StrategyComparison& comparison, const StrategyResult& 
 std::string block(const StrategyComparison& comparison, const StrategyResult& result) {
   const std::string not_run =
       result.is_run_by_stack ? "" : fmt::format(" (not run by {})", comparison.scenario.stack.name);
-  const std::string remarked = remark(comparison, result);
+  const std::string remarked = remark_on(comparison, result);
   const std::string note = remarked.empty() ? "" : "    " + remarked + "\n";
   if (!result.plan.has_value()) {
     return fmt::format("  {:<12} none{}\n    {}\n{}", result.name.name, not_run, result.reason,
@@ -97,6 +83,27 @@ ObjectWriter result_json(const StrategyComparison& comparison, const StrategyRes
 
 }  // namespace
 
+std::string strategies_text() {
+  std::string text;
+  for (const StrategyName& strategy : kStrategies) {
+    text += fmt::format("{}{}: {}.", text.empty() ? "" : " ", strategy.name, strategy.meaning);
+  }
+  return text;
+}
+
+std::string remark_on(const StrategyComparison& comparison, const StrategyResult& result) {
+  const std::int64_t batch = comparison.scenario.job.global_batch_size;
+  const std::int64_t gpus = comparison.options.gpus;
+  const bool is_dp_only = result.name.strategy == Strategy::kZero3;
+  if (is_dp_only && batch < gpus) {
+    return fmt::format("a batch of {} keeps no more than {} busy", batch, plural(batch, "GPU"));
+  }
+  if (result.plan.has_value() && result.plan->config.world_size() < gpus) {
+    return plural(gpus - result.plan->config.world_size(), "GPU") + " idle";
+  }
+  return "";
+}
+
 std::string to_text(const StrategyComparison& comparison,
                     const std::vector<std::string>& assumptions) {
   const Scenario& scenario = comparison.scenario;
@@ -110,10 +117,8 @@ std::string to_text(const StrategyComparison& comparison,
     text += block(comparison, result);
   }
   text +=
-      "\nPTD-P: tensor, pipeline and data parallelism. ZeRO-3: weights, gradients and\n"
-      "optimizer states sharded over the replicas. FSDP: ZeRO-3 with weights\n"
-      "gathered ahead of use, and kept, or shards replicated, where that is faster.\n"
-      "TFLOP/s count what recomputation repeats; MFU does not.\n";
+      '\n' +
+      paragraph(strategies_text() + " TFLOP/s count what recomputation repeats; MFU does not.", "");
   text += comparison.calibration.is_calibrated()
               ? fmt::format("\nAll times are calibrated with one factor, which rests on {}.\n",
                             to_text(comparison.calibration.support))

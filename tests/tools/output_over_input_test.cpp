@@ -53,6 +53,10 @@ TEST(OutputOverInput, IsRefusedByPtdpPlan) {
       {"--report: expected another file than --output"}));
   const fs::path plan = directory.file("plan.json", tiny_plan());
   expect_refused(run_plan, {"show", plan.string()}, "--report", plan, "the plan");
+  expect_refused(
+      run_plan,
+      {"--gpus", "8", "--model", model.string(), "--cluster", cluster.string(), "--stack", "all"},
+      "--report", cluster, "--cluster");
 }
 
 TEST(OutputOverInput, IsRefusedByPtdpPlanForAShippedProfile) {

@@ -44,6 +44,8 @@ std::vector<Answerer> answerers(const std::string& plan) {
           {"a plan", run_plan, {"show", plan}},
           {"a simulation", run_sim, {plan}},
           {"every schedule", run_sim, {plan, "--schedule", "all"}},
+          {"every stack", run_plan, with(kTinySearch, {"--stack", "all"})},
+          {"every strategy", run_plan, with(kTinySearch, {"--compare-strategies"})},
           {"a validation", run_validate, {"--runs", "runs.csv"}}};
 }
 
@@ -149,13 +151,43 @@ TEST(Report, ThatCannotBeWrittenIsToldBeforeWorkBegins) {
   }
 }
 
+// Where nothing fits there is no answer, and no page.
+TEST(Report, IsNotWrittenWithoutAnAnswer) {
+  const ReportDirectory directory;
+  for (const std::vector<std::string>& question :
+       {std::vector<std::string>{"--stack", "all"}, {"--compare-strategies"}}) {
+    const ProgramRun run =
+        run_plan(with(with(kTinySearch, question), {"--tp", "7", "--report", "page.html"}),
+                 directory.options());
+    EXPECT_EQ(run.status, kNothingFits) << run.errors;
+    EXPECT_FALSE(fs::exists(directory.path() / "page.html"));
+  }
+}
+
+// What a person chose is a command away: the page of that stack or configuration alone.
+TEST(Report, OfAlternativesNamesTheCommandForThePageOfTheBest) {
+  const ReportDirectory directory;
+  for (const std::vector<std::string>& question :
+       {std::vector<std::string>{"--stack", "all"}, {"--compare-strategies", "--pp", "1"}}) {
+    ASSERT_TRUE(succeeds(run_plan(with(with(kTinySearch, question), {"--report", "page.html"}),
+                                  directory.options())));
+    const nlohmann::json document = document_of(directory.path() / "page.html");
+    const std::string next = document["sections"].back()["view"]["paragraphs"].back();
+    ASSERT_THAT(next, StartsWith("Next\n  ptdp-plan --gpus 8 --model gpt-tiny"));
+    const std::string best = document["sections"][0]["view"]["bars"][0]["name"];
+    if (question.front() == "--stack") {
+      EXPECT_THAT(next, HasSubstr(" --stack " + best + " --report page.html"));
+    } else {
+      EXPECT_THAT(next, HasSubstr("--cluster selene-a100 --pp 1 --config 'tp="));
+    }
+  }
+}
+
 TEST(Report, IsRefusedByWhatHasNoPage) {
   const ReportDirectory directory;
   const std::vector<std::vector<std::string>> rows = {
       {"list", "models"},
       with(kTinySearch, {"--explain", "tp=2"}),
-      with(kTinySearch, {"--compare-strategies"}),
-      with(kTinySearch, {"--stack", "all"}),
       {"partition", "--model", "gpt-tiny", "--pp", "2"},
       {"export", "plan.json", "--to", "megatron", "-o", "out"}};
   for (const std::vector<std::string>& row : rows) {

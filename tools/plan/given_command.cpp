@@ -16,11 +16,7 @@
 namespace ptdp {
 
 void refuse_flags_of_searches(const CommandLine& line, const std::string& by) {
-  for (const char* flag : {"top", "explain", "compare-strategies"}) {
-    if (line.has(flag)) {
-      throw Error(std::string("--") + flag + ": not used by " + by);
-    }
-  }
+  line.refuse({"top", "explain", "compare-strategies"}, by);
   if (line.text("format").value_or("") == "csv") {
     throw Error("--format: expected table or json for " + by + ", got csv");
   }

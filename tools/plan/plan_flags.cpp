@@ -4,6 +4,7 @@
 #include <sstream>
 #include <vector>
 
+#include "cost_model/inputs/profile_files.h"
 #include "cost_model/inputs/stack_precision.h"
 #include "planner/answer/plans_document.h"
 #include "planner/answer_format.h"
@@ -13,6 +14,7 @@
 #include "tools/plan/new_cluster_command.h"
 #include "tools/plan/partition_command.h"
 #include "tools/plan/pilot_command.h"
+#include "tools/plan/plan_request.h"
 #include "tools/plan/search_flags.h"
 #include "tools/plan/search_watch.h"
 #include "tools/plan/stack_switches.h"
@@ -197,6 +199,21 @@ CommandTable plan_table() {
                       {"export", file},
                       {"partition", file}},
       .brief_help = &brief_help};
+}
+
+std::vector<NamedFile> input_files(const CommandLine& line) {
+  std::vector<NamedFile> files = files_of_flags(line, {"from", "log", "plan"});
+  const auto add_profile = [&](const std::string& flag, ProfileKind kind) {
+    if (const auto name = line.text(flag)) {
+      files.push_back({"--" + flag, profile_file(kind, *name).path});
+    }
+  };
+  add_profile("model", ProfileKind::kModel);
+  add_profile("cluster", ProfileKind::kCluster);
+  if (!asks_for_all_stacks(line)) {
+    add_profile("stack", ProfileKind::kStack);
+  }
+  return files;
 }
 
 }  // namespace ptdp

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <iostream>
 #include <utility>
 
+#include "cost_model/error.h"
 #include "cost_model/text/as_typed.h"
+#include "cost_model/text/plural.h"
 #include "planner/formatting.h"
 #include "tools/shared/terminal.h"
 
@@ -95,6 +98,21 @@ void SearchWatch::clear() {
 
 int SearchWatch::signal() {
   return came;
+}
+
+int tell_unfound(const std::string& program, const SearchResult& search) {
+  if (!search.unseen) {
+    return 0;
+  }
+  const std::string looked =
+      fmt::format("of {} looked at, none can run", plural(search.enumerated, "candidate"));
+  if (SearchWatch::signal() != 0) {
+    std::cerr << fmt::format("{}: interrupted before a plan was found: {}\n", as_typed(program), looked);
+    return SearchWatch::status();
+  }
+  throw Error(
+      "no plan was found within the time limit: " + looked + "; --time-limit SECONDS gives more",
+      ExitStatus::kRuntimeFault);
 }
 
 }  // namespace ptdp

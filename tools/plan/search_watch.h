@@ -52,4 +52,8 @@ class SearchWatch {
   bool has_line_ = false;
 };
 
+/// Says on one line that a search of `program` ended before it found anything, and returns the exit
+/// status. Returns 0 for a search that came to its end. Throws Error for one that ran out of time.
+[[nodiscard]] int tell_unfound(const std::string& program, const SearchResult& search);
+
 }  // namespace ptdp
