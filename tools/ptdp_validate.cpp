@@ -18,12 +18,14 @@
 #include "planner/accuracy/validation_report.h"
 #include "planner/answer_format.h"
 #include "planner/logs/log_report.h"
+#include "planner/report/answers/log_page.h"
 #include "planner/report/answers/run_page.h"
 #include "planner/report/answers/validation_page.h"
 #include "planner/runs/run_report.h"
 #include "planner/runs/run_set.h"
 #include "planner/traces/trace_reader.h"
 #include "planner/traces/trace_report.h"
+#include "tools/plan/plan_flags.h"
 #include "tools/plan/plan_of_run.h"
 #include "tools/planner_commands.h"
 #include "tools/shared/command_line.h"
@@ -185,7 +187,7 @@ AnswerFormat read_run_format(const CommandLine& line) {
 
 /// Throws Error for a file of --report that cannot be written or is an input.
 void check_report_file(const CommandLine& line) {
-  std::vector<NamedFile> inputs;
+  std::vector<NamedFile> inputs = input_files(line);
   for (const std::string& run : line.words()) {
     inputs.push_back({"the run", run});
   }
@@ -259,6 +261,9 @@ MeasuredFile read_measured_file(const CommandLine& line, const std::string& flag
   line.allow_words(0);
   std::vector<std::string> allowed = run_flags();
   allowed.insert(allowed.end(), {flag, "plan", "calibration", "format", "max-error"});
+  if (flag == "log") {
+    allowed.emplace_back("report");
+  }
   line.allow_only(allowed, "--" + flag);
   const AnswerFormat format = read_run_format(line);
   (void)line.number("max-error", 0.0, 1e6);  // a bad one is refused before the report
@@ -277,31 +282,29 @@ PlanOfRun plan_of_file(const CommandLine& line, const TrainingLog& log, const Me
   return run;
 }
 
-/// Prints the report of a file. Returns the exit status.
-template <class Report>
-int print_report(const CommandLine& line, AnswerFormat format, const Report& report) {
-  print_answer(in_format(format, report), format);
-  check_max_error(line, report.error().value_or(0.0));
-  return 0;
-}
-
 /// Prints what a log measured beside what is predicted for its run. Returns the exit status.
 int validate_log(const CommandLine& line) {
   const MeasuredFile file = read_measured_file(line, "log");
+  check_report_file(line);
   const TrainingLog log = read_training_log(file.name);
   PlanOfRun run = plan_of_file(line, log, file);
-  return print_report(line, file.format,
-                      report_log(log, file.name, run.plan, std::move(run.assumptions)));
+  const LogReport report = report_log(log, file.name, run.plan, std::move(run.assumptions));
+  print_answer(in_format(file.format, report), file.format);
+  write_report(line, kProgram, [&] { return log_page(report); });
+  check_max_error(line, report.error().value_or(0.0));
+  return 0;
 }
 
 /// Prints where the time of a traced rank went beside what is predicted. Returns the exit status.
 int validate_trace(const CommandLine& line) {
   const MeasuredFile file = read_measured_file(line, "trace");
   PlanOfRun run = plan_of_file(line, TrainingLog(), file);
-  return print_report(line, file.format, while_working(kProgram, "reading " + file.name, [&] {
-                        return report_trace(read_trace(file.name), file.name, run.plan,
-                                            std::move(run.assumptions));
-                      }));
+  const TraceReport report = while_working(kProgram, "reading " + file.name, [&] {
+    return report_trace(read_trace(file.name), file.name, run.plan, std::move(run.assumptions));
+  });
+  print_answer(in_format(file.format, report), file.format);
+  check_max_error(line, report.error().value_or(0.0));
+  return 0;
 }
 
 /// Returns where the runs come from, for messages.

@@ -65,10 +65,6 @@ constexpr std::array kTermViews = {
              "weights; an optimizer that is not fused"},
     TermView{"offload", "copies between host and device that no kernel runs beside"},
     TermView{"core_sharing", "top: more ranks than cores"}};
-constexpr std::string_view kBesideTheModel =
-    "not in any term: the data loader (compare with mock data), evaluation and checkpoints "
-    "between "
-    "iterations, other jobs on the network, garbage collection, one slow GPU of all.";
 
 std::string_view view_of(std::string_view term) {
   const auto* found = std::find_if(kTermViews.begin(), kTermViews.end(),
@@ -120,37 +116,54 @@ MeasuredIteration compare_iteration(const Plan& plan, Seconds measured, const st
           .suspects = suspects_of(predicted.breakdown, measured - time.value)};
 }
 
-std::string to_text(const MeasuredIteration& iteration, const Plan& plan) {
-  const Seconds time = plan.predicted.iteration_time.value;
-  const bool is_slower = iteration.measured >= time;
-  const double ratio = iteration.measured / time;
-  const Seconds difference(std::abs((iteration.measured - time).value()));
+bool is_slower(const MeasuredIteration& iteration, const Plan& plan) {
+  return iteration.measured >= plan.predicted.iteration_time.value;
+}
+
+std::vector<std::string> verdict_lines(const MeasuredIteration& iteration, const Plan& plan) {
+  const double ratio = iteration.measured / plan.predicted.iteration_time.value;
+  const bool slower = is_slower(iteration, plan);
   const Estimate<double>& factors = iteration.factors;
-  std::string text = fmt::format(
-      "\nMeasured ({})\n"
-      "  {} per iteration, {} predicted; {} of such runs are as {} or {}\n"
-      "  factor {:.2f} over the cost model alone, for {:.2f} with {:.2f} to {:.2f} in 90 %: {}\n",
-      iteration.source, duration(iteration.measured),
-      ratio > kFewTimes
-          ? fmt::format("{:.3g} times what was", ratio)
-          : fmt::format("{} {} than", percent(std::abs(ratio - 1.0)), is_slower ? "more" : "less"),
-      iteration.probability < kRare ? "less than 1 %"
-                                    : fmt::format("{:.0f} %", 100.0 * iteration.probability),
-      is_slower ? "slow" : "fast", is_slower ? "slower" : "faster", iteration.factor, factors.value,
-      factors.low, factors.high,
-      iteration.factor >= factors.low && iteration.factor <= factors.high ? "nothing unusual"
-                                                                          : "unusual");
-  text += iteration.suspects.empty()
-              ? fmt::format("\nNo term alone explains a difference of {}\n", duration(difference))
-              : fmt::format("\nWhat explains {} {}, each alone\n", duration(difference),
-                            is_slower ? "more" : "less");
+  return {
+      fmt::format(
+          "{} per iteration, {} predicted; {} of such runs are as {} or {}",
+          duration(iteration.measured),
+          ratio > kFewTimes
+              ? fmt::format("{:.3g} times what was", ratio)
+              : fmt::format("{} {} than", percent(std::abs(ratio - 1.0)), slower ? "more" : "less"),
+          iteration.probability < kRare ? "less than 1 %"
+                                        : fmt::format("{:.0f} %", 100.0 * iteration.probability),
+          slower ? "slow" : "fast", slower ? "slower" : "faster"),
+      fmt::format(
+          "factor {:.2f} over the cost model alone, for {:.2f} with {:.2f} to {:.2f} in 90 %: {}",
+          iteration.factor, factors.value, factors.low, factors.high,
+          iteration.factor >= factors.low && iteration.factor <= factors.high ? "nothing unusual"
+                                                                              : "unusual")};
+}
+
+std::string suspects_title(const MeasuredIteration& iteration, const Plan& plan) {
+  const Seconds difference(
+      std::abs((iteration.measured - plan.predicted.iteration_time.value).value()));
+  return iteration.suspects.empty()
+             ? fmt::format("No term alone explains a difference of {}", duration(difference))
+             : fmt::format("What explains {} {}, each alone", duration(difference),
+                           is_slower(iteration, plan) ? "more" : "less");
+}
+
+std::string to_text(const MeasuredIteration& iteration, const Plan& plan) {
+  std::string text = fmt::format("\nMeasured ({})\n", iteration.source);
+  for (const std::string& line : verdict_lines(iteration, plan)) {
+    text += fmt::format("  {}\n", line);
+  }
+  text += fmt::format("\n{}\n", suspects_title(iteration, plan));
+  const bool tells_where = is_slower(iteration, plan);
   for (std::size_t i = 0; i < std::min(kMostShown, iteration.suspects.size()); ++i) {
     const SuspectTerm& suspect = iteration.suspects[i];
     text += fmt::format("  {:<22} {:>9}, if it took {:.2f} times as long\n", suspect.name,
                         duration(suspect.predicted), suspect.factor);
-    text += is_slower ? fmt::format("      {}\n", suspect.where) : "";
+    text += tells_where ? fmt::format("      {}\n", suspect.where) : "";
   }
-  return is_slower ? text + fmt::format("  {}\n", kBesideTheModel) : text;
+  return tells_where ? text + fmt::format("  {}\n", kBesideTheModel) : text;
 }
 
 ObjectWriter measured_json(const MeasuredIteration& iteration) {

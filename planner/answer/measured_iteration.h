@@ -37,6 +37,19 @@ inline constexpr double kMostSuspectFactor = 5.0;
 [[nodiscard]] MeasuredIteration compare_iteration(const Plan& plan, Seconds measured,
                                                   const std::string& source);
 
+/// What may take time without being in any term, for an iteration that is slower than predicted.
+inline constexpr std::string_view kBesideTheModel =
+    "not in any term: the data loader (compare with mock data), evaluation and checkpoints between "
+    "iterations, other jobs on the network, garbage collection, one slow GPU of all.";
+
+/// Returns whether the iteration took no less than predicted.
+[[nodiscard]] bool is_slower(const MeasuredIteration& iteration, const Plan& plan);
+/// Returns two lines: how far the iteration is from its prediction, and whether that is usual.
+[[nodiscard]] std::vector<std::string> verdict_lines(const MeasuredIteration& iteration,
+                                                     const Plan& plan);
+/// Returns a line: what the suspects explain, or that no term does.
+[[nodiscard]] std::string suspects_title(const MeasuredIteration& iteration, const Plan& plan);
+
 /// Returns the comparison as text for people.
 [[nodiscard]] std::string to_text(const MeasuredIteration& iteration, const Plan& plan);
 /// Returns the comparison as a part of documents.

@@ -61,6 +61,16 @@ std::vector<std::string> warnings_of(const LogReport& report) {
   return warnings;
 }
 
+std::vector<LoggedLoss> losses_of(const TrainingLog& log) {
+  std::vector<LoggedLoss> losses;
+  for (const LogRecord& record : log.records) {
+    if (record.loss && std::isfinite(*record.loss)) {
+      losses.push_back({record.step, *record.loss});
+    }
+  }
+  return losses;
+}
+
 void write_steady_state(ObjectWriter& writer, const SteadyState& steady) {
   writer.quantity("time_s", steady.time, 1.0);
   writer.quantity("low_s", steady.low, 1.0);
@@ -118,6 +128,7 @@ LogReport report_log(const TrainingLog& log, const std::string& place,
       .steady = find_steady_state(log, plan ? std::optional(job_of(*plan)) : std::nullopt, place),
       .memory = log.memory,
       .timers = log.timers,
+      .losses = losses_of(log),
       .plan = plan,
       .assumptions = std::move(assumptions)};
   report.warnings = warnings_of(report);

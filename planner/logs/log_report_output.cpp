@@ -10,61 +10,32 @@
 namespace ptdp {
 namespace {
 
-std::string heading(const LogReport& report) {
-  const SteadyState& steady = report.steady;
-  std::string text = fmt::format(
-      "{}: {}, iterations {} to {}, {} in a steady state, the first {} left out\n", report.file,
-      name_of(report.format, NamedValues<LogFormat>(kLogFormatNames)), steady.first_step,
-      steady.last_step, plural(steady.lines, "line"), steady.warm_up);
-  if (report.restarts > 0) {
-    text += fmt::format("The run was restarted {}; the last start with enough lines counts.\n",
-                        plural(report.restarts, "time"));
-  }
-  if (!steady.derived_from.empty()) {
-    text += fmt::format("The log prints no times: they follow from its {}.\n", steady.derived_from);
-  }
-  if (report.plan) {
-    const Plan& plan = *report.plan;
-    text += fmt::format("Plan: {} on {} of {} with {}, {}\n", plan.scenario.job.model_name,
-                        plural(plan.config.world_size(), "GPU"), plan.scenario.cluster.name,
-                        plan.scenario.stack.name, to_string(plan.config));
-  }
-  return text;
-}
-
-/// Returns a line of a value: with a plan as predicted and as measured, else as measured alone.
-std::string line_of(const LogReport& report, std::string_view name, const std::string& predicted,
-                    const std::string& measured, const std::string& error = "") {
-  return report.plan ? measured_row(name, predicted, measured, error) : row(name, measured);
-}
-
 std::string gib(Bytes size) {
   return fmt::format("{:.2f} GiB", size.value() / kGibi);
 }
 
-/// Returns rates of the whole run, which need a plan.
-std::string rates_text(const Plan& plan, const SteadyState& steady) {
+/// Adds rates of the whole run, which need a plan.
+void add_rates(std::vector<LogFigure>& figures, const Plan& plan, const SteadyState& steady) {
   const Flops flops = plan.predicted.hardware_flops / static_cast<double>(plan.config.world_size());
   const double tokens =
       static_cast<double>(plan.scenario.job.global_batch_size) * plan.scenario.job.model.seq_length;
-  return measured_row("per GPU, ptdp's FLOPs", rate(plan.predicted.per_gpu.value),
-                      rate(flops / steady.time)) +
-         measured_row("tokens/s", fmt::format("{:.0f}", plan.predicted.tokens_per_second.value),
-                      fmt::format("{:.0f}", tokens / steady.time.value()));
+  figures.push_back(
+      {"per GPU, ptdp's FLOPs", rate(plan.predicted.per_gpu.value), rate(flops / steady.time)});
+  figures.push_back({"tokens/s", fmt::format("{:.0f}", plan.predicted.tokens_per_second.value),
+                     fmt::format("{:.0f}", tokens / steady.time.value())});
 }
 
-std::string memory_text(const LogReport& report) {
-  std::string text;
+/// Adds memory, as far as the log prints it.
+void add_memory(std::vector<LogFigure>& figures, const LogReport& report) {
   const auto add = [&](const char* name, double measured, Bytes predicted) {
     if (measured > 0.0) {
-      text += line_of(report, name, gib(predicted), gib(Bytes(measured)),
-                      error_of(predicted, Bytes(measured)));
+      figures.push_back({name, report.plan ? gib(predicted) : "", gib(Bytes(measured)),
+                         error_of(predicted, Bytes(measured))});
     }
   };
   const std::optional<Plan>& plan = report.plan;
   add("tensors' memory", report.memory.allocated, plan ? plan->memory.formulas() : Bytes(0.0));
   add("allocator's memory", report.memory.reserved, plan ? plan->memory.peak() : Bytes(0.0));
-  return text;
 }
 
 /// Returns what Megatron's timers measured of the plan's terms; "" without timers or a plan.
@@ -83,27 +54,64 @@ std::string split_text(const LogReport& report) {
 
 }  // namespace
 
-std::string to_text(const LogReport& report) {
+std::vector<std::string> heading_lines(const LogReport& report) {
   const SteadyState& steady = report.steady;
-  const Estimate<Seconds> predicted =
-      report.plan ? report.plan->predicted.iteration_time : Estimate<Seconds>{};
-  std::string text = heading(report) + "\n";
-  if (report.plan) {
-    text += measured_row("", "predicted", "measured", "pred/meas");
+  std::vector<std::string> lines = {fmt::format(
+      "{}: {}, iterations {} to {}, {} in a steady state, the first {} left out", report.file,
+      name_of(report.format, NamedValues<LogFormat>(kLogFormatNames)), steady.first_step,
+      steady.last_step, plural(steady.lines, "line"), steady.warm_up)};
+  if (report.restarts > 0) {
+    lines.push_back(
+        fmt::format("The run was restarted {}; the last start with enough lines counts.",
+                    plural(report.restarts, "time")));
   }
-  text += line_of(report, "time per iteration", duration(predicted.value), duration(steady.time),
-                  error_of(predicted.value, steady.time));
+  if (!steady.derived_from.empty()) {
+    lines.push_back(
+        fmt::format("The log prints no times: they follow from its {}.", steady.derived_from));
+  }
   if (report.plan) {
-    text += rates_text(*report.plan, steady);
+    const Plan& plan = *report.plan;
+    lines.push_back(fmt::format("Plan: {} on {} of {} with {}, {}", plan.scenario.job.model_name,
+                                plural(plan.config.world_size(), "GPU"), plan.scenario.cluster.name,
+                                plan.scenario.stack.name, to_string(plan.config)));
+  }
+  return lines;
+}
+
+std::vector<LogFigure> figures_of(const LogReport& report) {
+  const SteadyState& steady = report.steady;
+  std::vector<LogFigure> figures;
+  if (report.plan) {
+    const Seconds predicted = report.plan->predicted.iteration_time.value;
+    figures.push_back({"time per iteration", duration(predicted), duration(steady.time),
+                       error_of(predicted, steady.time)});
+    add_rates(figures, *report.plan, steady);
+  } else {
+    figures.push_back({"time per iteration", "", duration(steady.time), ""});
   }
   if (steady.tflops_per_gpu) {
-    text += line_of(report, "per GPU, the log's FLOPs", "-",
-                    fmt::format("{:.1f} TFLOP/s", *steady.tflops_per_gpu));
+    figures.push_back({"per GPU, the log's FLOPs", report.plan ? kNotPredicted : "",
+                       fmt::format("{:.1f} TFLOP/s", *steady.tflops_per_gpu)});
   }
-  text += memory_text(report);
+  add_memory(figures, report);
+  return figures;
+}
+
+std::string to_text(const LogReport& report) {
+  const SteadyState& steady = report.steady;
+  std::string text;
+  for (const std::string& line : heading_lines(report)) {
+    text += line + '\n';
+  }
+  text += report.plan ? '\n' + measured_row("", "predicted", "measured", "pred/meas") : "\n";
+  for (const LogFigure& figure : figures_of(report)) {
+    text += report.plan ? measured_row(figure.name, figure.predicted, figure.measured, figure.error)
+                        : row(figure.name, figure.measured);
+  }
   text += fmt::format("  measured from {} to {} in 80 % of the lines", duration(steady.low),
                       duration(steady.high));
   if (report.plan) {
+    const Estimate<Seconds>& predicted = report.plan->predicted.iteration_time;
     text +=
         fmt::format("; predicted {} to {} with 90 % probability, which {}", duration(predicted.low),
                     duration(predicted.high), report.is_inside() ? "holds" : "does not hold");
@@ -120,9 +128,7 @@ std::string to_text(const LogReport& report) {
   text += split_text(report);
   text += titled("Doubtful", report.warnings) + titled("Assumed", report.assumptions);
   if (!report.plan) {
-    text +=
-        "\nTo set beside it what is predicted: --plan PLAN.json, --from FILE or --config tp=8,...; "
-        "for a log that lists its arguments --cluster will do.\n";
+    text += fmt::format("\n{}\n", kHowToPredict);
   }
   return text;
 }

@@ -213,6 +213,15 @@ void leave_out_skipped(std::vector<TimedRecord>& times) {
   }
 }
 
+/// Marks the times of the steady state among all. Both are in the order of iterations.
+void mark_steady(std::vector<LoggedTime>& times, const std::vector<TimedRecord>& steady) {
+  auto next = steady.begin();
+  for (LoggedTime& time : times) {
+    time.is_steady = next != steady.end() && next->record.step == time.step;
+    next += time.is_steady ? 1 : 0;
+  }
+}
+
 }  // namespace
 
 SteadyState find_steady_state(const TrainingLog& log, const std::optional<LoggedJob>& job,
@@ -223,6 +232,9 @@ SteadyState find_steady_state(const TrainingLog& log, const std::optional<Logged
     throw Error(place +
                 ": prints no times: expected --plan, --from or --config too, which say how "
                 "many tokens an iteration has");
+  }
+  for (const TimedRecord& time : times) {
+    state.times.push_back({.step = time.record.step, .seconds = time.seconds});
   }
   leave_out_other_batches(times);
   if (times.size() < kFewestLogRecords) {
@@ -248,6 +260,7 @@ SteadyState find_steady_state(const TrainingLog& log, const std::optional<Logged
 
   state.warm_up = static_cast<std::int64_t>(warm_up_of(times));
   times.erase(times.begin(), times.begin() + state.warm_up);
+  mark_steady(state.times, times);
   const std::vector<double> seconds = seconds_of(times);
   std::vector<double> rates;
   std::int64_t before = times.front().record.step - 1;

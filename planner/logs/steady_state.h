@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cost_model/units.h"
 #include "planner/logs/training_log.h"
@@ -26,6 +27,13 @@ struct LoggedJob {
   double tokens_per_gpu = 0.0;  ///< Tokens of an iteration over the GPUs in use.
 };
 
+/// The time of a line's iterations.
+struct LoggedTime {
+  std::int64_t step = 0;   ///< Iteration of the line.
+  double seconds = 0.0;    ///< Time of one of its iterations [s].
+  bool is_steady = false;  ///< Whether it is one of the steady state.
+};
+
 /// What an iteration takes in a steady state.
 struct SteadyState {
   Seconds time;                 ///< Median over the lines.
@@ -43,6 +51,7 @@ struct SteadyState {
   /// Where times come from, if the log has none: "tokens per second", "time stamps" or "sequences
   /// per second".
   std::string derived_from;
+  std::vector<LoggedTime> times;  ///< Times of all lines that have one, in order.
 };
 
 /// Finds the steady state. Lines of another batch than the last one are left out, and those of

@@ -59,6 +59,14 @@ TEST(OutputOverInput, IsRefusedByPtdpPlan) {
       "--report", cluster, "--cluster");
 }
 
+TEST(OutputOverInput, IsRefusedByPtdpPlanForALog) {
+  const TemporaryDirectory directory;
+  const fs::path log = directory.file("train.log", "iteration 1");
+  expect_refused(run_plan,
+                 {"--gpus", "8", "--model", "gpt-tiny", "--config", "tp=2", "--log", log.string()},
+                 "--report", log, "--log");
+}
+
 TEST(OutputOverInput, IsRefusedByPtdpPlanForAShippedProfile) {
   const TemporaryDirectory directory;
   fs::copy(fs::path(PTDP_SOURCE_DIR) / "profiles", directory.path(), fs::copy_options::recursive);
@@ -99,6 +107,11 @@ TEST(OutputOverInput, IsRefusedByPtdpValidate) {
   const TemporaryDirectory directory;
   const fs::path runs = directory.file("runs.csv", source_file("profiles/published/sc21-t1.csv"));
   expect_refused(run_validate, {"--runs", runs.string()}, "--report", runs, "--runs");
+  const fs::path log = directory.file("train.log", "iteration 1");
+  const fs::path plan = directory.file("plan.json", tiny_plan());
+  expect_refused(run_validate, {"--log", log.string()}, "--report", log, "--log");
+  expect_refused(run_validate, {"--log", log.string(), "--plan", plan.string()}, "--report", plan,
+                 "--plan");
 }
 
 TEST(OutputOverInput, IsRefusedByPtdpRun) {

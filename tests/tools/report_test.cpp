@@ -46,15 +46,31 @@ std::vector<Answerer> answerers(const std::string& plan) {
           {"every schedule", run_sim, {plan, "--schedule", "all"}},
           {"every stack", run_plan, with(kTinySearch, {"--stack", "all"})},
           {"every strategy", run_plan, with(kTinySearch, {"--compare-strategies"})},
+          {"a log", run_validate, {"--log", "train.log"}},
+          {"a log of a plan", run_validate, {"--log", "train.log", "--plan", plan}},
+          {"a configuration with its log", run_plan,
+           with(kTinySearch, {"--config", "tp=2,pp=2", "--log", "train.log"})},
           {"a validation", run_validate, {"--runs", "runs.csv"}}};
 }
 
-/// A directory with a plan and with measured runs.
+/// Returns a log of Megatron-LM: an iteration of 2 s and five of 1 s.
+std::string megatron_log() {
+  std::string log;
+  for (int step = 1; step <= 6; ++step) {
+    log += " iteration " + std::to_string(step) +
+           "/ 6 | elapsed time per iteration (ms): " + (step == 1 ? "2000.0" : "1000.0") +
+           " | lm loss: 2.5 |\n";
+  }
+  return log;
+}
+
+/// A directory with a plan, measured runs, a log and a list of layers.
 class ReportDirectory {
  public:
   ReportDirectory() {
     static_cast<void>(directory_.file("plan.json", tiny_plan()));
     static_cast<void>(directory_.file("runs.csv", source_file("profiles/published/sc21-t1.csv")));
+    static_cast<void>(directory_.file("train.log", megatron_log()));
   }
   [[nodiscard]] const fs::path& path() const { return directory_.path(); }
   [[nodiscard]] RunOptions options() const { return {.directory = directory_.path()}; }
@@ -162,6 +178,10 @@ TEST(Report, IsNotWrittenWithoutAnAnswer) {
     EXPECT_EQ(run.status, kNothingFits) << run.errors;
     EXPECT_FALSE(fs::exists(directory.path() / "page.html"));
   }
+  const ProgramRun none =
+      run_validate({"--log", "runs.csv", "--report", "page.html"}, directory.options());
+  EXPECT_TRUE(is_refused(none, {"runs.csv"})) << none.errors;
+  EXPECT_FALSE(fs::exists(directory.path() / "page.html"));
 }
 
 // What a person chose is a command away: the page of that stack or configuration alone.
@@ -199,8 +219,9 @@ TEST(Report, IsRefusedByWhatHasNoPage) {
                                   "--orders", "--report", "page.html"},
                                  directory.options()),
                          {"--report"}));
-  EXPECT_TRUE(is_refused(run_validate({"--log", "x", "--report", "page.html"}, directory.options()),
-                         {"--report"}));
+  EXPECT_TRUE(
+      is_refused(run_validate({"--trace", "x.json", "--report", "page.html"}, directory.options()),
+                 {"--report", "--trace"}));
   EXPECT_FALSE(fs::exists(directory.path() / "page.html"));
 }
 

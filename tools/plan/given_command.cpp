@@ -28,9 +28,8 @@ int run_given(const CommandLine& line, const PlanRequest& request, const SearchO
   const auto format = line.choice_or_first<AnswerFormat>("format", kTableFormats);
   GivenConfig answer = cost_given_config(request.scenario, options, given.config, calibration);
   watch.clear();
-  if (answer.plan) {
-    answer.measured = measured_iteration(line, *answer.plan);
-  }
+  const MeasuredFlags measured = answer.plan ? measured_flags(line, *answer.plan) : MeasuredFlags();
+  answer.measured = measured.iteration;
   const auto output = line.text("output");
   if (output && can_run(answer)) {
     write_plan(*output, *answer.plan);
@@ -45,7 +44,7 @@ int run_given(const CommandLine& line, const PlanRequest& request, const SearchO
                                              : to_text(answer, given.reading, budget, notes),
                format);
   write_report(line, "ptdp-plan",
-               [&] { return given_report(answer, given.reading, budget, notes); });
+               [&] { return given_report(answer, given.reading, budget, notes, measured.log); });
   const int stopped = SearchWatch::status();
   return stopped != 0 || can_run(answer) ? stopped : static_cast<int>(ExitStatus::kNothingFits);
 }

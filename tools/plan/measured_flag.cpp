@@ -8,7 +8,6 @@
 #include "cost_model/error.h"
 #include "cost_model/iteration/flops.h"
 #include "cost_model/text/in_quotes.h"
-#include "planner/logs/log_report.h"
 
 namespace ptdp {
 namespace {
@@ -103,20 +102,22 @@ Seconds parse_measured(const std::string& text, const Plan& plan, const std::str
               in_quotes(text));
 }
 
-std::optional<MeasuredIteration> measured_iteration(const CommandLine& line, const Plan& plan) {
+MeasuredFlags measured_flags(const CommandLine& line, const Plan& plan) {
   const auto measured = line.text("measured");
   const auto log = line.text("log");
   if (measured && log) {
     throw Error("--measured and --log: expected one of them, got both");
   }
+  MeasuredFlags flags;
   if (measured) {
-    return compare_iteration(plan, parse_measured(*measured, plan, "--measured"), *measured);
+    flags.iteration =
+        compare_iteration(plan, parse_measured(*measured, plan, "--measured"), *measured);
   }
   if (log) {
-    const LogReport report = report_log(read_training_log(*log), *log, plan);
-    return compare_iteration(plan, report.steady.time, report.file);
+    flags.log = report_log(read_training_log(*log), *log, plan);
+    flags.iteration = compare_iteration(plan, flags.log->steady.time, flags.log->file);
   }
-  return std::nullopt;
+  return flags;
 }
 
 }  // namespace ptdp

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "planner/answer/measured_iteration.h"
+#include "planner/logs/log_report.h"
 #include "planner/plan/plan.h"
 #include "tools/shared/command_line.h"
 
@@ -21,9 +22,13 @@ void refuse_measured_flags(const CommandLine& line, const std::string& by);
 [[nodiscard]] Seconds parse_measured(const std::string& text, const Plan& plan,
                                      const std::string& place);
 
-/// Returns what --measured or --log says beside the plan; nullopt without both. Throws Error for
-/// both, and as parse_measured() and report_log() do.
-[[nodiscard]] std::optional<MeasuredIteration> measured_iteration(const CommandLine& line,
-                                                                  const Plan& plan);
+/// What an iteration of a configuration really took, as far as flags say it.
+struct MeasuredFlags {
+  std::optional<MeasuredIteration> iteration;
+  std::optional<LogReport> log;  ///< The log of --log.
+};
+/// Returns what --measured or --log says beside the plan. Throws Error for both, and as
+/// parse_measured() and report_log() do.
+[[nodiscard]] MeasuredFlags measured_flags(const CommandLine& line, const Plan& plan);
 
 }  // namespace ptdp

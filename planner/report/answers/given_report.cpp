@@ -9,6 +9,7 @@
 #include "planner/answer/fit_output.h"
 #include "planner/answer/planning_output.h"
 #include "planner/formatting.h"
+#include "planner/report/answers/log_page.h"
 #include "planner/report/answers/plan_report.h"
 #include "planner/report/answers/report_parts.h"
 
@@ -30,7 +31,7 @@ std::vector<std::string> other_choices(const GivenConfig& given, const AnswerNot
 }  // namespace
 
 Report given_report(const GivenConfig& given, const ReadingNotes& reading, const RunBudget& budget,
-                    const AnswerNotes& notes) {
+                    const AnswerNotes& notes, const std::optional<LogReport>& log) {
   Report report;
   if (given.plan) {
     report = begun_report(*given.plan, budget, notes);
@@ -46,14 +47,19 @@ Report given_report(const GivenConfig& given, const ReadingNotes& reading, const
   }
   add_paragraphs(report, {.id = "choices", .title = "What would be better?"},
                  other_choices(given, notes));
+  if (log) {
+    add_log_sections(report, *log);
+  }
   if (given.measured) {
-    add_paragraphs(report, {.id = "measured", .title = "What did an iteration really take?"},
-                   paragraphs_of(to_text(*given.measured, *given.plan)));
+    add_measured_sections(report, *given.measured, *given.plan);
   }
   if (given.plan) {
     add_plan_sections(report, *given.plan);
   }
   std::vector<std::string> remarks = notes.remarks;
+  for (const std::string& warning : log ? log->warnings : std::vector<std::string>()) {
+    remarks.push_back("Doubtful: " + warning);
+  }
   append(remarks, reading.notes);
   for (const std::string& flag : reading.unknown_flags) {
     remarks.push_back("Flag not known: " + flag);

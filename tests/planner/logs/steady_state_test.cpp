@@ -42,6 +42,25 @@ TEST(FindSteadyState, LeavesOutTheStart) {
   EXPECT_EQ(state.derived_from, "");
 }
 
+// Lines of another batch and of skipped iterations have a time, too, and are no part of it.
+TEST(FindSteadyState, KeepsTheTimesOfAllLines) {
+  TrainingLog log = timed_log({9.0, 2.0, 3.0, 4.0, 5.0, 4.0, 4.0, 4.0});
+  for (LogRecord& record : log.records) {
+    record.batch = record.step == 2 ? 8.0 : 16.0;
+  }
+  log.records[4].skipped = 1.0;
+  std::vector<double> seconds;
+  std::vector<std::int64_t> is_steady;
+  for (const LoggedTime& time : steady(log).times) {
+    seconds.push_back(time.seconds);
+    if (time.is_steady) {
+      is_steady.push_back(time.step);
+    }
+  }
+  EXPECT_THAT(seconds, testing::ElementsAre(9.0, 2.0, 3.0, 4.0, 5.0, 4.0, 4.0, 4.0));
+  EXPECT_THAT(is_steady, testing::ElementsAre(3, 4, 6, 7, 8));
+}
+
 // The first of 1 … 11 is left out. The median of 2 … 11 is 6.5, a tenth of the way up is 2.9.
 TEST(FindSteadyState, SpreadsFromATenthToNineTenths) {
   std::vector<double> seconds = {1.0};
