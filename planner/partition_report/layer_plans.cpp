@@ -43,15 +43,6 @@ struct CostedDegrees {
   }
 };
 
-/// Returns the scenario of a list: a model of no layers, whose embeddings are not tied.
-Scenario scenario_of(const LayerSearch& search) {
-  Scenario scenario{.cluster = search.cluster, .stack = search.stack};
-  scenario.job.model_name = search.list.name;
-  scenario.job.model.untied_embeddings = true;
-  scenario.job.global_batch_size = search.global_batch_size;
-  return scenario;
-}
-
 /// Returns the ZeRO stages to look at.
 std::vector<int> zero_stages(const LayerSearch& search) {
   constexpr int highest = 1;
@@ -328,6 +319,7 @@ class Planner {
     request.memory = limit_;
     LayerPlan plan{
         .config = costed.config,
+        .sizes = costed.sizes,
         .partition = described_partition(search_.list, request, costed.sizes, job.microbatches()),
         .memory = pipeline_.memory(job, costed.sizes)};
     plan.config.layers_per_stage = plan.partition.layers_per_stage();
@@ -375,6 +367,22 @@ void check_search(const LayerSearch& search) {
 }
 
 }  // namespace
+
+Scenario scenario_of(const LayerSearch& search) {
+  Scenario scenario{.cluster = search.cluster, .stack = search.stack};
+  scenario.job.model_name = search.list.name;
+  scenario.job.model.untied_embeddings = true;
+  scenario.job.global_batch_size = search.global_batch_size;
+  return scenario;
+}
+
+double loss_of(const LayerPlan& plan, const LayerPlans& plans) {
+  return plan.iteration_time() / plans.plans.front().iteration_time() - 1.0;
+}
+
+Bytes peak_of(const LayerPlan& plan) {
+  return plan.memory[heaviest_of(plan.memory)].total();
+}
 
 StackSpec with_bytes_of(StackSpec stack, const LayerList& list) {
   stack.weight_bytes = list.weight_bytes.value_or(stack.weight_bytes);

@@ -10,6 +10,7 @@
 
 #include "cost_model/inputs/cluster_spec.h"
 #include "cost_model/inputs/config_fields.h"
+#include "cost_model/inputs/scenario.h"
 #include "cost_model/inputs/stack_spec.h"
 #include "cost_model/memory/memory.h"
 #include "planner/partition_report/layer_list.h"
@@ -67,7 +68,8 @@ inline constexpr std::array kLayerTerms = {
 
 /// Degrees for a list of layers, with its cut and what an iteration takes.
 struct LayerPlan {
-  ParallelConfig config;  ///< Degrees and layers per stage; its recomputation means nothing.
+  ParallelConfig config;   ///< Degrees and layers per stage; its recomputation means nothing.
+  std::vector<int> sizes;  ///< Layers of each virtual stage, embedding and logits counted.
   LayerPlanTimes times;
   PipelinePartition partition;          ///< Stages by name; ranks with their whole memory.
   std::vector<MemoryBreakdown> memory;  ///< Memory of a GPU, by pipeline rank.
@@ -105,6 +107,15 @@ struct LayerPlans {
   LayerCandidates candidates;
   std::optional<NearestDegrees> nearest = {};  ///< Set where nothing fits.
 };
+
+/// Returns how much longer a plan takes than the first one, as a fraction.
+[[nodiscard]] double loss_of(const LayerPlan& plan, const LayerPlans& plans);
+/// Returns the memory of a plan's fullest GPU.
+[[nodiscard]] Bytes peak_of(const LayerPlan& plan);
+
+/// Returns the scenario that lists are costed in: a model of no layers, whose embeddings are not
+/// tied.
+[[nodiscard]] Scenario scenario_of(const LayerSearch& search);
 
 /// Finds the degrees with which an iteration takes least time.
 ///

@@ -18,21 +18,6 @@ namespace {
 constexpr std::size_t kMostShownStages = 16;
 constexpr int kTermsOfALine = 4;
 
-double loss_of(const LayerPlan& plan, const LayerPlans& plans) {
-  return plan.iteration_time() / plans.plans.front().iteration_time() - 1.0;
-}
-
-Bytes peak_of(const LayerPlan& plan) {
-  return plan.memory[heaviest_of(plan.memory)].total();
-}
-
-std::string headline(const LayerPlans& plans) {
-  const LayerSearch& search = plans.search;
-  return fmt::format("{} on {} of {} with {}, batch {}\n", search.list.name,
-                     devices(search.gpus, search.cluster.gpu), search.cluster.name,
-                     search.stack.name, search.global_batch_size);
-}
-
 std::string time_text(const LayerPlan& plan) {
   std::string text;
   for (const LayerPlanTerm& term : kLayerTerms) {
@@ -94,7 +79,7 @@ std::string to_text(const LayerPlans& plans, const std::vector<std::string>& ass
   const std::int64_t used = best.config.world_size();
   std::string text =
       headline(plans) +
-      fmt::format("{}: {} per iteration\n  {} of {}, {}\n\n", degrees_text(best.config),
+      fmt::format("\n{}: {} per iteration\n  {} of {}, {}\n\n", degrees_text(best.config),
                   duration(best.iteration_time()),
                   plural(best.partition.num_microbatches, "microbatch", "microbatches"),
                   plural(best.config.micro_batch_size, "sequence"),
@@ -205,6 +190,13 @@ std::string to_csv(const LayerPlans& plans) {
 
 }  // namespace
 
+std::string headline(const LayerPlans& plans) {
+  const LayerSearch& search = plans.search;
+  return fmt::format("{} on {} of {} with {}, batch {}", search.list.name,
+                     devices(search.gpus, search.cluster.gpu), search.cluster.name,
+                     search.stack.name, search.global_batch_size);
+}
+
 std::string degrees_text(const ParallelConfig& config) {
   return fmt::format("{}pp={} dp={}{} zero={}, {}",
                      config.tp > 1 ? fmt::format("tp={} ", config.tp) : "", config.pp, config.dp,
@@ -255,7 +247,6 @@ std::vector<std::string> basis_of(const LayerPlans& plans) {
 
 std::string why_nothing_fits(const LayerPlans& plans) {
   std::string text = "nothing fits: " + headline(plans);
-  text.pop_back();
   if (plans.candidates.enumerated == 0) {
     return text + ": no degrees divide the batch, the GPUs and the layers as the flags ask";
   }

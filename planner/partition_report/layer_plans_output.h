@@ -10,6 +10,8 @@
 
 namespace ptdp {
 
+/// Returns what was searched: "vision on 64 GPUs of dgx-h100 with megatron-core-2025, batch 512".
+[[nodiscard]] std::string headline(const LayerPlans& plans);
 /// Returns one line of degrees as people call them: "pp=4 dp=16 vpp=2 zero=1, interleaved".
 [[nodiscard]] std::string degrees_text(const ParallelConfig& config);
 

@@ -59,12 +59,17 @@ TEST(OutputOverInput, IsRefusedByPtdpPlan) {
       "--report", cluster, "--cluster");
 }
 
-TEST(OutputOverInput, IsRefusedByPtdpPlanForALog) {
+TEST(OutputOverInput, IsRefusedByPtdpPlanForALogAndAListOfLayers) {
   const TemporaryDirectory directory;
   const fs::path log = directory.file("train.log", "iteration 1");
   expect_refused(run_plan,
                  {"--gpus", "8", "--model", "gpt-tiny", "--config", "tp=2", "--log", log.string()},
                  "--report", log, "--log");
+  const fs::path layers = directory.file(
+      "layers.json", R"({"schema": "ptdp.layers/1", "name": "one", "layers": [{"name": "a",
+                         "time_s": 1, "parameters": 1, "activation_GiB": 1}]})");
+  expect_refused(run_plan, {"--gpus", "1", "--model", layers.string(), "--global-batch-size", "1"},
+                 "--report", layers, "--model");
 }
 
 TEST(OutputOverInput, IsRefusedByPtdpPlanForAShippedProfile) {

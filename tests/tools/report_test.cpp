@@ -46,6 +46,9 @@ std::vector<Answerer> answerers(const std::string& plan) {
           {"every schedule", run_sim, {plan, "--schedule", "all"}},
           {"every stack", run_plan, with(kTinySearch, {"--stack", "all"})},
           {"every strategy", run_plan, with(kTinySearch, {"--compare-strategies"})},
+          {"a list of layers",
+           run_plan,
+           {"--gpus", "4", "--model", "layers.json", "--global-batch-size", "8"}},
           {"a log", run_validate, {"--log", "train.log"}},
           {"a log of a plan", run_validate, {"--log", "train.log", "--plan", plan}},
           {"a configuration with its log", run_plan,
@@ -71,6 +74,10 @@ class ReportDirectory {
     static_cast<void>(directory_.file("plan.json", tiny_plan()));
     static_cast<void>(directory_.file("runs.csv", source_file("profiles/published/sc21-t1.csv")));
     static_cast<void>(directory_.file("train.log", megatron_log()));
+    static_cast<void>(directory_.file(
+        "layers.json",
+        R"({"schema": "ptdp.layers/1", "name": "<b>four</b>", "output_MiB": 1, "layers": [)"
+        R"({"name": "layer", "time_s": 0.01, "count": 4, "parameters": 1e6, "activation_GiB": 1}]})"));
   }
   [[nodiscard]] const fs::path& path() const { return directory_.path(); }
   [[nodiscard]] RunOptions options() const { return {.directory = directory_.path()}; }

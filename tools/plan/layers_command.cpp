@@ -7,16 +7,20 @@
 #include "cost_model/text/object_reader.h"
 #include "planner/answer_format.h"
 #include "planner/partition_report/layer_plans_output.h"
+#include "planner/report/answers/layer_plans_page.h"
+#include "tools/plan/plan_flags.h"
 #include "tools/plan/plan_request.h"
+#include "tools/shared/output_files.h"
+#include "tools/shared/report_flag.h"
 #include "tools/shared/terminal.h"
 
 namespace ptdp {
 namespace {
 
 const std::vector<std::string> kLayersFlags = {
-    "model",           "gpus",    "nodes", "cluster", "stack", "global-batch-size",
-    "batch-per-gpu",   "overlap", "pp",    "dp",      "vpp",   "zero-stage",
-    "memory-headroom", "top",     "format"};
+    "model",           "gpus",    "nodes",  "cluster", "stack", "global-batch-size",
+    "batch-per-gpu",   "overlap", "pp",     "dp",      "vpp",   "zero-stage",
+    "memory-headroom", "top",     "format", "report"};
 
 /// Throws Error for flags that a list has no use for; --output says what takes its place.
 void refuse_other_flags(const CommandLine& line, const std::filesystem::path& file) {
@@ -109,11 +113,13 @@ int run_layers(const CommandLine& line, const std::filesystem::path& file) {
   refuse_other_flags(line, file);
   const auto format = line.choice_or_first<AnswerFormat>("format", kPlanFormats);
   const LayersRequest request = read_layers_request(line, file);
+  check_output_files(input_files(line), files_of_flags(line, {"report"}));
   const LayerPlans plans = plan_layers(request.search);
   if (plans.plans.empty()) {
     throw Error(why_nothing_fits(plans), ExitStatus::kNothingFits);
   }
   print_answer(in_format(format, plans, request.assumptions), format);
+  write_report(line, "ptdp-plan", [&] { return layer_plans_page(plans, request.assumptions); });
   return 0;
 }
 

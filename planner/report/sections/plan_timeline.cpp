@@ -56,12 +56,15 @@ DrawnStep drawn(const Plan& plan, const PlanSimulation& simulation) {
 
 }  // namespace
 
+double most_drawn_actions(const StackSpec& stack, const ParallelConfig& config,
+                          std::int64_t num_microbatches) {
+  const double passes = traits_of(config.schedule).splits_backward ? 3.0 : 2.0;
+  const double messages = message_mode(stack, config) == MessageMode::kBlocking ? 2.0 : 0.0;
+  return (passes + messages) * config.pp * config.vpp * static_cast<double>(num_microbatches);
+}
+
 double most_drawn_actions(const Plan& plan) {
-  const double passes = traits_of(plan.config.schedule).splits_backward ? 3.0 : 2.0;
-  const double messages =
-      message_mode(plan.scenario.stack, plan.config) == MessageMode::kBlocking ? 2.0 : 0.0;
-  return (passes + messages) * plan.config.pp * plan.config.vpp *
-         static_cast<double>(plan.schedule.num_microbatches);
+  return most_drawn_actions(plan.scenario.stack, plan.config, plan.schedule.num_microbatches);
 }
 
 bool has_room_for_timeline(const Plan& plan) {

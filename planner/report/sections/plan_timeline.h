@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "planner/plan/plan_simulation.h"
@@ -14,6 +15,9 @@ namespace ptdp {
 /// schedules that take equally long one counts.
 [[nodiscard]] std::vector<Plan> best_other_schedules(const Plan& plan, std::size_t most);
 
+/// Returns how many actions of a configuration's step are drawn at most, those at its end aside.
+[[nodiscard]] double most_drawn_actions(const StackSpec& stack, const ParallelConfig& config,
+                                        std::int64_t num_microbatches);
 /// Returns how many actions of the plan's step are drawn at most, those at its end aside.
 [[nodiscard]] double most_drawn_actions(const Plan& plan);
 

@@ -3,7 +3,7 @@
 
 usage: page_test.py WRITE_PAGE DIRECTORY [--benchmark | unittest's arguments]
 
-WRITE_PAGE writes a made-up report. Pictures of the page are kept in DIRECTORY. --benchmark tells the
+WRITE_PAGE writes a made-up report, and small answers. Pictures of the pages are kept in DIRECTORY. --benchmark tells the
 frames per second of the timeline and when the page is first painted. Exit status 77: there is no
 browser, or no Playwright."""
 
@@ -36,6 +36,7 @@ if BROWSER is None:
 
 WRITE_PAGE, DIRECTORY = sys.argv[1], pathlib.Path(sys.argv[2])
 PAGE, DOCUMENT = DIRECTORY / "page.html", DIRECTORY / "report.json"
+ANSWERS = DIRECTORY / "answers"
 ADDRESS = PAGE.resolve().as_uri()
 
 PREFIXES = {"T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
@@ -162,8 +163,8 @@ class Browser:
     """The browser, and pages in it that keep what they say and ask for."""
 
     def __init__(self):
-        DIRECTORY.mkdir(parents=True, exist_ok=True)
-        subprocess.run([WRITE_PAGE, PAGE, DOCUMENT], check=True)
+        ANSWERS.mkdir(parents=True, exist_ok=True)
+        subprocess.run([WRITE_PAGE, PAGE, DOCUMENT, ANSWERS], check=True)
         self.document = json.loads(DOCUMENT.read_text(encoding="utf-8"))
         self.playwright = sync_playwright().start()
         self.browser = self.playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
@@ -628,6 +629,24 @@ class PageTest(unittest.TestCase):
                     page.screenshot(path=DIRECTORY / f"page-{width}-{theme}.png", full_page=True)
                     open_all(page)
                     self.assertEqual(page.evaluate("document.documentElement.scrollWidth"), width)
+
+    def test_shows_every_answer_in_both_themes_and_widths(self):
+        files = sorted(ANSWERS.glob("*.html"))
+        self.assertEqual(len(files), 5)
+        for file in files:
+            for width in (390, 1280):
+                for theme in ("light", "dark"):
+                    with self.subTest(answer=file.stem, width=width, theme=theme):
+                        page = self.drawn(width=width, color_scheme=theme, address=file.resolve().as_uri())
+                        page.screenshot(path=DIRECTORY / f"{file.stem}-{width}-{theme}.png", full_page=True)
+                        open_all(page)
+                        self.assertEqual(page.evaluate("document.documentElement.scrollWidth"), width)
+                        weak = [text for text in page.evaluate(READ_TEXTS)
+                                if contrast(text["color"], text["behind"]) < 4.5]
+                        self.assertEqual(weak, [])
+                        self.assertEqual(page.locator("img").count(), 0)
+                        html = page.locator("main").evaluate("(main) => main.outerHTML")
+                        self.assertEqual(re.findall(".{100}(?:NaN|Infinity|undefined).{30}", html), [])
 
     def test_has_texts_that_can_be_read_in_both_themes(self):
         page = self.drawn()
