@@ -2,6 +2,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/text/as_typed.h"
 #include "planner/answer/strategies.h"
 #include "planner/report/answers/alternatives_page.h"
 #include "tools/plan/search_watch.h"
@@ -15,7 +16,8 @@ constexpr const char* kPlanProgram = "ptdp-plan";
 
 /// Returns the command for the page of one alternative: `flag` chooses it in place of `all`.
 std::string page_command(const CommandLine& line, const std::string& all, const std::string& flag) {
-  return "ptdp-plan " + line.quoted_arguments_without({all, "report", "format", "threads"}) + flag +
+  return as_typed("ptdp-plan ") +
+         line.quoted_arguments_without({all, "report", "format", "threads"}) + flag +
          " --report page.html";
 }
 

@@ -107,7 +107,8 @@ int tell_unfound(const std::string& program, const SearchResult& search) {
   const std::string looked =
       fmt::format("of {} looked at, none can run", plural(search.enumerated, "candidate"));
   if (SearchWatch::signal() != 0) {
-    std::cerr << fmt::format("{}: interrupted before a plan was found: {}\n", as_typed(program), looked);
+    std::cerr << fmt::format("{}: interrupted before a plan was found: {}\n", as_typed(program),
+                             looked);
     return SearchWatch::status();
   }
   throw Error(

@@ -78,7 +78,7 @@ function cell(content) {
 function lineOf(line) {
   const text = line.trimStart();
   return element("span", {class: "line", style: `padding-left: ${0.6 * (line.length - text.length)}em`},
-    /^(--|ptdp-)/.test(text) ? element("code", {}, text) : text);
+    /^(--|ptdp[- ])/.test(text) ? element("code", {}, text) : text);
 }
 
 const LONG_CELL = 24;  // letters from which the text of a cell may take several lines
