@@ -202,12 +202,16 @@ Seconds take(Seconds most, Seconds& left) {
 }  // namespace
 
 CostBreakdown iteration_cost(const PlannedJob& job) {
+  StepSimulations simulations;
+  return iteration_cost(job, simulations);
+}
+
+CostBreakdown iteration_cost(const PlannedJob& job, StepSimulations& simulations) {
   if (!is_simulated(job.config())) {
     return cost_without_flush(job);
   }
   const PipelineCosts pipeline = pipeline_costs(job);
   CostBreakdown cost = cost_of_pacing_stage(job, pipeline);
-  StepSimulations simulations;
   const StepParts parts = simulations.parts(job);
   Seconds waits = parts.passes - cost.total();
   cost.expert_parallel +=
@@ -225,10 +229,17 @@ CostBreakdown iteration_cost(const PlannedJob& job) {
   return cost;
 }
 
+namespace {
+
+/// Whether the job's time is that of its simulated step.
+bool is_its_step(const PlannedJob& job) {
+  return is_simulated(job.config()) && !shares_cores(job.config(), job.cluster());
+}
+
+}  // namespace
+
 Seconds iteration_time(const PlannedJob& job, StepSimulations& simulations) {
-  return is_simulated(job.config()) && !shares_cores(job.config(), job.cluster())
-             ? simulations.simulate(job)
-             : iteration_cost(job).total();
+  return is_its_step(job) ? simulations.simulate(job) : iteration_cost(job, simulations).total();
 }
 
 Seconds IterationTimes::find(const PlannedJob& job) {
@@ -236,6 +247,17 @@ Seconds IterationTimes::find(const PlannedJob& job) {
   return found != times_.end()
              ? found->second
              : times_.emplace(job.config(), iteration_time(job, simulations_)).first->second;
+}
+
+StepBound IterationTimes::bound(const PlannedJob& job) {
+  if (!is_its_step(job) || times_.contains(job.config())) {
+    return {.time = find(job), .is_exact = true};
+  }
+  const StepBound bound = simulations_.bound(job);
+  if (bound.is_exact) {
+    keep(job.config(), bound.time);
+  }
+  return bound;
 }
 
 std::optional<Seconds> IterationTimes::find_known(const ParallelConfig& config) const {

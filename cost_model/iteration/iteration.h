@@ -92,6 +92,8 @@ struct Traffic {
 /// exchanges per microbatch, the reduction and the optimizer. PipeDream has the last two for every
 /// microbatch (arXiv:1806.03377 and arXiv:2006.09503, section 3).
 [[nodiscard]] CostBreakdown iteration_cost(const PlannedJob& job);
+/// Computes the breakdown as iteration_cost(job) does; `simulations` shares the schedules of jobs.
+[[nodiscard]] CostBreakdown iteration_cost(const PlannedJob& job, StepSimulations& simulations);
 
 /// Returns `left`, what a `whole` time has beside its terms, or 0 where it is only their rounding.
 [[nodiscard]] Seconds beyond_rounding(Seconds left, Seconds whole);
@@ -105,6 +107,8 @@ class IterationTimes {
  public:
   /// Returns iteration_time() of the job, found once. The scenario must be the same in all calls.
   [[nodiscard]] Seconds find(const PlannedJob& job);
+  /// Returns iteration_time() of the job if that is known or takes little; else a lower bound.
+  [[nodiscard]] StepBound bound(const PlannedJob& job);
   /// Returns the time of a configuration that was found or kept before, else nullopt.
   [[nodiscard]] std::optional<Seconds> find_known(const ParallelConfig& config) const;
   /// Keeps a time that another IterationTimes found.

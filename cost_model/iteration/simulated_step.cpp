@@ -18,6 +18,8 @@ constexpr std::int64_t kFewestContendedRounds = 3;
 /// Actions up to which a step is simulated in full.
 constexpr std::int64_t kCheapActions = 30'000;
 constexpr std::int64_t kMostActionsKept = 4'000'000;  // in all schedules: 48 MB
+// Makes a bound lower by more than rounding: the two engines' sums are in another order.
+constexpr double kBelowRounding = 1.0 - 1e-9;
 
 /// Which microbatches of a step are simulated: all, or some that go into a rhythm.
 struct SimulatedPart {
@@ -151,26 +153,51 @@ class StepSimulations::Step {
       if (passes) {
         return step_of(stack_, with_ends(*passes, times, actions_));
       }
+      if (durations != durations_of_passes_) {
+        durations_of_passes_ = durations;
+        passes_.clear();
+      }
     }
-    const SimulatedTimes simulated = run(part_.num_microbatches, times, durations);
+    const SimulatedTimes simulated = run(part_.num_microbatches, times);
     const Seconds whole = step_of(stack_, simulated);
     if (part_.rhythm == 0) {
       return whole;
     }
-    const Seconds before =
-        step_of(stack_, run(part_.num_microbatches - part_.rhythm, times, durations));
-    const double others = static_cast<double>(num_microbatches_ - part_.num_microbatches) /
-                          static_cast<double>(part_.rhythm);
+    const Seconds before = step_of(stack_, run(part_.num_microbatches - part_.rhythm, times));
     // What the repeated microbatches hide of the reductions may make them look shorter than their
     // work.
     const Seconds work =
         static_cast<double>(part_.rhythm) *
         (takes_turns_ ? simulated.most_work() / static_cast<double>(part_.num_microbatches)
                       : most_work());
-    return whole + others * std::max(whole - before, work);
+    return whole + num_repeated() * std::max(whole - before, work);
+  }
+
+  /// Whether transfers share links with others, or slow compute down.
+  [[nodiscard]] bool shares_links() const { return times_.shares_links; }
+
+  /// Returns a lower bound of the step's time where it is contended.
+  [[nodiscard]] Seconds least() {
+    if (stack_.optimizer_post_validation) {
+      return Seconds(0.0);  // what puts off a rank's first action may shorten its span
+    }
+    StepTimes alone = times_;
+    alone.shares_links = false;
+    alone.overlap_slowdown = 0.0;
+    const Seconds whole = step_of(stack_, run(part_.num_microbatches, alone));
+    return kBelowRounding *
+           (part_.rhythm == 0
+                ? whole
+                : whole + num_repeated() * (static_cast<double>(part_.rhythm) * most_work()));
   }
 
  private:
+  /// Returns how many times the step repeats its rhythm beyond what is simulated.
+  [[nodiscard]] double num_repeated() const {
+    return static_cast<double>(num_microbatches_ - part_.num_microbatches) /
+           static_cast<double>(part_.rhythm);
+  }
+
   /// Returns the time of a microbatch's passes on the busiest rank, with nothing beside them that
   /// slows them down.
   [[nodiscard]] Seconds most_work() const {
@@ -186,15 +213,30 @@ class StepSimulations::Step {
     return most / num_copies(config_);
   }
 
-  /// Simulates the step of `microbatches` microbatches. `durations` are those with sends, used
-  /// where the step takes turns.
-  [[nodiscard]] SimulatedTimes run(std::int64_t microbatches, const StepTimes& times,
-                                   const std::vector<StageDurations>& durations) {
+  /// Simulates the step of `microbatches` microbatches.
+  [[nodiscard]] SimulatedTimes run(std::int64_t microbatches, const StepTimes& times) {
+    if (takes_turns_) {
+      return with_ends(passes_of(microbatches), times, actions_);
+    }
+    return simulate_step_times(*schedule_of(microbatches, &actions_), times);
+  }
+
+  /// Returns the passes of `microbatches` microbatches that last durations_of_passes_, simulated
+  /// once.
+  [[nodiscard]] const SimulatedTimes& passes_of(std::int64_t microbatches) {
+    const auto found = passes_.find(microbatches);
+    return found != passes_.end()
+               ? found->second
+               : passes_
+                     .emplace(microbatches, ptdp::simulate(*schedule_of(microbatches, nullptr),
+                                                           durations_of_passes_))
+                     .first->second;
+  }
+
+  [[nodiscard]] std::shared_ptr<const Schedule> schedule_of(std::int64_t microbatches,
+                                                            const StepActions* actions) {
     shape_.num_microbatches = static_cast<int>(microbatches);
-    const auto schedule =
-        simulations_.find_schedule(schedule_, shape_, takes_turns_ ? nullptr : &actions_);
-    return takes_turns_ ? with_ends(ptdp::simulate(*schedule, durations), times, actions_)
-                        : simulate_step_times(*schedule, times);
+    return simulations_.find_schedule(schedule_, shape_, actions);
   }
 
   const StackSpec& stack_;
@@ -207,11 +249,20 @@ class StepSimulations::Step {
   StepSimulations& simulations_;
   bool takes_turns_ = false;  ///< Whether all communication takes turns with compute.
   SimulatedPart part_;
+  /// Durations of the passes that are kept, which ends of the step leave as they are.
+  std::vector<StageDurations> durations_of_passes_;
+  std::map<std::int64_t, SimulatedTimes> passes_;  ///< By microbatches; used where it takes turns.
 };
 
 Seconds StepSimulations::simulate(const PlannedJob& job, GivenStep given) {
   Step step(job, std::move(given), *this);
   return step.simulate(step.times());
+}
+
+StepBound StepSimulations::bound(const PlannedJob& job) {
+  Step step(job, given_step(job), *this);
+  return step.shares_links() ? StepBound{.time = step.least()}
+                             : StepBound{.time = step.simulate(step.times()), .is_exact = true};
 }
 
 StepParts StepSimulations::parts(const PlannedJob& job, GivenStep given) {

@@ -60,6 +60,12 @@ struct StepParts {
   Seconds whole;  ///< Time of the whole step: reductions, gathers, the norm and the optimizer too.
 };
 
+/// A step's time, or a lower bound of it.
+struct StepBound {
+  Seconds time;
+  bool is_exact = false;  ///< Whether it is the step's time, and no bound.
+};
+
 /// Returns the number of actions that a simulation for a search works through at most.
 [[nodiscard]] double simulated_actions(const ParallelConfig& config, std::int64_t num_microbatches);
 
@@ -76,6 +82,10 @@ class StepSimulations {
   [[nodiscard]] Seconds simulate(const PlannedJob& job) { return simulate(job, given_step(job)); }
   /// Returns the time of a given step of the job's degrees, stack and batch, uncalibrated.
   [[nodiscard]] Seconds simulate(const PlannedJob& job, GivenStep given);
+  /// Returns the step's time where transfers share nothing; else a lower bound, in a tenth of the
+  /// time: no step is faster than one in which transfers have their links to themselves and slow
+  /// nothing down.
+  [[nodiscard]] StepBound bound(const PlannedJob& job);
   /// Returns the times of the step's parts, by two simulations more than simulate().
   [[nodiscard]] StepParts parts(const PlannedJob& job) { return parts(job, given_step(job)); }
   /// Returns the times of a given step's parts, as simulate() takes it.

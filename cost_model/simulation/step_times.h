@@ -20,6 +20,8 @@ struct StageDurations {
   /// Extra time of a forward pass before its rank's first backward pass, and of a whole backward
   /// pass after its rank's last forward pass. No other pass hides the dispatch to experts there.
   Seconds alone = {};
+
+  friend bool operator==(const StageDurations&, const StageDurations&) = default;
 };
 
 /// Returns the durations of a stage whose whole backward pass takes as long as its two halves.

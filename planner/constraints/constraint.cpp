@@ -343,14 +343,23 @@ std::optional<Constraint> find_memory_violation(const PlannedJob& job, Bytes cap
   if (job.stack().memory_model == MemoryModel::kPtdp) {
     return find_memory_violation(memory_by_rank(job), capacity);
   }
-  if (rank_memory(job, 0).total() > capacity) {
+  const LayersOfRanks layers(job.model(), job.config());
+  const MemoryOfRanks memories(job);
+  const auto fits = [&](int rank) {
+    return memories.of_rank(job.config(), layers, rank).total() <= capacity;
+  };
+  if (!fits(0)) {
     return Constraint::kMemoryFirstStage;
   }
-  if (rank_memory(job, job.config().pp - 1).total() > capacity) {
+  const int last = job.config().pp - 1;
+  if (!fits(last)) {
     return Constraint::kMemoryLastStage;
   }
-  if (peak_memory(job) > capacity) {
-    return Constraint::kMemoryMiddleStage;
+  const int step = rank_step(job.model(), job.config());
+  for (int rank = step; rank < last; rank += step) {
+    if (!fits(rank)) {
+      return Constraint::kMemoryMiddleStage;
+    }
   }
   return std::nullopt;
 }

@@ -67,7 +67,7 @@ class FlipSearch {
                                            Seconds most) const {
     std::vector<std::optional<FlipPoint>> points(jobs.size());
     std::vector<Seconds> work(jobs.size());
-    run_tasks(jobs.size(), workers_of_all_cores(), [&](std::size_t, std::size_t i) {
+    run_tasks(jobs.size(), options_.num_workers, [&](std::size_t, std::size_t i) {
       SearchOptions options = options_;
       options.gpus = jobs[i].job.gpus;
       options.limit = options_.limit.of_work(most);

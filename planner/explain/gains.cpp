@@ -148,7 +148,7 @@ class GainSearch {
   /// Returns the best of each, if anything gains by it.
   [[nodiscard]] std::vector<std::optional<Candidate>> best_of(const std::vector<Wanted>& wanted) {
     std::vector<SearchResult> found(wanted.size());
-    run_tasks(wanted.size(), workers_of_all_cores(), [&](std::size_t, std::size_t i) {
+    run_tasks(wanted.size(), options_.num_workers, [&](std::size_t, std::size_t i) {
       SearchOptions options = options_;
       options.space = wanted[i].space;
       if (options.limit.is_over()) {

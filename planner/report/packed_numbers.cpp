@@ -13,12 +13,17 @@ namespace {
 using Octets = std::vector<unsigned char>;
 
 Octets little_endian(const std::vector<std::vector<std::int32_t>>& columns) {
-  Octets bytes;
+  std::size_t count = 0;
+  for (const std::vector<std::int32_t>& column : columns) {
+    count += column.size();
+  }
+  Octets bytes(count * sizeof(std::int32_t));
+  unsigned char* next = bytes.data();
   for (const std::vector<std::int32_t>& column : columns) {
     for (const std::int32_t number : column) {
       const auto bits = static_cast<std::uint32_t>(number);
       for (int shift = 0; shift < 32; shift += 8) {
-        bytes.push_back(static_cast<unsigned char>(bits >> shift));
+        *next++ = static_cast<unsigned char>(bits >> shift);
       }
     }
   }
@@ -39,6 +44,7 @@ std::string base64(const Octets& bytes) {
   constexpr std::string_view digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
   for (std::size_t first = 0; first < bytes.size(); first += 3) {
     const std::size_t present = std::min<std::size_t>(3, bytes.size() - first);
     std::uint32_t bits = 0;

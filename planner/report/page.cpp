@@ -1,5 +1,5 @@
 // Writes a report as a page.
-#include <nlohmann/json.hpp>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -36,24 +36,49 @@ std::string in_html(std::string_view text) {
 /// Returns a JSON document without blanks that holds nothing that ends a script, begins a tag or a
 /// comment, or breaks a line of JavaScript. Such characters stand inside strings alone.
 std::string in_script(const std::string& document) {
-  const std::string compact = nlohmann::ordered_json::parse(document).dump();
-  std::string escaped;
-  for (std::size_t i = 0; i < compact.size(); ++i) {
-    const std::string_view rest = std::string_view(compact).substr(i);
-    if (rest.starts_with("\xE2\x80\xA8") || rest.starts_with("\xE2\x80\xA9")) {
-      escaped += rest[2] == '\xA8' ? "\\u2028" : "\\u2029";
-      i += 2;
-    } else if (rest[0] == '<') {
-      escaped += "\\u003c";
-    } else if (rest[0] == '>') {
-      escaped += "\\u003e";
-    } else if (rest[0] == '&') {
-      escaped += "\\u0026";
-    } else {
-      escaped += rest[0];
+  std::string script;
+  script.reserve(document.size());
+  bool is_in_string = false;
+  for (std::size_t i = 0; i < document.size(); ++i) {
+    const char letter = document[i];
+    if (!is_in_string) {
+      is_in_string = letter == '"';
+      if (letter != ' ' && letter != '\n') {
+        script += letter;
+      }
+      continue;
+    }
+    switch (letter) {
+      case '"':
+        is_in_string = false;
+        script += letter;
+        break;
+      case '\\':
+        script += letter;
+        script += document[++i];  // what is escaped ends no string
+        break;
+      case '<':
+        script += "\\u003c";
+        break;
+      case '>':
+        script += "\\u003e";
+        break;
+      case '&':
+        script += "\\u0026";
+        break;
+      case '\xE2':  // the first of the three bytes of U+2028 and U+2029
+        if (document.compare(i, 2, "\xE2\x80") == 0 &&
+            (document[i + 2] == '\xA8' || document[i + 2] == '\xA9')) {
+          script += document[i + 2] == '\xA8' ? "\\u2028" : "\\u2029";
+          i += 2;
+          break;
+        }
+        [[fallthrough]];
+      default:
+        script += letter;
     }
   }
-  return escaped;
+  return script;
 }
 
 constexpr std::string_view kHead = R"(<!doctype html>

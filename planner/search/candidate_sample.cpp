@@ -2,7 +2,9 @@
 #include "planner/search/candidate_sample.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "cost_model/partition/balance_equal_layers.h"
@@ -35,11 +37,13 @@ std::vector<Degrees> possible_splits(const Scenario& scenario, const SearchOptio
   return splits;
 }
 
-/// Returns whether a candidate can run, its layers balanced where they may differ.
+/// Returns whether a candidate of a variant that can run can do so, too. Balances its layers where
+/// they may differ.
 bool can_run(const Scenario& scenario, const SearchOptions& options, ParallelConfig& config) {
   const Bytes usable = usable_memory(scenario.cluster.gpu, options.memory_headroom);
-  if (!is_candidate(scenario, config, options.gpus, options.space) ||
-      find_violation({scenario, config}, usable) || options.leaves_out(config)) {
+  const PlannedJob job(scenario, config);
+  if (!is_candidate(scenario, config, options.gpus, options.space) || find_batch_violation(job) ||
+      find_memory_violation(job, usable) || options.leaves_out(config)) {
     return false;
   }
   if (config.layers_per_stage.empty() || !options.space.layers_per_stage.empty()) {
@@ -52,6 +56,51 @@ bool can_run(const Scenario& scenario, const SearchOptions& options, ParallelCon
   config.layers_per_stage = std::move(*balanced);
   return !find_violation({scenario, config}, usable);
 }
+
+/// Checks candidates in blocks, on several threads, and keeps those that can run.
+class Sample {
+ public:
+  Sample(const Scenario& scenario, const SearchOptions& options)
+      : scenario_(scenario), options_(options) {}
+
+  void add(const ParallelConfig& candidate) {
+    block_.push_back(candidate);
+    if (block_.size() == kBlock) {
+      check();
+    }
+  }
+
+  [[nodiscard]] std::vector<ParallelConfig> take() && {
+    check();
+    return std::move(kept_);
+  }
+
+ private:
+  static constexpr std::size_t kTask = 64;  // candidates: they take longer than starting a thread
+  static constexpr std::size_t kBlock = 64 * kTask;
+
+  void check() {
+    std::vector<char> runs(block_.size());  // not bool: threads write beside one another
+    run_tasks((block_.size() + kTask - 1) / kTask, options_.num_workers,
+              [&](std::size_t, std::size_t task) {
+                const std::size_t end = std::min((task + 1) * kTask, block_.size());
+                for (std::size_t i = task * kTask; i < end; ++i) {
+                  runs[i] = can_run(scenario_, options_, block_[i]) ? 1 : 0;
+                }
+              });
+    for (std::size_t i = 0; i < block_.size(); ++i) {
+      if (runs[i] != 0) {
+        kept_.push_back(std::move(block_[i]));
+      }
+    }
+    block_.clear();
+  }
+
+  const Scenario& scenario_;
+  const SearchOptions& options_;
+  std::vector<ParallelConfig> block_;
+  std::vector<ParallelConfig> kept_;
+};
 
 /// Keeps `most` of the configurations, evenly apart.
 void thin(std::vector<ParallelConfig>& configs, std::size_t most) {
@@ -80,12 +129,13 @@ BestOfSplits best_of_splits(const Scenario& scenario, const SearchOptions& optio
     SearchOptions& searched = searches.emplace_back(options.for_best_alone());
     searched.on_progress = {};
     searched.num_threads = 1;
+    searched.to_beat = std::numeric_limits<double>::max();  // spares counting all candidates
     searched.limit = options.limit.of_work(kWorkOfSplit);
     searched.space.tp = IntegerRanges(degrees.tp);
     searched.space.pp = IntegerRanges(degrees.pp);
   }
   std::vector<SearchResult> found(searches.size());
-  run_tasks(searches.size(), workers_of_all_cores(),
+  run_tasks(searches.size(), options.num_workers,
             [&](std::size_t, std::size_t i) { found[i] = search(scenario, searches[i]); });
   result.num_splits = std::ssize(pairs);
   for (SearchResult& of_pair : found) {
@@ -105,32 +155,34 @@ std::vector<ParallelConfig> sample_candidates(const Scenario& scenario,
                                               const SampleSize& size) {
   const Scenario widened = as_searched(scenario, options.space);
   const std::vector<Replicas> replicas = enumerate_replicas(widened, options.gpus, options.space);
+  std::vector<std::pair<int, int>> batches;  // dp and microbatch size
+  for (const Replicas& entry : replicas) {
+    for (const int micro_batch_size : entry.micro_batch_sizes) {
+      batches.emplace_back(entry.dp, micro_batch_size);
+    }
+  }
   const std::int64_t stride = std::max<std::int64_t>(size.all / size.looked_at, 1);
-  std::int64_t number = 0;
-  std::vector<ParallelConfig> sample;
+  std::int64_t next = 0;  // how far the next candidate is behind the first one of a variant
+  Sample sample(widened, options);
   for (const Degrees& degrees : possible_splits(widened, options, replicas)) {
     for (ParallelConfig& config : enumerate_variants(
              widened, options.space, config_of_degrees(widened, options.space, degrees))) {
       if (traits_of(config.schedule).is_searched) {
         continue;
       }
-      for (const Replicas& entry : replicas) {
-        for (const int micro_batch_size : entry.micro_batch_sizes) {
-          if (number++ % stride != 0) {
-            continue;
-          }
-          ParallelConfig candidate = config;
-          candidate.dp = entry.dp;
-          candidate.micro_batch_size = micro_batch_size;
-          if (can_run(widened, options, candidate)) {
-            sample.push_back(std::move(candidate));
-          }
+      const bool is_variant_run = !find_variant_violation({widened, config});
+      for (; next < std::ssize(batches); next += stride) {
+        std::tie(config.dp, config.micro_batch_size) = batches[static_cast<std::size_t>(next)];
+        if (is_variant_run) {
+          sample.add(config);
         }
       }
+      next -= std::ssize(batches);
     }
   }
-  thin(sample, size.kept);
-  return sample;
+  std::vector<ParallelConfig> kept = std::move(sample).take();
+  thin(kept, size.kept);
+  return kept;
 }
 
 }  // namespace ptdp

@@ -42,9 +42,16 @@ Seconds ComputeFloor::of(const Degrees& degrees) const {
 }
 
 void order_degrees(std::vector<Degrees>& all, const ComputeFloor& floor) {
-  std::ranges::sort(all, [&](const Degrees& a, const Degrees& b) {
-    return std::tuple(floor.of(a), a.gpus(), a.tp, a.pp) <
-           std::tuple(floor.of(b), b.gpus(), b.tp, b.pp);
+  using Key = std::tuple<Seconds, std::int64_t, int, int, int>;
+  std::vector<Key> keys;
+  keys.reserve(all.size());
+  for (const Degrees& degrees : all) {
+    keys.emplace_back(floor.of(degrees), degrees.gpus(), degrees.tp, degrees.pp, degrees.cp);
+  }
+  std::ranges::sort(keys);
+  std::ranges::transform(keys, all.begin(), [](const Key& key) {
+    const auto& [least, gpus, tp, pp, cp] = key;
+    return Degrees{.tp = tp, .pp = pp, .cp = cp};
   });
 }
 

@@ -106,7 +106,14 @@ class Derivation {
     }
     const auto& costs = costs_.find(config);
     const PlannedJob job(scenario_, config, costs.get());
-    count_simulation(options_.limit, job);
+    const StepBound bound = times_.bound(job);
+    count_bound(options_.limit, job, bound);
+    if (score(bound.time, config, options_.objective) >= worst_) {
+      return;
+    }
+    if (!bound.is_exact) {
+      count_contended(options_.limit, job);
+    }
     const Seconds time = times_.find(job);
     const double value = score(time, config, options_.objective);
     if (value < worst_) {

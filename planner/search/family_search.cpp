@@ -11,6 +11,7 @@
 #include "cost_model/partition/balance_equal_layers.h"
 #include "cost_model/partition/partition.h"
 #include "cost_model/pipeline_rank/rank_parameters.h"
+#include "cost_model/pipeline_rank/recomputed_layers.h"
 #include "planner/search/finalists.h"
 
 namespace ptdp {
@@ -174,11 +175,19 @@ void FamilySearch::search_size(ParallelConfig& config, int size) {
   if (is_uneven_ && rejects_all(config)) {
     return;
   }
-  // From the largest dp down: a size that no split fits there fits none with fewer replicas.
-  for (std::size_t i = entries_.size(); i-- > 0 && !is_over();) {
+  // From the largest dp down: a size that no split fits there fits none with fewer replicas, and
+  // what is too slow there is no faster with fewer.
+  for (std::size_t i = entries_.size(); i-- > 0;) {
     Entry& entry = entries_[i];
-    if (!entry.is_done() && (*entry.sizes)[entry.next] == size) {
-      ++entry.next;
+    if (entry.is_done() || (*entry.sizes)[entry.next] != size) {
+      continue;
+    }
+    const bool is_skipped = is_known_as_beaten(entry);
+    if (!is_skipped && is_over()) {
+      break;
+    }
+    ++entry.next;
+    if (!is_skipped) {
       config.dp = entry.dp;
       config.zero_stage = entry.zero_stage;
       evaluate(config, entry);
@@ -211,13 +220,19 @@ bool FamilySearch::rejects_all(ParallelConfig& config) {
 
 void FamilySearch::evaluate(ParallelConfig& config, Entry& entry) {
   SizeCosts& shared = costs_of(config, entry);
+  if (recomputes_some(config)) {
+    split_layers(config, shared);
+    shared.mean_rank = mean_rank_time({scenario_, config, shared.costs.get()});
+  }
   // Plans that are derived of it may go without the recomputation of layers.
   const double share = repeats(config.recompute) == Repeats::kLayer ? kWithoutRecomputation : 1.0;
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario_.job.global_batch_size, config));
   if (is_beaten(config, share * microbatches * shared.mean_rank)) {
+    shared.is_beaten = true;
     return;
   }
+  split_layers(config, shared);
   const MemoryVerdict verdict = family_memory_.judge(config, split_, entry.has_replicas);
   if (verdict.violation) {
     count_misfit(config, entry, verdict);
@@ -277,12 +292,18 @@ void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Byt
     return;
   }
   const Bytes exact = memory_.largest(config);
-  if (may_matter(kLikelyAbove * least)) {
-    count_simulation(options_.limit, job);
-    best_and_front_.keep({config, times_.find(job), exact, shared.costs});
-    looks_ = kLooks;  // a simulation may take as long as many looks
-  } else {
+  if (!may_matter(kLikelyAbove * least)) {
     best_and_front_.keep_bounded({config, least * kSurelyBelow, exact, shared.costs});
+    return;
+  }
+  looks_ = kLooks;  // a simulation may take as long as many looks
+  const StepBound bound = times_.bound(job);
+  count_bound(options_.limit, job, bound);
+  if (bound.is_exact || may_matter(bound.time)) {
+    if (!bound.is_exact) {
+      count_contended(options_.limit, job);
+    }
+    best_and_front_.keep({config, times_.find(job), exact, shared.costs});
   }
 }
 
@@ -295,29 +316,39 @@ void FamilySearch::note_recomputing(const ParallelConfig& config, Seconds least,
   }
 }
 
-/// Returns what the entry shares with others at this size, and sets the configuration's layers per
-/// stage. These are the balanced split, which neither dp nor the ZeRO stage changes, or an even
-/// split when there is no balanced one.
+/// Returns what the entry shares with others at this size.
 FamilySearch::SizeCosts& FamilySearch::costs_of(ParallelConfig& config, Entry& entry) {
   int& costs_class = classes_[entry.replicas];
   if (costs_class == kUnknown) {
     costs_class = costs_.class_of(config);
   }
-  auto found = std::ranges::find(size_costs_, costs_class, &SizeCosts::costs_class);
-  const bool is_new = found == size_costs_.end();
-  if (is_new) {
-    const auto& costs = costs_.find(costs_class, config);
-    found = size_costs_.insert(
-        found, {.costs_class = costs_class, .costs = costs, .split = find_split(config, *costs)});
+  const auto found = std::ranges::find(size_costs_, costs_class, &SizeCosts::costs_class);
+  if (found != size_costs_.end()) {
+    return *found;
   }
-  if (found->split != split_) {
-    split_ = found->split;
+  const auto& costs = costs_.find(costs_class, config);
+  return size_costs_.emplace_back(
+      SizeCosts{.costs_class = costs_class,
+                .costs = costs,
+                .mean_rank = mean_rank_time({scenario_, config, costs.get()})});
+}
+
+bool FamilySearch::is_known_as_beaten(const Entry& entry) const {
+  const int costs_class = classes_[entry.replicas];
+  const auto found = std::ranges::find(size_costs_, costs_class, &SizeCosts::costs_class);
+  return found != size_costs_.end() && found->is_beaten;
+}
+
+/// Sets the configuration's layers per stage. These are the balanced split, which neither dp nor
+/// the ZeRO stage changes, or an even split when there is no balanced one.
+void FamilySearch::split_layers(ParallelConfig& config, SizeCosts& shared) {
+  if (!shared.split) {
+    shared.split = find_split(config, *shared.costs);
+  }
+  if (*shared.split != split_) {
+    split_ = *shared.split;
     config.layers_per_stage = family_memory_.layers_per_stage(split_);
   }
-  if (is_new) {
-    found->mean_rank = mean_rank_time({scenario_, config, found->costs.get()});
-  }
-  return *found;
 }
 
 std::size_t FamilySearch::find_split(const ParallelConfig& config, const MicrobatchCosts& costs) {

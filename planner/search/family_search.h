@@ -70,9 +70,11 @@ class FamilySearch {
   struct SizeCosts {
     int costs_class = 0;
     std::shared_ptr<const MicrobatchCosts> costs;
-    std::size_t split = 0;              ///< Number of the split of layers in FamilyMemory.
-    Seconds mean_rank;                  ///< Mean time of a stage per microbatch.
+    Seconds mean_rank;  ///< Mean time of a stage per microbatch.
+    /// Number of the split of layers in FamilyMemory, set when first needed.
+    std::optional<std::size_t> split;
     std::optional<LeastPasses> passes;  ///< Lower bound of the passes, set when first needed.
+    bool is_beaten = false;  ///< Whether none with as many replicas or fewer can be the best.
   };
 
   static constexpr unsigned kLooks = 64;  ///< Candidates looked at between two looks at the limit.
@@ -108,6 +110,9 @@ class FamilySearch {
   void note_recomputing(const ParallelConfig& config, Seconds least, Bytes memory);
 
   SizeCosts& costs_of(ParallelConfig& config, Entry& entry);
+  /// Returns whether an entry was found to be beaten when one with more replicas was looked at.
+  [[nodiscard]] bool is_known_as_beaten(const Entry& entry) const;
+  void split_layers(ParallelConfig& config, SizeCosts& shared);
   std::size_t find_split(const ParallelConfig& config, const MicrobatchCosts& costs);
   /// Returns whether no larger microbatch fits either, given the stage that violates memory.
   bool larger_sizes_fail(ParallelConfig& config, Constraint violation);

@@ -14,8 +14,9 @@
 namespace ptdp {
 namespace {
 
-/// How closely a candidate's time is bounded: by least_iteration_time() or least_step_time().
-enum class Knowledge : std::uint8_t { kLeastTime, kLeastStep };
+/// What is known of a candidate's time: a bound by least_iteration_time(), by least_step_time() or
+/// by IterationTimes::bound(), or the time itself.
+enum class Knowledge : std::uint8_t { kLeastTime, kLeastStep, kUncontended, kExact };
 
 /// A candidate with a lower bound of its time, and with the score of that bound.
 struct Contender {
@@ -62,7 +63,10 @@ class Finalists {
       if (batch.empty() && may_be_best(heap)) {
         return unseen(heap);
       }
-      simulate(std::move(batch));
+      for (Contender& contender : simulate(std::move(batch))) {
+        heap.push_back(std::move(contender));
+        std::ranges::push_heap(heap, is_later);
+      }
     }
     return options_.wants_front ? find_front(std::move(heap)) : std::nullopt;
   }
@@ -142,7 +146,10 @@ class Finalists {
           batch.push_back(contender);
         }
       }
-      simulate(std::move(batch));
+      std::vector<Contender> bounded = simulate(std::move(batch));
+      std::erase_if(bounded,
+                    [&](const Contender& contender) { return !may_be_on_front(contender); });
+      simulate(std::move(bounded));
     }
     return std::nullopt;
   }
@@ -168,31 +175,50 @@ class Finalists {
     }
   }
 
-  /// Finds the exact times of a batch, known or simulated, and keeps the batch in `best_and_front`.
-  void simulate(std::vector<Contender> batch) {
+  /// Finds the times of a batch and keeps candidates in `best_and_front`. Steps that take long to
+  /// simulate are bounded first, as if their transfers shared nothing; returns these contenders.
+  std::vector<Contender> simulate(std::vector<Contender> batch) {
     IterationTimes& known = *times_.front();
-    std::vector<Candidate*> unknown;
+    std::vector<Contender*> unknown;
     unknown.reserve(batch.size());
     for (Contender& contender : batch) {
-      Candidate& candidate = contender.candidate;
-      if (const auto time = known.find_known(candidate.config)) {
-        candidate.time = *time;
+      if (const auto time = known.find_known(contender.candidate.config)) {
+        contender.candidate.time = *time;
+        contender.knowledge = Knowledge::kExact;
       } else {
-        unknown.push_back(&candidate);
+        unknown.push_back(&contender);
       }
     }
-    run_tasks(unknown.size(), num_workers_, [&](std::size_t worker, std::size_t i) {
-      const PlannedJob job = job_of(*unknown[i]);
-      count_simulation(options_.limit, job);
-      unknown[i]->time = times_[worker]->find(job);
-    });
-    for (const Candidate* candidate : unknown) {
-      known.keep(candidate->config, candidate->time);
-    }
+    run_tasks(unknown.size(), num_workers_,
+              [&](std::size_t worker, std::size_t i) { know_more(*unknown[i], *times_[worker]); });
+    std::vector<Contender> bounded;
     for (Contender& contender : batch) {
+      if (contender.knowledge != Knowledge::kExact) {
+        bounded.push_back(std::move(contender));
+        continue;
+      }
+      known.keep(contender.candidate.config, contender.candidate.time);
       best_and_front_.keep(std::move(contender.candidate));
       has_simulated_ = true;
     }
+    return bounded;
+  }
+
+  /// Finds the contender's time, or a closer bound where none but least_step_time() is known.
+  void know_more(Contender& contender, IterationTimes& times) const {
+    Candidate& candidate = contender.candidate;
+    const PlannedJob job = job_of(candidate);
+    if (contender.knowledge == Knowledge::kUncontended) {
+      count_contended(options_.limit, job);
+      candidate.time = times.find(job);
+      contender.knowledge = Knowledge::kExact;
+      return;
+    }
+    const StepBound bound = times.bound(job);
+    count_bound(options_.limit, job, bound);
+    candidate.time = bound.is_exact ? bound.time : std::max(candidate.time, bound.time);
+    contender.score = score_of(candidate);
+    contender.knowledge = bound.is_exact ? Knowledge::kExact : Knowledge::kUncontended;
   }
 
   const Scenario& scenario_;

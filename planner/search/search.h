@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -14,6 +15,7 @@
 #include "cost_model/iteration/iteration.h"
 #include "planner/constraints/constraint.h"
 #include "planner/search/enumerate.h"
+#include "planner/search/parallel_tasks.h"
 #include "planner/search/search_time_limit.h"
 
 namespace ptdp {
@@ -37,9 +39,12 @@ struct SearchOptions {
   SearchSpace space;
   double memory_headroom = 0.0;  ///< Fraction of device memory to leave free.
   Objective objective = Objective::kTime;
-  int num_best = 5;         ///< Number of best configurations to return.
-  double tie = 0.0;         ///< Loss up to which a configuration ties with the best, a fraction.
-  int num_threads = 1;      ///< Number of threads; it never changes the result.
+  int num_best = 5;     ///< Number of best configurations to return.
+  double tie = 0.0;     ///< Loss up to which a configuration ties with the best, a fraction.
+  int num_threads = 1;  ///< Number of threads; it never changes the result.
+  /// Number of threads for what explains and draws the answer: searches and simulations, each on
+  /// one thread. It never changes what they find.
+  std::size_t num_workers = workers_of_all_cores();
   bool wants_front = true;  ///< Whether to find the Pareto front; its members cost simulations.
   /// Score below which alone a candidate is among the best or ties. A number spares the search what
   /// bounds show to score no less: candidates are then not all counted. Wants no front.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "cost_model/iteration/simulated_step.h"
 #include "cost_model/pipeline_rank/planned_job.h"
 #include "cost_model/units.h"
 
@@ -70,7 +71,10 @@ class SearchLimit {
 /// Returns about how long a usual processor takes to find the time of an iteration: equal for equal
 /// jobs, so that what is chosen by it is so, too.
 [[nodiscard]] Seconds rough_simulation_time(const PlannedJob& job);
-/// Counts a simulation of the job as work, where the limit counts any.
-void count_simulation(const SearchLimit& limit, const PlannedJob& job);
+/// Counts what IterationTimes::bound() took as work, where the limit counts any.
+void count_bound(const SearchLimit& limit, const PlannedJob& job, const StepBound& found);
+/// Counts what a simulation takes beyond its bound in which transfers share links, where the limit
+/// counts work.
+void count_contended(const SearchLimit& limit, const PlannedJob& job);
 
 }  // namespace ptdp

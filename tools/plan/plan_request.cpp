@@ -473,7 +473,10 @@ SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {
   options.tie = tie ? parse_fraction(*tie, "--tie") : kUsualTie;
   options.objective = line.choice_or_first<Objective>("objective", kObjectiveNames);
   options.num_best = static_cast<int>(line.count("top", 1, kMostPlans).value_or(5));
-  options.num_threads = static_cast<int>(line.count("threads", 1, kMostThreads).value_or(1));
+  if (const auto threads = line.count("threads", 1, kMostThreads)) {
+    options.num_threads = static_cast<int>(*threads);
+    options.num_workers = static_cast<std::size_t>(*threads);
+  }
   return options;
 }
 

@@ -145,7 +145,8 @@ ReportSection timeline_section(const LayerPlans& plans) {
                                  .messages = step.times.messages,
                                  .data = step.times.data,
                                  .critical_path = &step.critical_path,
-                                 .bubble = best.times.bubble}});
+                                 .bubble = best.times.bubble}},
+                               1);
   return section;
 }
 

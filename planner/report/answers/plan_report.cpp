@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "planner/report/sections/memory_sections.h"
 #include "planner/report/sections/plan_timeline.h"
 #include "planner/report/sections/traffic_section.h"
+#include "planner/search/parallel_tasks.h"
 
 namespace ptdp {
 namespace {
@@ -55,14 +57,17 @@ void add_layers_and_traffic(Report& report, const Plan& plan) {
   }
 }
 
-/// Adds where a plan's time goes, its step and its memory.
-void add_step_sections(Report& report, const Plan& plan) {
+/// Adds where a plan's time goes, its step and its memory, found on some threads.
+void add_step_sections(Report& report, const Plan& plan, std::size_t num_workers) {
   report.sections.push_back(iteration_waterfall(plan));
   if (has_room_for_timeline(plan)) {
-    const PlanSimulation simulation = simulate_plan(plan, {});
-    report.sections.push_back(plan_timeline(plan, simulation, {}));
+    std::vector<Plan> plans = best_other_schedules(plan, kDrawnOthers, num_workers);
+    plans.insert(plans.begin(), plan);
+    const std::vector<SimulatedPlan> steps = simulate_plans(std::move(plans), {}, num_workers);
+    const PlanSimulation& own = steps.front().simulation;
+    report.sections.push_back(plan_timeline(plan, own, std::span(steps).subspan(1), num_workers));
     report.sections.push_back(memory_by_stage(plan));
-    report.sections.push_back(memory_over_time(plan, simulation));
+    report.sections.push_back(memory_over_time(plan, own));
   } else {
     report.sections.push_back(undrawn_timeline(plan));
     report.sections.push_back(memory_by_stage(plan));
@@ -105,7 +110,7 @@ Report begun_report(const Plan& plan, const RunBudget& budget, const AnswerNotes
 }
 
 void add_plan_sections(Report& report, const Plan& plan) {
-  add_step_sections(report, plan);
+  add_step_sections(report, plan, workers_of_all_cores());
   add_layers_and_traffic(report, plan);
 }
 
@@ -123,7 +128,7 @@ Report planning_report(const PlanningResult& result, const RunBudget& budget,
   if (result.explanation) {
     report.sections.push_back(explanation_section(result));
   }
-  add_step_sections(report, best);
+  add_step_sections(report, best, result.options.num_workers);
   report.sections.push_back(candidates_section(result));
   if (result.explanation) {
     report.sections.push_back(flips_section(result));

@@ -11,6 +11,7 @@
 #include "planner/report/sections/comparison_view.h"
 #include "planner/report/sections/step_curves.h"
 #include "planner/report/sections/step_timeline.h"
+#include "planner/search/parallel_tasks.h"
 
 namespace ptdp {
 namespace {
@@ -141,7 +142,7 @@ void add_timeline(Report& report, const RunReport& run, const RunRecording& reco
        .title = "What did each stage do when?",
        .note = fmt::format("One pipeline in the median step{}.",
                            recording.predicted ? ", below what was predicted" : ""),
-       .view = step_timeline(steps)});
+       .view = step_timeline(steps, workers_of_all_cores())});
 }
 
 void add_actions(Report& report, const RunReport& run) {

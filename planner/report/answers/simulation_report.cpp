@@ -11,6 +11,7 @@
 #include "planner/report/answers/plan_report.h"
 #include "planner/report/sections/memory_sections.h"
 #include "planner/report/sections/plan_timeline.h"
+#include "planner/search/parallel_tasks.h"
 
 namespace ptdp {
 namespace {
@@ -98,6 +99,15 @@ Tint tint_of(const Plan& plan, const ScheduleComparison& row) {
                                                        : Tint::kPlain;
 }
 
+/// Returns the plan's step beside its best other schedules.
+ReportSection timeline_beside_others(const Plan& plan, const PlanSimulation& simulation,
+                                     const SimulationOptions& options) {
+  const std::size_t num_workers = workers_of_all_cores();
+  const std::vector<SimulatedPlan> others =
+      simulate_plans(best_other_schedules(plan, kDrawnOthers, num_workers), options, num_workers);
+  return plan_timeline(plan, simulation, others, num_workers);
+}
+
 }  // namespace
 
 Report simulation_report(const Plan& plan, const PlanSimulation& simulation,
@@ -114,7 +124,7 @@ Report simulation_report(const Plan& plan, const PlanSimulation& simulation,
   for (std::string& line : what_it_rests_on(plan, {})) {
     report.rests_on.push_back(std::move(line));
   }
-  report.sections = {has_room_for_timeline(plan) ? plan_timeline(plan, simulation, options)
+  report.sections = {has_room_for_timeline(plan) ? timeline_beside_others(plan, simulation, options)
                                                  : undrawn_timeline(plan),
                      path_section(simulation), slowdown_section(simulation), memory_by_stage(plan),
                      memory_over_time(plan, simulation)};

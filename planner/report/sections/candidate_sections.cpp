@@ -60,8 +60,10 @@ class Points {
     }
     std::erase_if(drawn, [](const Drawn& one) { return one.known == nullptr && !one.is_costed; });
     std::vector<ScatterPoint> points(drawn.size());
-    run_tasks(drawn.size(), workers_of_all_cores(),
-              [&](std::size_t, std::size_t i) { points[i] = point_of(drawn[i]); });
+    std::vector<StepSimulations> simulations(std::max<std::size_t>(result_.options.num_workers, 1));
+    run_tasks(drawn.size(), simulations.size(), [&](std::size_t worker, std::size_t i) {
+      points[i] = point_of(drawn[i], simulations[worker]);
+    });
     return points;
   }
 
@@ -70,17 +72,19 @@ class Points {
     return {scenario_, drawn.config, drawn.known == nullptr ? nullptr : drawn.known->costs.get()};
   }
 
-  [[nodiscard]] ScatterPoint point_of(const Drawn& drawn) const {
+  [[nodiscard]] ScatterPoint point_of(const Drawn& drawn, StepSimulations& simulations) const {
     const PlannedJob job = job_of(drawn);
-    const auto cost = drawn.is_costed ? std::optional(calibrated_cost(job)) : std::nullopt;
+    const auto cost =
+        drawn.is_costed ? std::optional(calibrated_cost(job, simulations)) : std::nullopt;
     return drawn.known == nullptr
                ? point(drawn.config, cost->total(), peak_memory(job), cost)
                : point(drawn.config, drawn.known->time * result_.calibration.factor,
                        drawn.known->memory, cost);
   }
 
-  [[nodiscard]] CostBreakdown calibrated_cost(const PlannedJob& job) const {
-    CostBreakdown cost = iteration_cost(job);
+  [[nodiscard]] CostBreakdown calibrated_cost(const PlannedJob& job,
+                                              StepSimulations& simulations) const {
+    CostBreakdown cost = iteration_cost(job, simulations);
     for (const CostTerm& term : kCostTerms) {
       cost.*term.time = cost.*term.time * result_.calibration.factor;
     }

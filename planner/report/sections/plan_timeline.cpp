@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "cost_model/iteration/iteration.h"
@@ -22,7 +23,8 @@
 namespace ptdp {
 namespace {
 
-constexpr std::size_t kOthers = 2;
+// A bound is below a time by as much, if they are equal.
+constexpr double kRoundingOfBound = 1e-8;
 constexpr const char* kTimelineId = "timeline";
 constexpr const char* kTimelineTitle = "What does each stage do when?";
 
@@ -43,6 +45,22 @@ std::optional<Plan> with_schedule(const Plan& plan, const ScheduleTraits& traits
 std::string name_of_schedule(const Plan& plan) {
   return plan.schedule.generator + stack_remark(plan.scenario.stack, plan.config);
 }
+
+/// A plan with another schedule, and what is known of its step.
+struct Contender {
+  explicit Contender(Plan other) : plan(std::move(other)) {
+    const PlannedJob job(plan.scenario, plan.config);
+    order = least_step_time(job);
+    least = std::max(times.bound(job).time, order);
+  }
+  /// Makes `least` the time of the step.
+  void simulate() { least = times.find({plan.scenario, plan.config}); }
+
+  Plan plan;
+  IterationTimes times;  ///< Times of this plan alone, with its schedule.
+  Seconds least;         ///< Time of the step, or a lower bound of it.
+  Seconds order;         ///< What decides between steps that take equally long.
+};
 
 DrawnStep drawn(const Plan& plan, const PlanSimulation& simulation) {
   return {.name = name_of_schedule(plan),
@@ -71,40 +89,62 @@ bool has_room_for_timeline(const Plan& plan) {
   return most_drawn_actions(plan) <= static_cast<double>(kMostDrawnActions);
 }
 
-std::vector<Plan> best_other_schedules(const Plan& plan, std::size_t most) {
-  using TimedPlan = std::pair<Seconds, Plan>;
-  std::vector<std::optional<TimedPlan>> tried(kSchedules.size());
-  run_tasks(tried.size(), workers_of_all_cores(), [&](std::size_t, std::size_t i) {
+std::vector<Plan> best_other_schedules(const Plan& plan, std::size_t most,
+                                       std::size_t num_workers) {
+  std::vector<std::optional<Contender>> tried(kSchedules.size());
+  run_tasks(tried.size(), num_workers, [&](std::size_t, std::size_t i) {
     if (std::optional<Plan> other = with_schedule(plan, kSchedules[i])) {
-      const Seconds least = least_step_time({other->scenario, other->config});
-      tried[i].emplace(least, *std::move(other));
+      tried[i].emplace(*std::move(other));
     }
   });
-  std::vector<TimedPlan> bounded;
-  for (std::optional<TimedPlan>& other : tried) {
+  std::vector<Contender> contenders;
+  for (std::optional<Contender>& other : tried) {
     if (other) {
-      bounded.push_back(*std::move(other));
+      contenders.push_back(*std::move(other));
     }
   }
-  std::ranges::stable_sort(bounded, {}, &TimedPlan::first);
-  // The lowest bound first, until none can be among the fastest.
-  std::multimap<Seconds, Plan> best;
-  for (auto& [least, other] : bounded) {
-    if (best.size() == most && least >= best.rbegin()->first) {
-      break;
+  std::ranges::stable_sort(contenders, {}, &Contender::order);
+  std::vector<std::size_t> left(contenders.size());
+  std::iota(left.begin(), left.end(), std::size_t{0});
+  std::ranges::stable_sort(left, {}, [&](std::size_t i) { return contenders[i].least; });
+  // The lowest bound first, as many at once as there are threads, until none can be among the
+  // fastest.
+  std::set<std::pair<Seconds, std::size_t>> best;
+  const auto may_be_best = [&](std::size_t i) {
+    if (best.size() < most) {
+      return true;
     }
-    StepSimulations simulations;
-    const Seconds time = iteration_time({other.scenario, other.config}, simulations);
-    best.emplace(time, std::move(other));
-    if (best.size() > most) {
-      best.erase(std::prev(best.end()));
+    const auto [slowest, last] = *best.rbegin();
+    return contenders[i].least <= (i < last ? 1.0 : 1.0 - kRoundingOfBound) * slowest;
+  };
+  while (!left.empty()) {
+    const std::size_t count = std::min(std::max<std::size_t>(num_workers, 1), left.size());
+    run_tasks(count, num_workers,
+              [&](std::size_t, std::size_t i) { contenders[left[i]].simulate(); });
+    for (std::size_t i = 0; i < count; ++i) {
+      best.emplace(contenders[left[i]].least, left[i]);
+      if (best.size() > most) {
+        best.erase(std::prev(best.end()));
+      }
     }
+    left.erase(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(count));
+    std::erase_if(left, [&](std::size_t i) { return !may_be_best(i); });
   }
   std::vector<Plan> others;
-  for (auto& [time, other] : best) {
-    others.push_back(std::move(other));
+  for (const auto& [time, i] : best) {
+    others.push_back(std::move(contenders[i].plan));
   }
   return others;
+}
+
+std::vector<SimulatedPlan> simulate_plans(std::vector<Plan> plans, const SimulationOptions& options,
+                                          std::size_t num_workers) {
+  std::vector<SimulatedPlan> simulated(plans.size());
+  run_tasks(plans.size(), num_workers, [&](std::size_t, std::size_t i) {
+    simulated[i].plan = std::move(plans[i]);
+    simulated[i].simulation = simulate_plan(simulated[i].plan, options);
+  });
+  return simulated;
 }
 
 ReportSection undrawn_timeline(const Plan& plan) {
@@ -118,19 +158,14 @@ ReportSection undrawn_timeline(const Plan& plan) {
 }
 
 ReportSection plan_timeline(const Plan& plan, const PlanSimulation& simulation,
-                            const SimulationOptions& options) {
-  const std::vector<Plan> others = best_other_schedules(plan, kOthers);
-  std::vector<PlanSimulation> simulations(others.size());
-  run_tasks(others.size(), workers_of_all_cores(), [&](std::size_t, std::size_t i) {
-    simulations[i] = simulate_plan(others[i], options);
-  });
+                            std::span<const SimulatedPlan> others, std::size_t num_workers) {
   std::vector<DrawnStep> steps = {drawn(plan, simulation)};
   std::string beside;
-  for (std::size_t i = 0; i < others.size(); ++i) {
-    steps.push_back(drawn(others[i], simulations[i]));
-    beside +=
-        fmt::format("{} {} ({})", i == 0 ? "; the best others that fit:" : ",", steps.back().name,
-                    signed_percent(simulations[i].step / simulation.step - 1.0));
+  for (const SimulatedPlan& other : others) {
+    steps.push_back(drawn(other.plan, other.simulation));
+    beside += fmt::format("{} {} ({})", steps.size() == 2 ? "; the best others that fit:" : ",",
+                          steps.back().name,
+                          signed_percent(other.simulation.step / simulation.step - 1.0));
   }
   return {.id = kTimelineId,
           .title = kTimelineTitle,
@@ -143,7 +178,7 @@ ReportSection plan_timeline(const Plan& plan, const PlanSimulation& simulation,
               is_simulated(plan.config) ? ""
                                         : " Steps follow one another without a pause; this one "
                                           "starts with an empty pipeline."),
-          .view = step_timeline(steps)};
+          .view = step_timeline(steps, num_workers)};
 }
 
 }  // namespace ptdp

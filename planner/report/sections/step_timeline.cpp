@@ -103,7 +103,9 @@ std::vector<DrawnAction> actions_of_lane(const DrawnStep& step, int rank, Lane l
     }
     i += is_pair ? 1 : 0;
   }
-  std::ranges::stable_sort(actions, {}, &DrawnAction::start);
+  if (!std::ranges::is_sorted(actions, {}, &DrawnAction::start)) {
+    std::ranges::stable_sort(actions, {}, &DrawnAction::start);
+  }
   std::erase_if(actions, [](const DrawnAction& action) { return action.start == action.end; });
   return actions;
 }
@@ -202,10 +204,10 @@ PackedTimeline packed(const DrawnStep& step, const DrawnRows& drawn,
 
 }  // namespace
 
-TimelineView step_timeline(const std::vector<DrawnStep>& steps) {
+TimelineView step_timeline(const std::vector<DrawnStep>& steps, std::size_t num_workers) {
   TimelineView view{.num_ranks = steps.front().schedule.pp};
   std::vector<DrawnRows> all(steps.size());
-  run_tasks(steps.size(), workers_of_all_cores(),
+  run_tasks(steps.size(), num_workers,
             [&](std::size_t, std::size_t i) { all[i] = rows_of(steps[i]); });
   std::vector<std::int32_t> number_of_kind(kDrawnKinds.size(), -1);
   for (const DrawnRows& step : all) {
@@ -223,7 +225,7 @@ TimelineView step_timeline(const std::vector<DrawnStep>& steps) {
     }
   }
   view.schedules.resize(steps.size());
-  run_tasks(steps.size(), workers_of_all_cores(), [&](std::size_t, std::size_t i) {
+  run_tasks(steps.size(), num_workers, [&](std::size_t, std::size_t i) {
     view.schedules[i] = packed(steps[i], all[i], number_of_kind);
   });
   return view;

@@ -1,6 +1,7 @@
 // Simulated and measured steps as timelines that a page draws.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,11 +30,12 @@ inline constexpr std::int64_t kMostDrawnActions = 300'000;
 /// Ticks of a packed timeline: what a page can show of a step without more digits.
 inline constexpr double kTicksOfStep = 1 << 18;
 
-/// Returns the steps as one view, all of as many ranks. A rank's row has what occupies its compute
-/// lane: passes, the norm, the optimizer, and messages or collectives that take turns with them.
-/// Collectives that run beside compute show where the rank would else be idle, piece by piece. An
-/// overlapped pair is one action. Receives, copies and what takes less than half a tick are left
-/// out.
-[[nodiscard]] TimelineView step_timeline(const std::vector<DrawnStep>& steps);
+/// Returns the steps as one view, made on some threads; all have as many ranks. A rank's row has
+/// what occupies its compute lane: passes, the norm, the optimizer, and messages or collectives
+/// that take turns with them. Collectives that run beside compute show where the rank would else be
+/// idle, piece by piece. An overlapped pair is one action. Receives, copies and what takes less
+/// than half a tick are left out.
+[[nodiscard]] TimelineView step_timeline(const std::vector<DrawnStep>& steps,
+                                         std::size_t num_workers);
 
 }  // namespace ptdp

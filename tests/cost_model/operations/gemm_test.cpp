@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -95,6 +99,40 @@ TEST(MatmulTime, SplitsALongInnerDimensionWhereTilesAreFew) {
   EXPECT_DOUBLE_EQ(time(1024), 2.0 * 256 * 128 * 1024 / (0.8 * 1e12));
   // Too short to split: four tiles of 128×64 fill it at 0.6.
   EXPECT_DOUBLE_EQ(time(512), 2.0 * 256 * 128 * 512 / (0.6 * 1e12));
+}
+
+// By the formula, all five tiles and sixteen splits tried, for sizes all over the place.
+TEST(MatmulTime, IsThatOfTheBestTileAndSplit) {
+  constexpr double kRate = 1e12;
+  GpuSpec gpu = plain_gpu();
+  gpu.num_multiprocessors = 108;
+  gpu.matmul_startup_depth = 80.0;
+  gpu.matmul_wave_overlap = 0.3;
+  gpu.memory_bandwidth = gigabytes_per_second(20.0);
+  const auto best_of_all = [&](double m, double n, double k) {
+    double best = INFINITY;
+    for (const auto& [rows, columns, share] : std::vector<std::array<double, 3>>{
+             {256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.8}, {128, 64, 0.6}, {64, 128, 0.6}}) {
+      for (int split = 1; split == 1 || (split <= 16 && k / split >= 512.0); ++split) {
+        const double w = std::ceil(m / rows) * std::ceil(n / columns) * split / 108.0;
+        const double waves = std::max(1.0, std::ceil(w) - 0.3 * (std::ceil(w) - w));
+        const double compute =
+            waves * 2.0 * rows * columns * (k / split + 80.0) / (share * kRate / 108.0);
+        const double bytes = 2.0 * (m * k + k * n + m * n) + 8.0 * m * n * (split - 1);
+        best = std::min(best, std::max(compute, bytes / 20e9));
+      }
+    }
+    return best;
+  };
+  std::mt19937 random(7);
+  for (int i = 0; i < 2000; ++i) {
+    const auto size = [&] { return std::int64_t{8} << random() % 12U | (random() % 64U) * 8; };
+    const MatmulShape shape{.m = size(), .n = size(), .k = size()};
+    EXPECT_DOUBLE_EQ(matmul_time(shape, gpu, teraflops(1.0)).value(),
+                     best_of_all(static_cast<double>(shape.m), static_cast<double>(shape.n),
+                                 static_cast<double>(shape.k)))
+        << shape.m << " x " << shape.n << " x " << shape.k;
+  }
 }
 
 TEST(MatmulTime, IsBytesOverBandwidthForThinProducts) {

@@ -20,7 +20,7 @@ TEST(BestOtherSchedules, AreTheFastestThatThePlanCanHaveAndThatFit) {
              row.schedule == plan.schedule.generator;
     });
     std::ranges::stable_sort(rows, {}, &ScheduleComparison::step);
-    const std::vector<Plan> others = best_other_schedules(plan, 2);
+    const std::vector<Plan> others = best_other_schedules(plan, 2, 1);
     ASSERT_EQ(others.size(), 2U);
     EXPECT_EQ(others[0].schedule.generator, rows[0].schedule);
     EXPECT_NEAR(simulate_plan(others[1], {}).step / rows[1].step, 1.0, 0.02);
@@ -31,7 +31,8 @@ TEST(BestOtherSchedules, AreTheFastestThatThePlanCanHaveAndThatFit) {
 TEST(PlanTimeline, HasThePlansScheduleFirst) {
   const Plan plan = plan_of_39b();
   const PlanSimulation simulation = simulate_plan(plan, {});
-  const ReportSection section = plan_timeline(plan, simulation, {});
+  const std::vector<SimulatedPlan> others = simulate_plans(best_other_schedules(plan, 2, 1), {}, 1);
+  const ReportSection section = plan_timeline(plan, simulation, others, 1);
   const TimelineView& view = std::get<TimelineView>(section.view);
   EXPECT_EQ(view.num_ranks, 8);
   ASSERT_EQ(view.schedules.size(), 3U);

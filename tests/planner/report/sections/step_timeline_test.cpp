@@ -69,7 +69,7 @@ TEST(StepTimeline, UnpacksToTheSimulatedPasses) {
   for (const Plan& plan : {plan_of_39b(), plan_of_39b(ScheduleKind::kInterleaved, 2),
                            plan_of_39b(ScheduleKind::kZbH1), plan_of_39b(ScheduleKind::kZbV, 2)}) {
     const PlanSimulation simulation = simulate_plan(plan, {});
-    const TimelineView view = step_timeline({drawn_step(simulation)});
+    const TimelineView view = step_timeline({drawn_step(simulation)}, 2);
     const PackedTimeline& timeline = view.schedules.front();
     const auto ranks = unpacked_actions(view, timeline);
     ASSERT_EQ(ranks.size(), 8U);
@@ -108,7 +108,7 @@ TEST(StepTimeline, ShowsCollectivesWhereTheRankWouldElseWait) {
   timeline.spans = {
       {{Seconds(0.0), Seconds(1.0)}, {Seconds(1.5), Seconds(4.0)}, {Seconds(2.0), Seconds(3.0)}}};
   const TimelineView view =
-      step_timeline({{.name = "step", .schedule = schedule, .timeline = timeline}});
+      step_timeline({{.name = "step", .schedule = schedule, .timeline = timeline}}, 2);
   const auto rank = unpacked_actions(view, view.schedules.front()).front();
   ASSERT_EQ(rank.size(), 4U);
   const auto expect = [&](std::size_t i, const char* kind, double start, double end) {
@@ -132,7 +132,7 @@ TEST(StepTimeline, DrawsAnOverlappedPairAsOneAction) {
   timeline.times.ranks = {{.end = Seconds(2.0)}};
   timeline.spans = {{{Seconds(0.5), Seconds(2.0)}, {Seconds(0.5), Seconds(2.0)}}};
   const TimelineView view =
-      step_timeline({{.name = "step", .schedule = schedule, .timeline = timeline}});
+      step_timeline({{.name = "step", .schedule = schedule, .timeline = timeline}}, 2);
   const auto rank = unpacked_actions(view, view.schedules.front()).front();
   ASSERT_EQ(rank.size(), 1U);
   EXPECT_EQ(rank[0].kind, "FB");
@@ -144,7 +144,7 @@ TEST(StepTimeline, DrawsAnOverlappedPairAsOneAction) {
 // The path's actions follow one another; each is the one of that start.
 TEST(StepTimeline, PointsToTheActionsOfTheCriticalPath) {
   const PlanSimulation simulation = simulate_plan(plan_of_39b(), {});
-  const TimelineView view = step_timeline({drawn_step(simulation)});
+  const TimelineView view = step_timeline({drawn_step(simulation)}, 2);
   const PackedTimeline& timeline = view.schedules.front();
   const auto ranks = unpacked_actions(view, timeline);
   ASSERT_GT(timeline.critical_path.size(), 64U);
