@@ -19,7 +19,7 @@ constexpr std::int64_t kFewestContendedRounds = 3;
 constexpr std::int64_t kCheapActions = 30'000;
 constexpr std::int64_t kMostActionsKept = 4'000'000;  // in all schedules: 48 MB
 // Makes a bound lower by more than rounding: the two engines' sums are in another order.
-constexpr double kBelowRounding = 1.0 - 1e-9;
+constexpr double kBelowContended = 1.0 - 1e-9;
 
 /// Which microbatches of a step are simulated: all, or some that go into a rhythm.
 struct SimulatedPart {
@@ -185,7 +185,7 @@ class StepSimulations::Step {
     alone.shares_links = false;
     alone.overlap_slowdown = 0.0;
     const Seconds whole = step_of(stack_, run(part_.num_microbatches, alone));
-    return kBelowRounding *
+    return kBelowContended *
            (part_.rhythm == 0
                 ? whole
                 : whole + num_repeated() * (static_cast<double>(part_.rhythm) * most_work()));

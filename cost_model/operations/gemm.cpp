@@ -24,7 +24,7 @@ constexpr int kMostSplits = 16;
 constexpr double kShortestSplit = 512.0;    // inner-dimension steps
 constexpr double kPartialSumTraffic = 8.0;  // bytes per element and extra split: fp32 out and in
 // Makes a lower bound lower by more than rounding.
-constexpr double kBelowRounding = 1.0 - 1e-12;
+constexpr double kBelowTiles = 1.0 - 1e-12;
 
 // Slowdowns for dimensions that are no multiples of 8 elements. Single products lose the tensor
 // cores' fast path, batched ones the tensor cores (an A100's plain fp32 rate is 1/16).
@@ -115,7 +115,7 @@ Seconds curve_time(const MatmulShape& shape, const GpuSpec& gpu, const MatmulCur
     const double tiles = std::ceil(m / tile.rows) * std::ceil(n / tile.columns) * batch;
     const double flops_per_step = 2.0 * tile.rows * tile.columns / tile.rate;
     // Time of a step of the inner dimension if no multiprocessor waited in the last wave.
-    const double least_step = kBelowRounding * tiles * flops_per_step / curve.rate;
+    const double least_step = kBelowTiles * tiles * flops_per_step / curve.rate;
     for (int split = 1; split <= kMostSplits; ++split) {
       if (split > 1 && k / split < kShortestSplit) {
         break;

@@ -71,16 +71,16 @@ bool takes_as_long(const ClusterSpec& a, const ClusterSpec& b) {
   return like == b;
 }
 
-bool takes_as_long(const StackSpec& a, const StackSpec& other) {
-  StackSpec b = other;
+bool takes_as_long(const StackSpec& a, const StackSpec& b) {
+  StackSpec other = b;
   if (a.name == b.name) {  // with a switch of the stack's the other way
-    b.scatter_gather = a.scatter_gather;
-    b.fused_element_wise = a.fused_element_wise;
+    other.scatter_gather = a.scatter_gather;
+    other.fused_element_wise = a.fused_element_wise;
   }
   if (a.precision != b.precision) {
-    return takes_as_long_at(a, b) || takes_as_long_at(b, a);
+    return takes_as_long_at(a, other) || takes_as_long_at(other, a);
   }
-  return is_like_stack(a, b);
+  return is_like_stack(a, other);
 }
 
 const ClusterSpec& ProfileCache::cluster_of(const std::string& name) {
