@@ -107,7 +107,7 @@ StackedView rank_times(const LayerPlan& plan) {
   return view;
 }
 
-TableView stages_of(const LayerPlan& plan) {
+TableView layers_of_stages(const LayerPlan& plan) {
   TableView table{.columns = {"stage", "rank", "layers", "holds", "time of a microbatch"}};
   for (std::size_t i = 0; i < plan.partition.stages.size(); ++i) {
     const PartitionStage& stage = plan.partition.stages[i];
@@ -180,7 +180,7 @@ Report layer_plans_page(const LayerPlans& plans, const std::vector<std::string>&
                  .note = "Forward and backward passes of one microbatch, without overhead."},
                 rank_times),
       by_choice(plans, {.id = "stages", .title = "Which layers does each stage hold?", .note = ""},
-                stages_of),
+                layers_of_stages),
       by_choice(plans,
                 {.id = "memory",
                  .title = "What fills the memory of a GPU?",
