@@ -126,7 +126,9 @@ TEST(MatmulTime, IsThatOfTheBestTileAndSplit) {
   };
   std::mt19937 random(7);
   for (int i = 0; i < 2000; ++i) {
-    const auto size = [&] { return std::int64_t{8} << random() % 12U | (random() % 64U) * 8; };
+    const auto size = [&] {
+      return static_cast<std::int64_t>(8U << random() % 12U | (random() % 64U) * 8U);
+    };
     const MatmulShape shape{.m = size(), .n = size(), .k = size()};
     EXPECT_DOUBLE_EQ(matmul_time(shape, gpu, teraflops(1.0)).value(),
                      best_of_all(static_cast<double>(shape.m), static_cast<double>(shape.n),
