@@ -22,6 +22,8 @@ if(PTDP_PLANNER_ONLY)
     file(REAL_PATH "${directory}/copyright" copyright)
     install(FILES "${copyright}" DESTINATION ${CMAKE_INSTALL_DOCDIR}-planner/linked RENAME ${package}
             COMPONENT planner OPTIONAL)
+    install(FILES "${copyright}" DESTINATION ptdp/linked RENAME ${package}.txt COMPONENT python
+            EXCLUDE_FROM_ALL OPTIONAL)
   endforeach()
 endif()
 
