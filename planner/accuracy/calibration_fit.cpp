@@ -11,6 +11,7 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "planner/accuracy/memory_levels.h"
 #include "planner/accuracy/profile_cache.h"
+#include "planner/accuracy/published_runs.h"
 #include "planner/accuracy/run_calibration.h"
 
 namespace ptdp {

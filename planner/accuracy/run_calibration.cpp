@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "planner/accuracy/levels_file.h"
+#include "planner/accuracy/published_runs.h"
 
 namespace ptdp {
 namespace {

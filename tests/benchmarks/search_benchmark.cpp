@@ -5,6 +5,7 @@
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/memory/memory.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/accuracy/published_runs.h"
 #include "planner/answer/planning.h"
 #include "tests/support/scenarios.h"
 

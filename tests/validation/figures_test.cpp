@@ -12,6 +12,7 @@
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/memory/memory.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/accuracy/published_runs.h"
 #include "planner/constraints/constraint.h"
 #include "tests/support/scenarios.h"
 

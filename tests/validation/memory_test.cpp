@@ -10,6 +10,7 @@
 #include "cost_model/measured/quantile.h"
 #include "cost_model/memory/memory.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/accuracy/published_runs.h"
 
 namespace ptdp {
 namespace {

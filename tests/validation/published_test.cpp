@@ -12,6 +12,7 @@
 #include "planner/accuracy/interval_fit.h"
 #include "planner/accuracy/partial_report.h"
 #include "planner/accuracy/partial_runs.h"
+#include "planner/accuracy/published_runs.h"
 #include "planner/accuracy/validation_report.h"
 #include "planner/plan/prediction.h"
 #include "planner/search/search.h"

@@ -1,5 +1,6 @@
 // Tests of calibration files: written, read and refused.
 #include "planner/accuracy/calibration_file.h"
+#include "planner/accuracy/published_runs.h"
 
 #include <gmock/gmock.h>
 

@@ -8,6 +8,7 @@
 #include "cost_model/inputs/stack_spec.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/accuracy/partial_runs.h"
+#include "planner/accuracy/published_runs.h"
 #include "planner/constraints/constraint.h"
 #include "planner/explain/explain.h"
 
