@@ -53,7 +53,7 @@ class Splitter {
     fields.emplace_back();
     while (!at_end()) {
       const std::string_view rest = text_.substr(position_);
-      const auto plain_end = std::ranges::find_if(
+      const auto* const plain_end = std::ranges::find_if(
           rest, [](char c) { return c == ',' || c == '"' || c == '\n' || c == '\r'; });
       fields.back().append(rest.begin(), plain_end);
       position_ += static_cast<std::size_t>(plain_end - rest.begin());

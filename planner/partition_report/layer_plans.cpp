@@ -92,7 +92,7 @@ class Planner {
     for (std::size_t i = 0; i < degrees.size() && may_win(degrees[i].bound); ++i) {
       if (work_ > search_.most_work) {
         candidates_.unseen =
-            std::ranges::count_if(degrees.begin() + i, degrees.end(),
+            std::ranges::count_if(degrees.begin() + static_cast<std::ptrdiff_t>(i), degrees.end(),
                                   [&](const BoundedDegrees& one) { return may_win(one.bound); });
         candidates_.possible_gain =
             best_.empty() ? 1.0 : std::max(0.0, 1.0 - degrees[i].bound / best_.front().time);

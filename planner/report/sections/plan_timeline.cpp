@@ -131,6 +131,7 @@ std::vector<Plan> best_other_schedules(const Plan& plan, std::size_t most,
     std::erase_if(left, [&](std::size_t i) { return !may_be_best(i); });
   }
   std::vector<Plan> others;
+  others.reserve(best.size());
   for (const auto& [time, i] : best) {
     others.push_back(std::move(contenders[i].plan));
   }

@@ -103,7 +103,7 @@ TEST(MatmulTime, SplitsALongInnerDimensionWhereTilesAreFew) {
 
 // By the formula, all five tiles and sixteen splits tried, for sizes all over the place.
 TEST(MatmulTime, IsThatOfTheBestTileAndSplit) {
-  constexpr double kRate = 1e12;
+  constexpr double rate = 1e12;
   GpuSpec gpu = plain_gpu();
   gpu.num_multiprocessors = 108;
   gpu.matmul_startup_depth = 80.0;
@@ -117,7 +117,7 @@ TEST(MatmulTime, IsThatOfTheBestTileAndSplit) {
         const double w = std::ceil(m / rows) * std::ceil(n / columns) * split / 108.0;
         const double waves = std::max(1.0, std::ceil(w) - 0.3 * (std::ceil(w) - w));
         const double compute =
-            waves * 2.0 * rows * columns * (k / split + 80.0) / (share * kRate / 108.0);
+            waves * 2.0 * rows * columns * (k / split + 80.0) / (share * rate / 108.0);
         const double bytes = 2.0 * (m * k + k * n + m * n) + 8.0 * m * n * (split - 1);
         best = std::min(best, std::max(compute, bytes / 20e9));
       }

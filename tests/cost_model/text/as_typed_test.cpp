@@ -10,7 +10,7 @@ namespace {
 
 class AsTyped : public testing::Test {
  protected:
-  ~AsTyped() override { set_typed_command(before_); }
+  void TearDown() override { set_typed_command(before_); }
 
  private:
   const char* before_ = program_invocation_short_name;

@@ -32,6 +32,7 @@ PublishedRuns of_rows(const std::string& first, const std::string& second = "") 
 
 std::vector<std::string> ids(const std::vector<MeasuredRun>& runs) {
   std::vector<std::string> names;
+  names.reserve(runs.size());
   for (const MeasuredRun& run : runs) {
     names.push_back(run.id);
   }
