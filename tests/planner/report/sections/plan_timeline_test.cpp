@@ -33,7 +33,7 @@ TEST(PlanTimeline, HasThePlansScheduleFirst) {
   const PlanSimulation simulation = simulate_plan(plan, {});
   const std::vector<SimulatedPlan> others = simulate_plans(best_other_schedules(plan, 2, 1), {}, 1);
   const ReportSection section = plan_timeline(plan, simulation, others, 1);
-  const TimelineView& view = std::get<TimelineView>(section.view);
+  const auto& view = std::get<TimelineView>(section.view);
   EXPECT_EQ(view.num_ranks, 8);
   ASSERT_EQ(view.schedules.size(), 3U);
   EXPECT_EQ(view.schedules[0].name, "1f1b");
