@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -129,6 +130,11 @@ TEST_F(ShippedProfiles, GoByTheNamesThatTheFieldUses) {
   EXPECT_EQ(find_model("Llama-3.1-70B").name, "llama-3-70b");
   EXPECT_EQ(find_model("llama-3.3-70b").name, "llama-3-70b");
   EXPECT_EQ(find_model("llama-3.1-8b").name, "llama-3-8b");
+  for (const char* name : {"llama3-405b", "LLAMA_3.1_405B", "Llama3.1-405b", "llama3405b"}) {
+    EXPECT_EQ(find_model(name).name, "llama-3.1-405b") << name;
+  }
+  EXPECT_EQ(find_cluster("dgxh100").name, "dgx-h100");
+  EXPECT_THROW((void)find_model("17B"), Error) << "1.7B is another";
 }
 
 TEST_F(ShippedProfiles, AreNamedOnceByAllNames) {
@@ -143,11 +149,10 @@ TEST_F(ShippedProfiles, AreNamedOnceByAllNames) {
     }
     std::set<std::string> seen;
     for (const std::string& name : names) {
-      std::string lower = name;
-      std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-      if (!shipped.contains(lower) || lower == name) {  // GPT3-175B is gpt3-175b in any case
-        EXPECT_TRUE(seen.insert(lower).second) << name;
-      }
+      std::string bare;
+      std::ranges::copy_if(name, std::back_inserter(bare), [](char c) { return c != '-' && c != '_'; });
+      std::ranges::transform(bare, bare.begin(), [](unsigned char c) { return std::tolower(c); });
+      EXPECT_TRUE(seen.insert(bare).second) << name;
     }
   }
 }
