@@ -67,9 +67,15 @@ void describe(Fields& fields, Described<Fields, Alias>& alias) {
   fields.name("profile", alias.profile);
 }
 
-bool equal_without_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+/// Returns a name in small letters without `-` and `_`. A dot stays: 1.7B is not 17B.
+std::string bare_name(std::string_view name) {
+  std::string bare;
+  for (const unsigned char c : name) {
+    if (c != '-' && c != '_') {
+      bare += static_cast<char>(std::tolower(c));
+    }
+  }
+  return bare;
 }
 
 /// Returns the aliases of a kind, which profiles/aliases.json lists.
@@ -94,13 +100,14 @@ std::vector<Alias> aliases_of(ProfileKind kind) {
   return found;
 }
 
-/// Returns the name of the profile that `name` or an alias of this name stands for, in any case of
-/// letters; nullopt if there is none. The file that an alias names need not be there.
+/// Returns the profile that `name` stands for, or an alias of it, as bare_name() compares them; nullopt
+/// if there is none. The file that an alias names need not be there.
 std::optional<std::string> find_shipped(ProfileKind kind, const std::string& name) {
   if (has_profile(kind, name)) {
     return name;
   }
-  const auto is_same = [&](std::string_view other) { return equal_without_case(name, other); };
+  const std::string bare = bare_name(name);
+  const auto is_same = [&](std::string_view other) { return bare_name(other) == bare; };
   const std::vector<std::string> profiles = list_profiles(kind);
   if (const auto found = std::ranges::find_if(profiles, is_same); found != profiles.end()) {
     return *found;

@@ -58,8 +58,8 @@ struct ProfileFile {
 /// config.json. profile_file() takes it for a model where no shipped one has the name.
 [[nodiscard]] bool is_model_folder(const std::string& name);
 
-/// Finds the file of a profile by name or alias ("1T") in any case of letters, or by path when
-/// `name_or_path` has a slash or ends in .json.
+/// Finds the file of a profile by name or alias ("1T"), or by path when `name_or_path` has a slash or
+/// ends in .json. Names are taken in any case of letters, with `-` and `_` or without.
 ///
 /// The path of a model may be a folder, which stands for its config.json, as does the name of a
 /// folder that is_model_folder() accepts. Throws Error with near misses for an unknown name, and
