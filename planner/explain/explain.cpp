@@ -175,12 +175,18 @@ std::string describe_differences(const CostBreakdown& compared, const CostBreakd
                                  std::string_view unit) {
   const std::vector<TermDifference> terms = differences(compared, reference);
   const double largest = std::abs(terms.front().difference.value());
+  const double whole = (compared.total() - reference.total()).value();
+  const bool is_equal = std::abs(whole) < kLeftOfEqualTerms * reference.total().value();
+  double told = 0.0;
   std::string text;
-  for (std::size_t i = 0; i < kMostTerms; ++i) {
+  for (std::size_t i = 0; i < terms.size(); ++i) {
     const double seconds = terms[i].difference.value();
-    if (seconds == 0.0 || std::abs(seconds) < 0.1 * largest) {
+    const bool says_which_way = is_equal || told * whole > 0.0;
+    const bool is_enough = i >= kMostTerms || std::abs(seconds) < 0.1 * largest;
+    if (seconds == 0.0 || (is_enough && says_which_way)) {
       break;
     }
+    told += seconds;
     const bool is_small = unit == "s" && largest < kSmall;
     text += fmt::format("{}{:+.3g} {} {}", i == 0 ? "" : ", ", is_small ? 1e3 * seconds : seconds,
                         is_small ? "ms" : unit, terms[i].term);

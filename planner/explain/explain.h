@@ -27,7 +27,7 @@ struct TermDifference {
 [[nodiscard]] std::string_view unit_of(Objective objective);
 
 /// Returns one line that names the terms with most of the difference: "+4.2 s bubble, +1.0 s
-/// tensor_parallel".
+/// tensor_parallel". As many as it takes for their sum to have the sign of the whole.
 [[nodiscard]] std::string describe_differences(const CostBreakdown& compared,
                                                const CostBreakdown& reference,
                                                std::string_view unit = "s");

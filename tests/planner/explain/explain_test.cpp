@@ -375,6 +375,26 @@ TEST(DescribeDifferences, NamesThreeTermsThatMatterLargestFirst) {
   EXPECT_EQ(describe_differences(longer, shorter), "no term differs");
 }
 
+// By hand: -3 +2 -1 +0.9 +0.8 +0.7 is +0.4, and the first sum above 0. The optimizer's +0.1 adds
+// nothing.
+TEST(DescribeDifferences, NamesAsManyTermsAsSayWhichOneIsLonger) {
+  const CostBreakdown shorter{
+      .matmul = Seconds(8.0), .attention = Seconds(6.0), .bubble = Seconds(2.5)};
+  CostBreakdown longer{.matmul = Seconds(10.0),
+                       .attention = Seconds(3.0),
+                       .memory_bound = Seconds(0.9),
+                       .launch = Seconds(0.7),
+                       .tensor_parallel = Seconds(0.8),
+                       .bubble = Seconds(1.5),
+                       .optimizer = Seconds(0.1)};
+  EXPECT_EQ(
+      describe_differences(longer, shorter),
+      "-3 s attention, +2 s matmul, -1 s bubble, +0.9 s memory_bound, +0.8 s tensor_parallel, "
+      "+0.7 s launch");
+  longer.matmul = Seconds(9.5);  // the two are equal
+  EXPECT_EQ(describe_differences(longer, shorter), "-3 s attention, +1.5 s matmul, -1 s bubble");
+}
+
 // Twelve terms are always there, four where one of the two has them.
 TEST(Differences, LeaveOutOptionalTermsThatDoNotDiffer) {
   const CostBreakdown reference{.matmul = Seconds(8.0), .expert_parallel = Seconds(1.0)};
