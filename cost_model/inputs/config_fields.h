@@ -78,7 +78,8 @@ struct FieldTraits {
   /// Whether plan.json has the field, if it applies, even with its usual value.
   bool is_always_written = false;
   FlagGroup group = FlagGroup::kDegrees;
-  std::string_view help = {};       ///< What --help says of the flag.
+  std::string_view help = {};     ///< What --help says of the flag.
+  std::string_view meaning = {};  ///< What a page says of the field; empty: pages don't explain it.
   std::string_view pins_key = {};   ///< Key in the pins of an answer; empty: the field's key.
   std::int64_t low = 1;             ///< The least number that the field accepts.
   std::int64_t high = 100'000'000;  ///< The largest number that the field accepts.
@@ -161,12 +162,14 @@ inline constexpr std::tuple kConfigFields{
          .is_always_written = true,
          .help = "tensor-parallel sizes, GPUs that split each layer, to consider: 8, or 4,8, or "
                  "2:16",
+         .meaning = "GPUs that split each layer",
          .run_column = {"tp", true}}),
     flag_field("pp", &ParallelConfig::pp, &SearchSpace::pp,
                {.label = "pipeline parallel",
                 .is_always_printed = true,
                 .is_always_written = true,
                 .help = "pipeline-parallel sizes, stages that the layers are cut into",
+                .meaning = "stages that the layers are cut into",
                 .run_column = {"pp", true}}),
     flag_field(
         "dp", &ParallelConfig::dp, &SearchSpace::dp,
@@ -174,6 +177,7 @@ inline constexpr std::tuple kConfigFields{
          .is_always_printed = true,
          .is_always_written = true,
          .help = "data-parallel sizes, replicas that share the batch (default: all that divide it)",
+         .meaning = "replicas that share the batch",
          .run_column = {"dp", true}}),
     flag_field(
         "cp", &ParallelConfig::cp, &SearchSpace::cp,
@@ -181,6 +185,7 @@ inline constexpr std::tuple kConfigFields{
          .is_always_written = true,
          .help = "context-parallel sizes, GPUs that share each sequence (default: 1, 2, 4 ... as "
                  "far as the stack runs them and 2048 tokens are left to a GPU)",
+         .meaning = "GPUs that share each sequence",
          .run_column = {"cp"},
          .executes = "1"}),
     flag_field(
@@ -189,16 +194,19 @@ inline constexpr std::tuple kConfigFields{
          .is_always_written = true,
          .help = "expert-parallel sizes, GPUs that experts are spread over (default: all that "
                  "divide the experts)",
+         .meaning = "GPUs that experts are spread over",
          .run_column = {"ep"},
          .executes = "1"}),
     flag_field("etp", &ParallelConfig::etp, &SearchSpace::etp,
                {.label = "of each expert",
                 .help = "GPUs that split each expert (default: 1 and tp)",
+                .meaning = "GPUs that split each expert",
                 .run_column = {"etp"},
                 .executes = "1"}),
     flag_field("vpp", &ParallelConfig::vpp, &SearchSpace::vpp,
                {.is_always_written = true,
                 .help = "virtual stages, or chunks of the model, on each GPU",
+                .meaning = "chunks of the model on each GPU, which a pipeline visits in turn",
                 .run_column = {"vpp", true}}),
     flag_field("micro_batch_size", &ParallelConfig::micro_batch_size,
                &SearchSpace::micro_batch_size,
@@ -207,6 +215,7 @@ inline constexpr std::tuple kConfigFields{
                 .is_always_printed = true,
                 .is_always_written = true,
                 .help = "sequences per microbatch, which goes through the pipeline as one",
+                .meaning = "sequences that go through the pipeline as one",
                 .run_column = {"mbs", true}}),
     flag_field("schedule", &ParallelConfig::schedule, &SearchSpace::schedules,
                {.label = "schedule",
@@ -214,6 +223,8 @@ inline constexpr std::tuple kConfigFields{
                 .is_always_written = true,
                 .group = FlagGroup::kSchedule,
                 .help = "also ones that the stack does not run (default: all that it runs)",
+                .meaning = "order of forward and backward passes: 1f1b takes them in turn, "
+                           "interleaved has several chunks a GPU",
                 .pins_key = "schedules",
                 .run_column = {"schedule"}}),
     flag_field(
@@ -224,6 +235,7 @@ inline constexpr std::tuple kConfigFields{
          .group = FlagGroup::kActivations,
          .help = "what backward passes compute again instead of storing it: none, selective, "
                  "full, or several: none,full",
+         .meaning = "what backward passes compute again instead of storing it",
          .run_column = {"recompute", true}}),
     flag_field(
         "recompute_modules", &ParallelConfig::recompute_modules, &SearchSpace::recompute_modules,
@@ -233,6 +245,7 @@ inline constexpr std::tuple kConfigFields{
              "what selective computes again: some of core_attn, moe_act, layernorm, mla_up_proj, "
              "mlp, moe, shared_experts, or op, torchtitan's choice (default: core_attn, or what "
              "the stack does instead)",
+         .meaning = "modules that are computed again",
          .run_column = {"recompute_modules"},
          .executes = "core_attn alone",
          .applies =
@@ -244,6 +257,8 @@ inline constexpr std::tuple kConfigFields{
         {.group = FlagGroup::kActivations,
          .help = "how many layers full computes again, counted as --recompute-method says "
                  "(default: all, one at a time)",
+         .meaning = "layers that are computed again; block: the first of each virtual stage, "
+                    "every: each N-th",
          .high = kMostModelLayers,
          .run_column = {"recompute_num_layers"},
          .executes = "all layers, one at a time",
@@ -264,6 +279,7 @@ inline constexpr std::tuple kConfigFields{
                 .is_always_written = true,
                 .group = FlagGroup::kActivations,
                 .help = "on, off: whether tensor-parallel GPUs split norms and dropouts, too",
+                .meaning = "tensor-parallel GPUs split norms and dropouts, too",
                 .run_column = {"seq_parallel"}}),
     flag_field(
         "zero_stage", &ParallelConfig::zero_stage, &SearchSpace::zero_stage,
@@ -273,6 +289,7 @@ inline constexpr std::tuple kConfigFields{
          .group = FlagGroup::kSharding,
          .help = "ZeRO stages: 0, 1 (replicas shard optimizer states), 2 (gradients, too), 3 "
                  "(weights, too)",
+         .meaning = "what replicas shard: 1 optimizer states, 2 gradients, too, 3 weights, too",
          .low = 0,
          .high = kHighestZeroStage,
          .run_column = {"zero"}}),
@@ -283,6 +300,7 @@ inline constexpr std::tuple kConfigFields{
          .help = "replicas of ZeRO's shards: HSDP, or with ZeRO 1 Megatron-Core's "
                  "--num-distributed-optimizer-instances (default: 1; with ZeRO 2 and 3 and pp 1 "
                  "also powers of two, where the stack runs them and each has a node or more)",
+         .meaning = "replicas of ZeRO's shards",
          .run_column = {"dp_replicate"},
          .executes = "1"}),
     flag_field("reshard_after_forward", &ParallelConfig::reshard_after_forward,
@@ -291,6 +309,7 @@ inline constexpr std::tuple kConfigFields{
                 .group = FlagGroup::kSharding,
                 .help = "on, off: whether ZeRO-3 gathers weights again for the backward pass "
                         "(default: on; where the stack runs it, off as well)",
+                .meaning = "whether ZeRO-3 gathers weights again for the backward pass",
                 .run_column = {"reshard_after_forward"}}),
     flag_field("rank_order", &ParallelConfig::rank_order, &SearchSpace::rank_orders,
                {.label = "order of ranks",
@@ -299,6 +318,7 @@ inline constexpr std::tuple kConfigFields{
                 .group = FlagGroup::kPlacement,
                 .help = "which ranks are neighbours: tp-cp-ep-dp-pp, tp-cp-ep-pp-dp or both "
                         "(default: the first)",
+                .meaning = "which ranks are neighbours, the nearest first",
                 .pins_key = "rank_orders",
                 .executes = "tp-cp-ep-dp-pp"}),
     flag_field("offload", &ParallelConfig::offload, &SearchSpace::offload,
@@ -306,12 +326,14 @@ inline constexpr std::tuple kConfigFields{
                 .group = FlagGroup::kOffload,
                 .help = "what to keep in host memory: none, optimizer, activations, "
                         "optimizer+activations, or several: none,optimizer (default: none)",
+                .meaning = "what lies in host memory",
                 .executes = "none"}),
     flag_field(
         "offload_num_layers", &ParallelConfig::offload_num_layers, &SearchSpace::offload_num_layers,
         {.group = FlagGroup::kOffload,
          .help = "of how many layers, from the first on, activations are offloaded (default: one "
                  "to seven eighths of them, and all but the last)",
+         .meaning = "layers, from the first on, whose activations lie in host memory",
          .high = kMostModelLayers,
          .run_column = {"offload_num_layers"},
          .executes = "0",
@@ -324,12 +346,14 @@ inline constexpr std::tuple kConfigFields{
          .group = FlagGroup::kSchedule,
          .help = "layers of each virtual stage in model order, pp * vpp numbers: 4,7,7,6, or "
                  "13,5x14,12 with 5 times 14 (default: all equal, or balanced)",
+         .meaning = "layers of each stage in model order; 5x14 is five stages of 14",
          .low = 0,
          .run_column = {"layers_per_stage"}}),
     plain_field(
         "memory_limit", &ParallelConfig::memory_limit, &SearchSpace::memory_limit,
         {.short_key = "limit",
          .is_always_written = true,
+         .meaning = "microbatches that a rank may hold",
          .high = 200'000'000,
          .applies = [](const ParallelConfig& c) { return traits_of(c.schedule).is_searched; }})};
 

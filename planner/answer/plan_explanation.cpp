@@ -62,10 +62,10 @@ std::string memory_sentence(const PlanningResult& result) {
   const Binding& binding = result.explanation->binding;
   const Bytes usable = usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
   return fmt::format(
-      "Stage {} of {} holds most memory, {} of {}, and leaves {} free; most of it "
-      "is {}, {}.",
+      "Stage {} of {} holds most memory, {} of {}, the largest part of which is {} with {}; {} are "
+      "free.",
       binding.rank + 1, plan.config.pp, binary_size(plan.memory.peak()), binary_size(usable),
-      binary_size(binding.free), binding.category, binary_size(binding.of_category));
+      binding.category, binary_size(binding.of_category), binary_size(binding.free));
 }
 
 std::string time_sentence(const PlanningResult& result) {
@@ -108,9 +108,10 @@ std::string gains_sentence(const PlanningResult& result) {
                ? "No single change of memory, inputs or software makes it faster."
                : "What single changes gain was not looked at: time was short.";
   }
-  std::string text = result.options.objective == Objective::kCost
-                         ? "Cost of a sequence by one change, the largest gains:"
-                         : "Time of a sequence by one change, the largest gains:";
+  std::string text = fmt::format(
+      "{} of a sequence by one change, the largest gains{}:",
+      result.options.objective == Objective::kCost ? "Cost" : "Time",
+      result.explanation->gains.is_complete ? "" : " of those that there was time to look at");
   const std::size_t told = std::min(gains.size(), kToldGains);
   for (std::size_t i = 0; i < told; ++i) {
     text += fmt::format("{} {}", i == 0 ? "" : ";", gain_text(gains[i]));
@@ -141,6 +142,10 @@ std::string runner_up_sentence(const PlanningResult& result) {
   }
   std::string text =
       fmt::format("The runner-up, {}, loses by {}", name, amount(second->behind, objective));
+  if (result.calibration.is_calibrated()) {
+    text += fmt::format(" ({:.0f} % likely better)",
+                        100.0 * probability_better(second->plan, result.plans.front(), result));
+  }
   text += second->of_term > second->behind
               ? fmt::format(
                     ": its {}, {} where this plan has {}, would have to shrink by {} "
@@ -155,11 +160,28 @@ std::string runner_up_sentence(const PlanningResult& result) {
   return text + ".";
 }
 
+/// Says which numbers of GPUs and batches flip the choice by a smaller change than `change`; an
+/// empty string if none does.
+std::string earlier_flips(const Flips& flips, double change) {
+  std::string text;
+  for (const InputFlips& input : flips.inputs) {
+    for (const FlipPoint& point : input.points) {
+      if (point.value > 0 && !point.is_same && std::abs(point.change) < std::abs(change)) {
+        text += fmt::format("{} {:+.3g} % {}", text.empty() ? "" : ",", 100.0 * point.change,
+                            text_of(input.input).name);
+      }
+    }
+  }
+  return text.empty() ? ""
+                      : " What the degrees do not divide makes another plan anyway:" + text + ".";
+}
+
 std::string flip_sentence(const PlanningResult& result) {
   const Flips& flips = result.explanation->flips;
   const auto flip = smallest_flip(flips);
   if (!flip) {
-    return grid_text(flips) + (flips.inputs.empty() ? "" : " No change flips the choice.");
+    return grid_text(flips) +
+           (flips.inputs.empty() ? "" : " None of these changes flips the choice.");
   }
   const FlipPoint& point = *flip->point;
   std::string text = fmt::format("{} The choice flips first with {:+.3g} % {}: then ",
@@ -173,9 +195,10 @@ std::string flip_sentence(const PlanningResult& result) {
   };
   text += fmt::format("{} wins with {}", to_string(point.best->config),
                       told(point.best->time, point.best->config));
-  return text + (point.same ? fmt::format(", this one takes {}.",
-                                          told(*point.same, result.plans.front().config))
-                            : ", this one cannot run.");
+  text += point.same
+              ? fmt::format(", this one takes {}.", told(*point.same, result.plans.front().config))
+              : ", this one cannot run.";
+  return text + earlier_flips(flips, point.change);
 }
 
 ObjectWriter bound_json(const BoundTime& part) {

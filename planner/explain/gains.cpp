@@ -72,7 +72,7 @@ std::vector<Feature> missing_features(const Scenario& scenario, const ParallelCo
     const ScheduleTraits& traits = traits_of(schedule.value);
     add(config.pp > 1 && traits.is_synchronous && !traits.is_searched &&
             !contains(can_run.schedules, schedule.value),
-        fmt::format("schedule {}", schedule.name),
+        fmt::format("schedule {}, which {} does not run", schedule.name, stack.name),
         [value = schedule.value](StackSpec& s) { add_missing(s.can_run.schedules, value); });
   }
   add(config.dp > 1 && !overlaps_reduction(stack, config.pp),

@@ -17,6 +17,7 @@
 #include "planner/report/sections/iteration_waterfall.h"
 #include "planner/report/sections/layer_work.h"
 #include "planner/report/sections/memory_sections.h"
+#include "planner/report/sections/names_section.h"
 #include "planner/report/sections/plan_timeline.h"
 #include "planner/report/sections/traffic_section.h"
 #include "planner/search/parallel_tasks.h"
@@ -117,6 +118,7 @@ void add_plan_sections(Report& report, const Plan& plan) {
 Report plan_report(const Plan& plan, const RunBudget& budget, const AnswerNotes& notes) {
   Report report = begun_report(plan, budget, notes);
   add_plan_sections(report, plan);
+  report.sections.push_back(names_section({plan}));
   add_remarks(report, notes.remarks, notes.next);
   return report;
 }
@@ -139,6 +141,7 @@ Report planning_report(const PlanningResult& result, const RunBudget& budget,
   append(remarks,
          paragraphs_of(unproven_remark(result.search, result.options, result.calibration.factor)));
   append(remarks, notes.remarks);
+  report.sections.push_back(names_section(result.plans));
   add_remarks(report, std::move(remarks), notes.next);
   return report;
 }

@@ -87,7 +87,7 @@ function flipsFinding(rows) {
   const unfit = rows.filter(({unfit: steps}) => steps.length > 0);
   const names = (some) => some.map(({input}) => input.name).join(", ");
   const count = `${flipping.length} of ${counted(rows.length, "input")}`;
-  return (flipping.length === 0 ? "No change makes another plan win"
+  return (flipping.length === 0 ? "No change that was searched makes another plan win"
     : `Another plan wins under changes of ${count}: ${names(flipping)}`) +
     (unfit.length > 0 ? `. Nothing fits under some changes of ${names(unfit)}` : "");
 }

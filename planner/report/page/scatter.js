@@ -26,6 +26,12 @@ function pointTip(view, group, point) {
     view.groups.length > 1 ? group : "", point.note];
 }
 
+function pinnedHead(point, unpin) {
+  return element("div", {class: "pinned-head"},
+    element("h3", {}, point.name),
+    element("button", {type: "button", click: unpin}, "Unpin"));
+}
+
 // What a pinned point has more and less of than the reference, largest first.
 function pinned(view, point, unpin) {
   const {reference, parts, part_unit: unit} = view;
@@ -34,17 +40,23 @@ function pinned(view, point, unpin) {
       more: point.parts[i] - reference.parts[i]}))
     .sort((a, b) => Math.abs(b.more) - Math.abs(a.more));
   const signed = (value) => ({value, text: withSign(shown(value, unit), value)});
+  const rounding = 1e-9 * total(reference.parts);
   const row = ({name, here, there, more}) =>
-    [name, quantity(there, unit), quantity(here, unit), signed(more)];
+    [name, quantity(there, unit), quantity(here, unit), signed(Math.abs(more) < rounding ? 0 : more)];
   const sums = {name: "together", here: total(point.parts), there: total(reference.parts)};
   const title = `${point.name} beside ${reference.name}`;
   return element("div", {class: "pinned", role: "group", "aria-label": title},
-    element("div", {class: "pinned-head"},
-      element("h3", {}, point.name),
-      element("button", {type: "button", click: unpin}, "Unpin")),
+    pinnedHead(point, unpin),
     point.note ? element("p", {}, point.note) : null,
-    table(title, ["part", reference.name, "this one", "difference"],
+    table(title, ["part", reference.note ?? "reference", "this one", "difference"],
       [...differences.map(row), row({...sums, more: sums.here - sums.there})]));
+}
+
+// A pinned point of which the total alone is known.
+function pinnedWhole(view, point, unpin) {
+  return element("div", {class: "pinned", role: "group", "aria-label": point.name},
+    pinnedHead(point, unpin),
+    element("p", {}, `${point.note}. Where its time goes was not costed, which would have taken long.`));
 }
 
 // The points in the order in which arrows go through them.
@@ -68,7 +80,7 @@ class Scatter {
   }
 
   tellHint() {
-    this.panel.replaceChildren(...(this.canPin && this.points.some(({point}) => point.parts)
+    this.panel.replaceChildren(...(this.canPin
       ? [element("p", {class: "note"},
         `Choose a point, by a click or by arrows and Enter, to set it beside ${this.view.reference.name}.`)]
       : []));
@@ -76,11 +88,13 @@ class Scatter {
 
   pin(index) {
     const {point} = this.points[index];
-    if (!this.canPin || !point.parts) {
+    if (!this.canPin) {
       return;
     }
     this.pinnedIndex = index;
-    this.panel.replaceChildren(pinned(this.view, point, () => this.unpin()));
+    const show = point.parts ? pinned : pinnedWhole;
+    this.panel.replaceChildren(show(this.view, point, () => this.unpin()));
+    hideTip();  // it would lie over the panel
     this.markPinned();
   }
 
@@ -130,7 +144,7 @@ class Scatter {
   }
 
   pointNode({point, group, groupName}, index) {
-    const canPin = this.canPin && point.parts;
+    const {canPin} = this;
     const told = `${point.name}: ${shown(point.x, this.view.x.unit)}, ${shown(point.y, this.view.y.unit)}`;
     const node = shape("path", {
       d: markOf(group), class: "point", style: `fill: ${seriesColor(group)}`,

@@ -49,6 +49,16 @@ class Points {
             .parts = parts_of(best_.predicted.breakdown)};
   }
 
+  /// Returns the points of the answer's plans, the chosen one first.
+  [[nodiscard]] std::vector<ScatterPoint> of_answer() const {
+    std::vector<ScatterPoint> points;
+    for (const Plan& plan : result_.plans) {
+      points.push_back(point(plan.config, plan.predicted.iteration_time.value, plan.memory.peak(),
+                             plan.predicted.breakdown));
+    }
+    return points;
+  }
+
   /// Returns the points of candidates, in their order. Once costing them would take too long, those
   /// whose time is known have no parts, and the others are left out.
   [[nodiscard]] std::vector<ScatterPoint> of(std::vector<Drawn> drawn) const {
@@ -129,8 +139,8 @@ class Points {
 std::string note_of(const PlanningResult& result, const BestOfSplits& splits,
                     std::size_t num_others) {
   std::string note = fmt::format(
-      "Of {} that can run, {} are drawn beside the front and the best of each pair of tp and pp. "
-      "A click pins a candidate beside the best.",
+      "Of {} that can run, {} are drawn beside the answer's plans, the front and the best of each "
+      "pair of tp and pp. A click pins a candidate beside the chosen plan.",
       plural(result.search.feasible, "candidate"), num_others);
   if (splits.num_searched < splits.num_splits) {
     note +=
@@ -145,16 +155,20 @@ std::string note_of(const PlanningResult& result, const BestOfSplits& splits,
 ReportSection candidates_section(const PlanningResult& result) {
   const BestOfSplits splits = best_of_splits(result.scenario, result.options, kMostSplits);
   const Points points(result);
-  ScatterView view{
-      .x = {.name = "memory of the heaviest stage", .unit = "GiB"},
-      .y = {.name = "time of an iteration", .unit = "s", .is_log = true},
-      .groups = {{.name = "front, up to twice as slow"}, {.name = "best of each tp x pp"}},
-      .part_unit = "s",
-      .reference = points.reference()};
+  ScatterView view{.x = {.name = "memory of the heaviest stage", .unit = "GiB"},
+                   .y = {.name = "time of an iteration", .unit = "s", .is_log = true},
+                   .groups = {{.name = "the answer's plans", .points = points.of_answer()},
+                              {.name = "less memory, up to twice the time"},
+                              {.name = "best of each tp x pp"}},
+                   .part_unit = "s",
+                   .reference = points.reference()};
   for (const CostTerm& term : kCostTerms) {
     view.parts.emplace_back(term.name);
   }
   std::set<ParallelConfig> shown;
+  for (const Plan& plan : result.plans) {
+    shown.insert(plan.config);
+  }
   const auto not_shown = [&](const std::vector<Candidate>& candidates) {
     std::vector<Drawn> drawn;
     for (const Candidate& candidate : candidates) {
@@ -164,8 +178,13 @@ ReportSection candidates_section(const PlanningResult& result) {
     }
     return drawn;
   };
-  view.groups[0].points = points.of(not_shown(result.search.pareto));
-  view.groups[1].points = points.of(not_shown(splits.best));
+  // Plans that are derived from candidates may be faster than all of these.
+  std::vector<Candidate> front = result.search.pareto;
+  std::erase_if(front, [&](const Candidate& candidate) {
+    return candidate.time * result.calibration.factor > 2.0 * Seconds(view.reference->y);
+  });
+  view.groups[1].points = points.of(not_shown(front));
+  view.groups[2].points = points.of(not_shown(splits.best));
   std::vector<Drawn> sampled;
   const std::size_t left = kMostCandidatePoints - std::min(shown.size(), kMostCandidatePoints);
   for (const ParallelConfig& config :

@@ -32,12 +32,13 @@ ReportSection flips_section(const PlanningResult& result) {
       }
     }
   }
-  return {.id = "flips",
-          .title = "What would flip the choice?",
-          .note =
-              "Each input from about 20 % less to 20 % more, searched again: the time of the best "
-              "plan there, and whether another one beats this plan by more than a tie.",
-          .view = std::move(view)};
+  return {
+      .id = "flips",
+      .title = "What would flip the choice?",
+      .note =
+          "One input changed at a time, and searched again: the time of the plan that is chosen "
+          "there, and whether that is another one, which beats this plan by more than a tie.",
+      .view = std::move(view)};
 }
 
 ReportSection explanation_section(const PlanningResult& result) {

@@ -47,9 +47,12 @@ TEST(PlanExplanation, SaysByHowMuchTheRunnersUpLargestTermWouldHaveToShrink) {
   PlanningResult result = explained_1t();
   result.plans[0].predicted.breakdown = {.matmul = Seconds(9.0), .bubble = Seconds(1.0)};
   result.plans[1].predicted.breakdown = {.matmul = Seconds(7.0), .bubble = Seconds(5.0)};
-  EXPECT_THAT(sentences_of(result),
-              HasSubstr("loses by 2 s: its bubble, 5 s where this plan has 1 s, would have to "
-                        "shrink by 40.0 %"));
+  EXPECT_THAT(
+      sentences_of(result),
+      testing::ContainsRegex("loses by 2 s \\([0-9]+ % likely better\\): its bubble, 5 s where "
+                             "this plan has 1 s, would have to shrink by 40\\.0 %"));
+  result.calibration = {};
+  EXPECT_THAT(sentences_of(result), HasSubstr("loses by 2 s: its bubble"));
   const nlohmann::json second = nlohmann::json::parse(to_json(result))["explanation"]["runner_up"];
   EXPECT_DOUBLE_EQ(second["behind"].get<double>(), 2.0);
   EXPECT_EQ(second["term"], "bubble");
@@ -70,6 +73,19 @@ TEST(PlanExplanation, IsInTheDocumentWhereItWasAskedForAndIsReadBack) {
   EXPECT_EQ(nlohmann::json::parse(to_json(plain)), without);
 }
 
+// Other numbers of GPUs nearly always make another plan: told beside the first flip, not as it.
+TEST(PlanExplanation, SaysWhichNumbersOfGpusFlipTheChoiceEarlier) {
+  PlanningResult result = explained_1t();
+  const Candidate other = result.search.best.back();
+  result.explanation->flips = {.inputs = {{ChangedInput::kMemory, {{.change = 0.1, .best = other}}},
+                                          {ChangedInput::kGpus,
+                                           {{.change = -0.05, .value = 2918, .best = other},
+                                            {.change = 0.2, .value = 3686, .best = other}}}}};
+  EXPECT_THAT(sentences_of(result), HasSubstr("flips first with +10 % GPU memory"));
+  EXPECT_THAT(sentences_of(result),
+              HasSubstr("What the degrees do not divide makes another plan anyway: -5 % GPUs.\n"));
+}
+
 TEST(PlanExplanation, SaysWhatTimeDidNotSuffice) {
   PlanningResult result = explained_1t();
   result.explanation->flips = {.is_coarse = true,
@@ -82,7 +98,7 @@ TEST(PlanExplanation, SaysWhatTimeDidNotSuffice) {
   EXPECT_THAT(sentences_of(result),
               HasSubstr("only about -20 and +20 % were searched: each search takes long "
                         "(--time-limit gives more); not searched: batch, "
-                        "GPUs. No change flips the choice."));
+                        "GPUs. None of these changes flips the choice."));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ TEST(PlanReport, SaysTheAnswerWithItsIntervalAndWhatItRestsOn) {
   EXPECT_THAT(report.rests_on, Contains("Assumed: batch 64: the model's"));
   EXPECT_THAT(ids_of(report),
               ElementsAre("figures", "time", "timeline", "memory", "memory-over-time", "operations",
-                          "layer", "traffic", "remarks"));
+                          "layer", "traffic", "names", "remarks"));
   EXPECT_THAT(std::get<TextView>(report.sections.back().view).paragraphs,
               ElementsAre("a remark", "Next\n  ptdp-plan show"));
 }

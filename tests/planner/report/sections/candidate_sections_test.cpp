@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <numeric>
 #include <set>
 
@@ -34,7 +35,10 @@ TEST_F(CandidatesSection, ShowsEveryCandidateOfASmallJobOnce) {
   }
   EXPECT_EQ(shown, expected);
   EXPECT_LE(shown.size(), kMostCandidatePoints);
-  EXPECT_EQ(view.groups.front().points.size(), result.search.pareto.size());
+  ASSERT_EQ(view.groups.front().points.size(), result.plans.size());
+  for (std::size_t i = 0; i < result.plans.size(); ++i) {
+    EXPECT_EQ(view.groups.front().points[i].name, to_string(result.plans[i].config));
+  }
 }
 
 TEST_F(CandidatesSection, HasPointsWhosePartsAddUpToTheirTime) {
