@@ -100,23 +100,6 @@ std::vector<Alias> aliases_of(ProfileKind kind) {
   return found;
 }
 
-/// Returns the profile that `name` stands for, or an alias of it, as bare_name() compares them; nullopt
-/// if there is none. The file that an alias names need not be there.
-std::optional<std::string> find_shipped(ProfileKind kind, const std::string& name) {
-  if (has_profile(kind, name)) {
-    return name;
-  }
-  const std::string bare = bare_name(name);
-  const auto is_same = [&](std::string_view other) { return bare_name(other) == bare; };
-  const std::vector<std::string> profiles = list_profiles(kind);
-  if (const auto found = std::ranges::find_if(profiles, is_same); found != profiles.end()) {
-    return *found;
-  }
-  const std::vector<Alias> aliases = aliases_of(kind);
-  const auto alias = std::ranges::find_if(aliases, is_same, &Alias::name);
-  return alias != aliases.end() ? std::optional(alias->profile) : std::nullopt;
-}
-
 /// Returns whether a path looks like the name of a repository on the Hugging Face Hub:
 /// "meta-llama/Llama-3.1-8B".
 bool is_hub_name(const std::string& path) {
@@ -140,6 +123,25 @@ bool is_hub_name(const std::string& path) {
 }
 
 }  // namespace
+
+bool is_same_name(std::string_view a, std::string_view b) {
+  return bare_name(a) == bare_name(b);
+}
+
+std::optional<std::string> find_shipped(ProfileKind kind, const std::string& name) {
+  if (has_profile(kind, name)) {
+    return name;
+  }
+  const std::string bare = bare_name(name);
+  const auto is_same = [&](std::string_view other) { return bare_name(other) == bare; };
+  const std::vector<std::string> profiles = list_profiles(kind);
+  if (const auto found = std::ranges::find_if(profiles, is_same); found != profiles.end()) {
+    return *found;
+  }
+  const std::vector<Alias> aliases = aliases_of(kind);
+  const auto alias = std::ranges::find_if(aliases, is_same, &Alias::name);
+  return alias != aliases.end() ? std::optional(alias->profile) : std::nullopt;
+}
 
 const char* schema_of(ProfileKind kind) {
   return traits_of(kind).schema;

@@ -54,12 +54,19 @@ struct ProfileFile {
 /// those of $PTDP_PROFILES may.
 [[nodiscard]] bool is_unchanging(ProfileKind kind, const std::string& name_or_path);
 
+/// Returns the shipped profile that a name stands for, itself or as an alias, in any case of
+/// letters and with `-` and `_` or without; nullopt if there is none. Throws Error as
+/// profiles_directory() does.
+[[nodiscard]] std::optional<std::string> find_shipped(ProfileKind kind, const std::string& name);
+/// Returns whether two names are spelled alike but for case, `-` and `_`.
+[[nodiscard]] bool is_same_name(std::string_view a, std::string_view b);
+
 /// Returns whether the working directory has a folder of this name, without a slash, that holds a
 /// config.json. profile_file() takes it for a model where no shipped one has the name.
 [[nodiscard]] bool is_model_folder(const std::string& name);
 
-/// Finds the file of a profile by name or alias ("1T"), or by path when `name_or_path` has a slash or
-/// ends in .json. Names are taken in any case of letters, with `-` and `_` or without.
+/// Finds the file of a profile by name or alias ("1T"), or by path when `name_or_path` has a slash
+/// or ends in .json. Names are taken in any case of letters, with `-` and `_` or without.
 ///
 /// The path of a model may be a folder, which stands for its config.json, as does the name of a
 /// folder that is_model_folder() accepts. Throws Error with near misses for an unknown name, and

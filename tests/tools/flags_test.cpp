@@ -1,5 +1,5 @@
 // Tests of flags and words that no command takes, and of values that no flag takes.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "tests/support/commands.h"
 
@@ -388,16 +388,32 @@ TEST(Name, OfAMachineIsRefusedWithTheClustersThatHaveIt) {
     const char* meant;
     const char* other;
   };
-  for (const Row& row : {Row{"h100", "dgx-h100", "h800"}, Row{"8xH100", "dgx-h100", "h800"},
-                         Row{"H100-SXM", "dgx-h100", "h200"}, Row{"a100", "a100", "h100"},
-                         Row{"A100-80GB-SXM", "mosaicml-a100-80gb", "h100"},
-                         Row{"b200", "dgx-b200", "gb200"}, Row{"gb200", "dgx-gb200", "\"dgx-b200"},
-                         Row{"mi300x", "8x-mi300x", "mi325x"}, Row{"h20", "8x-h20", "h200"}}) {
+  for (const Row& row :
+       {Row{"h100-nvl", "dgx-h100", "h800"}, Row{"4xH100", "dgx-h100", "h800"},
+        Row{"A100-80GB-SXM", "mosaicml-a100-80gb", "h100"},
+        Row{"gb200-nvl36", "dgx-gb200", "\"dgx-b200"}, Row{"mi300a", "8x-mi300x", "mi325x"}}) {
     const ProgramRun run = run_plan({"--gpus", "8", "--model", "gpt-tiny", "--cluster", row.name});
     EXPECT_TRUE(is_refused(run, {row.name, "did you mean", row.meant}));
     const std::size_t suggested = run.errors.find("did you mean");
     EXPECT_EQ(run.errors.find(row.other, suggested), std::string::npos) << run.errors;
   }
+}
+
+TEST(Name, MeansTheUsualMachineOrTodaysStack) {
+  const auto plan = [](const char* cluster, const char* stack) {
+    const ProgramRun run = run_plan({"--gpus", "8", "--model", "gpt2-1.5b", "--cluster", cluster,
+                                     "--stack", stack, "--batch-per-gpu", "8"});
+    EXPECT_TRUE(succeeds(run));
+    return run.output;
+  };
+  EXPECT_THAT(
+      plan("h100", "torchtitan"),
+      testing::AllOf(testing::HasSubstr("(dgx-h100 with torchtitan-2025)"),
+                     testing::HasSubstr("Assumed: cluster dgx-h100, stack torchtitan-2025, ")));
+  EXPECT_THAT(plan("8xH200", "Megatron-LM"),
+              testing::HasSubstr("(hgx-h200 with megatron-core-2025)"));
+  EXPECT_THAT(plan("DGX_H100", "torchtitan-2025"),
+              testing::Not(testing::HasSubstr("Assumed: cluster")));
 }
 
 TEST(Name, IsTakenInAnyCaseOfLetters) {

@@ -287,6 +287,16 @@ void tell_passed_over(const CommandLine& line, PlanRequest& request) {
   }
 }
 
+/// Tells for which profile another name stands: "torchtitan".
+void tell_alias(const CommandLine& line, const std::string& flag, ProfileKind kind,
+                PlanRequest& request) {
+  const auto name = line.text(flag);
+  const auto profile = name ? find_shipped(kind, *name) : std::nullopt;
+  if (profile && !is_same_name(*profile, *name)) {
+    assume(request, fmt::format("{} {}: what {} stands for", flag, *profile, *name));
+  }
+}
+
 }  // namespace
 
 StackSpec find_stack_of(const CommandLine& line, const ClusterSpec& cluster) {
@@ -356,6 +366,7 @@ void choose_stack(const CommandLine& line, const ImportedRun* from, PlanRequest&
                ? fmt::format("stack {}: today's {}", *of_framework, from->framework)
                : fmt::format("stack {}: the default of {}", cluster.default_stack, cluster.name));
   }
+  tell_alias(line, "stack", ProfileKind::kStack, request);
   stack = of_framework ? find_stack(*of_framework) : find_stack_of(line, cluster);
   stack = from == nullptr ? as_asked(stack, line)
                           : as_asked(with_changes(stack, from->stack), line, from->precision);
@@ -375,6 +386,7 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   std::ranges::copy(model.assumptions, std::back_inserter(request.assumptions));
   request.warnings = model.warnings;
   tell_passed_over(line, request);
+  tell_alias(line, "model", ProfileKind::kModel, request);
   const int own_length = model.config.seq_length;
   const int said_length =
       from == nullptr ? 0 : from->seq_length.value_or(from->model ? from->model->seq_length : 0);
@@ -395,6 +407,7 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
         "cluster {}: {}", model.home,
         model.home == kUsualCluster ? "usual today" : "where " + model.name + " was published"));
   }
+  tell_alias(line, "cluster", ProfileKind::kCluster, request);
   request.scenario.cluster = find_cluster(cluster.value_or(model.home));
   choose_stack(line, from, request);
   if (has_relative_positions(model.config) && request.scenario.stack.attention != "unfused") {
