@@ -55,7 +55,7 @@ namespace {
 
 constexpr const char* kProgram = "ptdp-plan";
 // Counted work, not time, so that equal commands give equal answers.
-constexpr double kFlipWorkOfLimit = 0.2;
+constexpr double kFlipWorkOfLimit = 0.8;
 /// Returns the words after the command, quoted for messages.
 std::string joined_words(const CommandLine& line) {
   std::string text;
