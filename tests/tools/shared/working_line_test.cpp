@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,6 +16,7 @@ namespace ptdp {
 namespace {
 
 constexpr std::chrono::milliseconds kOverASecond(1300);
+constexpr int kUntilQuietMs = 300;
 
 /// Returns what comes to the reading end while standard error is the writing one and a line is
 /// shown for some time. Takes both ends.
@@ -27,13 +29,20 @@ std::string shown_meanwhile(int reading, int writing, std::chrono::milliseconds 
   });
   ::dup2(kept, STDERR_FILENO);
   EXPECT_EQ(answer, 42);
-  ::fcntl(reading, F_SETFL, O_NONBLOCK);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+  // The kernel hands what is written to a terminal on piece by piece, some time later.
+  std::string shown;
   std::array<char, 4096> buffer{};
-  const ::ssize_t size = ::read(reading, buffer.data(), buffer.size());
+  for (pollfd waiting{.fd = reading, .events = POLLIN}; ::poll(&waiting, 1, kUntilQuietMs) > 0;) {
+    const ::ssize_t size = ::read(reading, buffer.data(), buffer.size());
+    if (size <= 0) {
+      break;
+    }
+    shown.append(buffer.data(), static_cast<std::size_t>(size));
+  }
   for (const int descriptor : {reading, writing, kept}) {
     ::close(descriptor);
   }
-  return {buffer.data(), static_cast<std::size_t>(std::max<::ssize_t>(size, 0))};
+  return shown;
 }
 
 /// Returns what a terminal gets to see.
