@@ -8,7 +8,8 @@
 
 namespace ptdp {
 
-/// Returns a table of the fields that the plans' one-line configurations print, and what each means.
+/// Returns a table of the fields that the plans' one-line configurations print, and what each
+/// means.
 [[nodiscard]] ReportSection names_section(const std::vector<Plan>& plans);
 
 }  // namespace ptdp

@@ -150,7 +150,8 @@ TEST_F(ShippedProfiles, AreNamedOnceByAllNames) {
     std::set<std::string> seen;
     for (const std::string& name : names) {
       std::string bare;
-      std::ranges::copy_if(name, std::back_inserter(bare), [](char c) { return c != '-' && c != '_'; });
+      std::ranges::copy_if(name, std::back_inserter(bare),
+                           [](char c) { return c != '-' && c != '_'; });
       std::ranges::transform(bare, bare.begin(), [](unsigned char c) { return std::tolower(c); });
       EXPECT_TRUE(seen.insert(bare).second) << name;
     }
