@@ -67,6 +67,10 @@ Belief Belief::blurred(double variance) const {
   return precision > 0.0 ? Belief{mean, 1.0 / (1.0 / precision + variance)} : Belief{};
 }
 
+Belief Belief::scaled(double factor) const {
+  return {mean * factor, precision / (factor * factor)};
+}
+
 ScopeSums::ScopeSums(const LevelModel& model, std::span<const LevelRun> runs) : model_(model) {
   for (const LevelRun& run : runs) {
     add(run);

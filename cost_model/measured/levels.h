@@ -60,6 +60,8 @@ struct Belief {
   [[nodiscard]] Belief without(const Belief& other) const;
   /// Returns the belief about this quantity plus a normal term of mean 0.
   [[nodiscard]] Belief blurred(double variance) const;
+  /// Returns the belief about this quantity times a factor above 0.
+  [[nodiscard]] Belief scaled(double factor) const;
 };
 
 /// What a run says of its scope.

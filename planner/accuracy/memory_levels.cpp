@@ -64,8 +64,15 @@ std::optional<MemoryBelief> if_known(const MemoryBelief& belief) {
   return belief.is_known() ? std::optional(belief) : std::nullopt;
 }
 
+/// Returns what other scopes say of one whose GPUs have this much memory.
+LevelPrior on_card(LevelPrior prior, Bytes card) {
+  prior.mean = prior.mean.scaled(std::min(1.0, card / kUsualCard));
+  return prior;
+}
+
 LevelPrior own_prior(const Scenario& scenario) {
-  return shipped_prior(shipped_levels().memory, scenario, {}, true).value_or(LevelPrior());
+  return on_card(shipped_prior(shipped_levels().memory, scenario, {}, true).value_or(LevelPrior()),
+                 scenario.cluster.gpu.memory);
 }
 
 }  // namespace
@@ -85,7 +92,8 @@ std::vector<MemoryRow> memory_rows(const std::vector<CostedRun>& runs) {
       rows.push_back({.place = i,
                       .group = runs[i].run.group,
                       .path = path_of(runs[i], profiles),
-                      .memory = *std::move(memory)});
+                      .memory = *std::move(memory),
+                      .card = scenario_of(runs[i], profiles).cluster.gpu.memory});
     }
   }
   return rows;
@@ -113,7 +121,9 @@ MemoryBelief published_memory(const PublishedRuns& published, const Scenario& sc
   }
   const LevelSet& levels = shipped_levels().memory;
   const std::optional<LevelPrior> prior = shipped_prior(levels, scenario, counted, false);
-  return prior ? believe_memory(levels.model, *prior, runs, job) : MemoryBelief();
+  return prior
+             ? believe_memory(levels.model, on_card(*prior, scenario.cluster.gpu.memory), runs, job)
+             : MemoryBelief();
 }
 
 ReservedScenario with_reserve(const Scenario& scenario, const MemoryBelief& belief,
@@ -151,8 +161,9 @@ std::vector<std::optional<MemoryBelief>> memory_leave_one_out(std::span<const Me
   const std::vector<LevelScope> scopes = scopes_of(model, levels_of(by_path));
   std::vector<std::optional<MemoryBelief>> beliefs(rows.size());
   for (const auto& [path, scope] : by_path) {
+    const Bytes card = rows[scope.places.front()].card;  // that of the scope's cluster
     const std::vector<MemoryBelief> found =
-        leave_one_out(model, level_prior(model, scopes, path), scope.runs);
+        leave_one_out(model, on_card(level_prior(model, scopes, path), card), scope.runs);
     for (std::size_t i = 0; i < found.size(); ++i) {
       beliefs[scope.places[i]] = if_known(found[i]);
     }
@@ -176,7 +187,7 @@ std::vector<std::optional<MemoryBelief>> memory_leave_group_out(std::span<const 
       const MemoryRow& row = rows[place];
       const auto near = others.find(row.path);
       beliefs[place] = if_known(believe_memory(
-          model, level_prior(model, scopes, row.path),
+          model, on_card(level_prior(model, scopes, row.path), row.card),
           near == others.end() ? std::vector<MemoryRun>() : near->second.runs, row.memory.job));
     }
   }

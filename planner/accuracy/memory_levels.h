@@ -20,12 +20,19 @@ namespace ptdp {
 /// Returns the memory of a run as measured and by the formulas; nullopt if none was measured.
 [[nodiscard]] std::optional<MemoryRun> memory_run(const CostedRun& run, ProfileCache& profiles);
 
+/// Memory of the GPUs that most runs with measured memory had. What other clusters say shrinks in
+/// proportion on smaller ones: most of it is what the allocator of PyTorch keeps, and that gives
+/// its cache back where an allocation fails (torch.cuda.memory_stats, num_alloc_retries). Assumed:
+/// six runs on GPUs with 32 GiB are all that is known.
+inline constexpr Bytes kUsualCard(80.0 * kGibi);
+
 /// A row that reports its memory.
 struct MemoryRow {
   std::size_t place = 0;  ///< Place of the row among all runs.
   std::string group;      ///< Name of its group.
   LevelPath path;         ///< Levels that it belongs to.
   MemoryRun memory;
+  Bytes card = kUsualCard;  ///< Memory of its GPU.
 };
 /// Computes the memory of the runs that report it, in their order.
 [[nodiscard]] std::vector<MemoryRow> memory_rows(const std::vector<CostedRun>& runs);

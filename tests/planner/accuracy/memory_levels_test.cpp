@@ -144,6 +144,29 @@ TEST(PublishedMemory, RestsOnOtherJobsOfTheClusterAndStack) {
   EXPECT_LT(job.support.num_runs, of_scope);
 }
 
+// By hand: 24 of 80 GiB is 0.3 of the mean and of what is not known of it; how runs of a cluster
+// scatter stays. Cards of 141 GiB are as those of 80.
+TEST(PublishedMemory, OfAnotherClusterShrinksWithItsGpus) {
+  const auto beyond = [](double gib) {
+    Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025");
+    scenario.cluster.name = "elsewhere";
+    scenario.cluster.gpu.memory = gibibytes(gib);
+    return published_memory(published_runs(), scenario, 8);
+  };
+  const MemoryBelief usual = beyond(80.0);
+  const MemoryBelief small = beyond(24.0);
+  ASSERT_EQ(usual.support.num_runs, 0);
+  EXPECT_NEAR(small.expected / usual.expected, 0.3, 1e-12);
+  const auto variance = [](const MemoryBelief& belief) {
+    return std::pow(belief.deviation.value() / kGibi, 2);
+  };
+  const double scatter = (variance(small) - 0.09 * variance(usual)) / 0.91;
+  EXPECT_GT(scatter, 0.0);
+  const double half = variance(beyond(40.0));
+  EXPECT_NEAR(half, 0.25 * (variance(usual) - scatter) + scatter, 1e-9 * half);
+  EXPECT_EQ(beyond(141.0), usual);
+}
+
 /// Returns a row of its own job with `gib` GiB beyond the formulas.
 MemoryRow row_beyond(double gib, const std::string& group, const std::string& stack, int place) {
   MemoryRun memory = runs_beyond(gib, 1).front();
