@@ -346,7 +346,7 @@ inline constexpr std::tuple kConfigFields{
          .group = FlagGroup::kSchedule,
          .help = "layers of each virtual stage in model order, pp * vpp numbers: 4,7,7,6, or "
                  "13,5x14,12 with 5 times 14 (default: all equal, or balanced)",
-         .meaning = "layers of each stage in model order; 5x14 is five stages of 14",
+         .meaning = "layers of each stage, or chunk of vpp, in model order; 5x14 is five of 14",
          .low = 0,
          .run_column = {"layers_per_stage"}}),
     plain_field(

@@ -160,13 +160,14 @@ std::string runner_up_sentence(const PlanningResult& result) {
   return text + ".";
 }
 
-/// Says which numbers of GPUs and batches flip the choice by a smaller change than `change`; an
-/// empty string if none does.
-std::string earlier_flips(const Flips& flips, double change) {
+/// Says which numbers of GPUs and batches flip the choice by no larger a change than the one told
+/// first; an empty string if none does.
+std::string earlier_flips(const Flips& flips, const FlipPoint& told) {
   std::string text;
   for (const InputFlips& input : flips.inputs) {
     for (const FlipPoint& point : input.points) {
-      if (point.value > 0 && !point.is_same && std::abs(point.change) < std::abs(change)) {
+      if (point.value > 0 && !point.is_same && &point != &told &&
+          std::abs(point.change) <= std::abs(told.change)) {
         text += fmt::format("{} {:+.3g} % {}", text.empty() ? "" : ",", 100.0 * point.change,
                             text_of(input.input).name);
       }
@@ -181,7 +182,7 @@ std::string flip_sentence(const PlanningResult& result) {
   const auto flip = smallest_flip(flips);
   if (!flip) {
     return grid_text(flips) +
-           (flips.inputs.empty() ? "" : " None of these changes flips the choice.");
+           (flips.inputs.empty() ? "" : " None of those searched flips the choice.");
   }
   const FlipPoint& point = *flip->point;
   std::string text = fmt::format("{} The choice flips first with {:+.3g} % {}: then ",
@@ -198,7 +199,7 @@ std::string flip_sentence(const PlanningResult& result) {
   text += point.same
               ? fmt::format(", this one takes {}.", told(*point.same, result.plans.front().config))
               : ", this one cannot run.";
-  return text + earlier_flips(flips, point.change);
+  return text + earlier_flips(flips, point);
 }
 
 ObjectWriter bound_json(const BoundTime& part) {

@@ -98,7 +98,7 @@ TEST(PlanExplanation, SaysWhatTimeDidNotSuffice) {
   EXPECT_THAT(sentences_of(result),
               HasSubstr("only about -20 and +20 % were searched: each search takes long "
                         "(--time-limit gives more); not searched: batch, "
-                        "GPUs. None of these changes flips the choice."));
+                        "GPUs. None of those searched flips the choice."));
 }
 
 }  // namespace

@@ -11,28 +11,26 @@
 namespace ptdp {
 namespace {
 
-/// A job whose search looks at some hundred candidates.
-class ExplainedInThreads : public testing::Test {
- protected:
-  static constexpr unsigned kWorkers = 4;
-  const Scenario scenario = shipped_scenario("gpt2-1.5b", "selene-a100", "megatron-lm-2021", 48);
-  SearchOptions on_one{.gpus = 48,
-                       .space = {.tp = IntegerRanges::parse("1,2,4", 1, 4, "tp"),
-                                 .vpp = IntegerRanges(1),
-                                 .recompute = {Recompute::kNone, Recompute::kFull}},
-                       .num_workers = 1};
-  const Candidate chosen = search(scenario, on_one).best.front();
+constexpr unsigned kWorkers = 4;
 
-  [[nodiscard]] SearchOptions on_threads() const {
-    SearchOptions options = on_one;
-    options.num_workers = kWorkers;
-    return options;
-  }
-};
+Scenario small_job() {
+  return shipped_scenario("gpt2-1.5b", "selene-a100", "megatron-lm-2021", 48);
+}
 
-TEST_F(ExplainedInThreads, FlipsAreThoseOfOne) {
-  const Flips one = find_flips(scenario, on_one, chosen.config);
-  const Flips several = find_flips(scenario, on_threads(), chosen.config);
+/// Returns options of a search that looks at some hundred candidates.
+SearchOptions options_on(unsigned workers) {
+  return {.gpus = 48,
+          .space = {.tp = IntegerRanges::parse("1,2,4", 1, 4, "tp"),
+                    .vpp = IntegerRanges(1),
+                    .recompute = {Recompute::kNone, Recompute::kFull}},
+          .num_workers = workers};
+}
+
+TEST(ExplainedInThreads, HasTheFlipsOfOne) {
+  const Scenario scenario = small_job();
+  const Candidate chosen = search(scenario, options_on(1)).best.front();
+  const Flips one = find_flips(scenario, options_on(1), chosen.config);
+  const Flips several = find_flips(scenario, options_on(kWorkers), chosen.config);
   EXPECT_EQ(several.is_coarse, one.is_coarse);
   EXPECT_EQ(several.left_out, one.left_out);
   ASSERT_EQ(several.inputs.size(), one.inputs.size());
@@ -53,10 +51,13 @@ TEST_F(ExplainedInThreads, FlipsAreThoseOfOne) {
   }
 }
 
-TEST_F(ExplainedInThreads, GainsAreThoseOfOne) {
+TEST(ExplainedInThreads, HasTheGainsOfOne) {
+  const Scenario scenario = small_job();
+  const SearchOptions on_one = options_on(1);
+  const SearchOptions on_several = options_on(kWorkers);
+  const Candidate chosen = search(scenario, on_one).best.front();
   const Gains one = find_gains({scenario, on_one, chosen});
-  const SearchOptions options = on_threads();
-  const Gains several = find_gains({scenario, options, chosen});
+  const Gains several = find_gains({scenario, on_several, chosen});
   EXPECT_EQ(several.is_complete, one.is_complete);
   EXPECT_FALSE(one.found.empty());
   ASSERT_EQ(several.found.size(), one.found.size());
