@@ -1,6 +1,5 @@
 // Reads and writes calibration files, and finds the one that suits a scenario.
 #include "planner/accuracy/calibration_file.h"
-#include "planner/accuracy/published_runs.h"
 
 #include <fmt/format.h>
 

@@ -70,9 +70,17 @@ LevelPrior on_card(LevelPrior prior, Bytes card) {
   return prior;
 }
 
+/// Returns what the shipped levels say of the memory of a scenario, as shipped_prior() does.
+std::optional<LevelPrior> memory_prior(const Scenario& scenario,
+                                       const std::set<CalibrationScope>& counted,
+                                       bool is_own_cluster) {
+  const std::optional<LevelPrior> prior =
+      shipped_prior(shipped_levels().memory, scenario, counted, is_own_cluster);
+  return prior ? std::optional(on_card(*prior, scenario.cluster.gpu.memory)) : std::nullopt;
+}
+
 LevelPrior own_prior(const Scenario& scenario) {
-  return on_card(shipped_prior(shipped_levels().memory, scenario, {}, true).value_or(LevelPrior()),
-                 scenario.cluster.gpu.memory);
+  return memory_prior(scenario, {}, true).value_or(LevelPrior());
 }
 
 }  // namespace
@@ -88,13 +96,16 @@ std::vector<MemoryRow> memory_rows(const std::vector<CostedRun>& runs) {
   ProfileCache profiles;
   std::vector<MemoryRow> rows;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (std::optional<MemoryRun> memory = memory_run(runs[i], profiles)) {
-      rows.push_back({.place = i,
-                      .group = runs[i].run.group,
-                      .path = path_of(runs[i], profiles),
-                      .memory = *std::move(memory),
-                      .card = scenario_of(runs[i], profiles).cluster.gpu.memory});
+    if (!runs[i].run.memory) {
+      continue;
     }
+    Scenario scenario = scenario_of(runs[i], profiles);
+    const Bytes card = scenario.cluster.gpu.memory;
+    rows.push_back({.place = i,
+                    .group = runs[i].run.group,
+                    .path = path_of(runs[i], profiles),
+                    .memory = computed_memory(runs[i].run, std::move(scenario)),
+                    .card = card});
   }
   return rows;
 }
@@ -119,11 +130,8 @@ MemoryBelief published_memory(const PublishedRuns& published, const Scenario& sc
       runs.push_back(std::move(computed));
     }
   }
-  const LevelSet& levels = shipped_levels().memory;
-  const std::optional<LevelPrior> prior = shipped_prior(levels, scenario, counted, false);
-  return prior
-             ? believe_memory(levels.model, on_card(*prior, scenario.cluster.gpu.memory), runs, job)
-             : MemoryBelief();
+  const std::optional<LevelPrior> prior = memory_prior(scenario, counted, false);
+  return prior ? believe_memory(shipped_levels().memory.model, *prior, runs, job) : MemoryBelief();
 }
 
 ReservedScenario with_reserve(const Scenario& scenario, const MemoryBelief& belief,

@@ -41,14 +41,6 @@ class Points {
         scenario_(as_searched(result.scenario, result.options.space)),
         best_(result.plans.front()) {}
 
-  [[nodiscard]] ScatterPoint reference() const {
-    return {.x = best_.memory.peak().value() / kGibi,
-            .y = best_.predicted.iteration_time.value.value(),
-            .name = to_string(best_.config),
-            .note = "the plan that was chosen",
-            .parts = parts_of(best_.predicted.breakdown)};
-  }
-
   /// Returns the points of the answer's plans, the chosen one first.
   [[nodiscard]] std::vector<ScatterPoint> of_answer() const {
     std::vector<ScatterPoint> points;
@@ -155,13 +147,15 @@ std::string note_of(const PlanningResult& result, const BestOfSplits& splits,
 ReportSection candidates_section(const PlanningResult& result) {
   const BestOfSplits splits = best_of_splits(result.scenario, result.options, kMostSplits);
   const Points points(result);
+  std::vector<ScatterPoint> answer = points.of_answer();
+  ScatterPoint chosen = answer.front();
   ScatterView view{.x = {.name = "memory of the heaviest stage", .unit = "GiB"},
                    .y = {.name = "time of an iteration", .unit = "s", .is_log = true},
-                   .groups = {{.name = "the answer's plans", .points = points.of_answer()},
+                   .groups = {{.name = "the answer's plans", .points = std::move(answer)},
                               {.name = "less memory, up to twice the time"},
                               {.name = "best of each tp x pp"}},
                    .part_unit = "s",
-                   .reference = points.reference()};
+                   .reference = std::move(chosen)};
   for (const CostTerm& term : kCostTerms) {
     view.parts.emplace_back(term.name);
   }
