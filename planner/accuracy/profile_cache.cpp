@@ -72,6 +72,11 @@ bool takes_as_long(const ClusterSpec& a, const ClusterSpec& b) {
 }
 
 bool takes_as_long(const StackSpec& a, const StackSpec& b) {
+  if (a.host_time_per_kernel != b.host_time_per_kernel ||
+      a.microbatch_overhead != b.microbatch_overhead || a.pipeline_overlap != b.pipeline_overlap ||
+      a.tensor_parallel_overlap != b.tensor_parallel_overlap) {
+    return false;  // saves copies: most that differ do so here
+  }
   StackSpec other = b;
   if (a.name == b.name) {  // with a switch of the stack's the other way
     other.scatter_gather = a.scatter_gather;
