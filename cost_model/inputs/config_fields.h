@@ -223,8 +223,7 @@ inline constexpr std::tuple kConfigFields{
                 .is_always_written = true,
                 .group = FlagGroup::kSchedule,
                 .help = "also ones that the stack does not run (default: all that it runs)",
-                .meaning = "order of forward and backward passes: 1f1b takes them in turn, "
-                           "interleaved has several chunks a GPU",
+                .meaning = "order of forward and backward passes",
                 .pins_key = "schedules",
                 .run_column = {"schedule"}}),
     flag_field(

@@ -172,8 +172,9 @@ inline constexpr int kAnyNumber = INT_MAX;
 /// header. Add an enumerator and a row of kSchedules; the tests of all schedules then run over it.
 struct ScheduleTraits {
   ScheduleKind kind;
-  std::string_view name;   ///< Name of the schedule as flags and files spell it.
-  std::string_view paper;  ///< Where the schedule was published.
+  std::string_view name;     ///< Name of the schedule as flags and files spell it.
+  std::string_view meaning;  ///< What the schedule does, in a few words for people.
+  std::string_view paper;    ///< Where the schedule was published.
   /// The bubble, makespan less the work of a rank, or what is known of it. p ranks, m microbatches;
   /// F, I, W and B = I + W of one stage, F&B of a pair.
   std::string_view bubble;
@@ -209,12 +210,14 @@ struct ScheduleTraits {
 inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
     {.kind = ScheduleKind::kGPipe,
      .name = "gpipe",
+     .meaning = "all forward passes, then all backward passes",
      .paper = "arXiv:1811.06965",
      .bubble = "(p-1)(F+B)",
      .generate = gpipe,
      .peak_activations = all_activations},
     {.kind = ScheduleKind::kOneFOneB,
      .name = "1f1b",
+     .meaning = "after a warm-up forward and backward passes take turns",
      .paper = "arXiv:2006.09503",
      .bubble = "(p-1)(F+B)",
      .pipelines_held = 1,
@@ -222,6 +225,7 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
      .peak_activations = one_f_one_b_activations},
     {.kind = ScheduleKind::kInterleaved,
      .name = "interleaved",
+     .meaning = "1f1b over several chunks of layers a GPU, in groups of microbatches",
      .paper = "arXiv:2104.04473",
      .bubble = "(p-1)(F+B) with groups of p microbatches",
      .fewest_chunks = 2,
@@ -233,6 +237,7 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
      .peak_activations = interleaved_activations},
     {.kind = ScheduleKind::kLoopedBfs,
      .name = "looped-bfs",
+     .meaning = "all microbatches through one chunk of layers of a GPU, then through its next",
      .paper = "arXiv:2211.05953",
      .bubble = "(p-1)(F+B)",
      .most_chunks = kAnyNumber,
@@ -241,6 +246,7 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
      .peak_activations = all_activations},
     {.kind = ScheduleKind::kZbH1,
      .name = "zb-h1",
+     .meaning = "1f1b that puts weight gradients off into the bubble, in 1f1b's memory",
      .paper = "arXiv:2401.10241",
      .bubble = "(p-1)(F+I-W) for m >= p, W <= F and W <= I",
      .splits_backward = true,
@@ -249,6 +255,8 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
                             int) { return at_most_all(shape.pp, shape); }},
     {.kind = ScheduleKind::kZbH2,
      .name = "zb-h2",
+     .meaning = "weight gradients put off, more forward passes first: hardly a bubble, twice "
+                "1f1b's memory",
      .paper = "arXiv:2401.10241",
      .bubble = "(p-1)F at F = I = W and m >= 2p-1",
      .splits_backward = true,
@@ -257,6 +265,8 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
                             int) { return at_most_all(std::int64_t{2} * shape.pp - 1, shape); }},
     {.kind = ScheduleKind::kZbV,
      .name = "zb-v",
+     .meaning =
+         "weight gradients put off, two chunks a GPU in a V: hardly a bubble, in 1f1b's memory",
      .paper = "arXiv:2401.10241",
      .bubble = "(p-1)F at F = I = W and m >= 2p-1",
      .placement = StagePlacement::kV,
@@ -269,6 +279,7 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
                             int) { return at_most_all(std::int64_t{2} * shape.pp, shape); }},
     {.kind = ScheduleKind::kVHalf,
      .name = "v-half",
+     .meaning = "as zb-v, in half of 1f1b's memory, with more of a bubble",
      .paper = "arXiv:2405.15362",
      .bubble = "(3p-7)F for even p >= 4, (3p-4)F for odd p, at F = I = W and m >= 3p",
      .placement = StagePlacement::kV,
@@ -283,6 +294,7 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
          }},
     {.kind = ScheduleKind::kVMin,
      .name = "v-min",
+     .meaning = "as zb-v, in a third of 1f1b's memory, with still more of a bubble",
      .paper = "arXiv:2405.15362",
      .bubble = "(4p-5)F for p = 1 mod 3, else (4p-7)F, at F = I = W and m >= 3p",
      .placement = StagePlacement::kV,
@@ -297,6 +309,8 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
          }},
     {.kind = ScheduleKind::kZbAuto,
      .name = "zb-auto",
+     .meaning =
+         "weight gradients put off, in an order searched for the durations and a memory limit",
      .paper = "arXiv:2401.10241",
      .bubble = "searched: at most that of zb-h1 and zb-h2 within the memory limit",
      .splits_backward = true,
@@ -309,6 +323,7 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
          }},
     {.kind = ScheduleKind::kDualPipe,
      .name = "dualpipe",
+     .meaning = "microbatches enter at both ends of two copies of the layers",
      .paper = "arXiv:2412.19437",
      .bubble = "(p/2-1)(F&B+B-3W) at F = I = W",
      .placement = StagePlacement::kBidirectional,
@@ -319,6 +334,7 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
                             int) { return at_most_all(shape.pp + std::int64_t{1}, shape); }},
     {.kind = ScheduleKind::kDualPipeV,
      .name = "dualpipev",
+     .meaning = "dualpipe with one copy of the layers, two chunks a GPU in a V",
      .paper = "arXiv:2412.19437",
      .bubble = "(p-1)(F&B+B-3W) at F = I = W",
      .placement = StagePlacement::kV,
@@ -331,6 +347,8 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
                             int) { return at_most_all(std::int64_t{2} * shape.pp + 1, shape); }},
     {.kind = ScheduleKind::kPipeDream,
      .name = "pipedream",
+     .meaning =
+         "1f1b without a flush: every microbatch updates the weights, of which versions are kept",
      .paper = "arXiv:1806.03377",
      .bubble = "0 in steady state; (p-1)(F+B) once, from a cold start",
      .is_synchronous = false,
@@ -340,6 +358,7 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
      .weight_versions = one_f_one_b_activations},
     {.kind = ScheduleKind::kPipeDream2Bw,
      .name = "pipedream-2bw",
+     .meaning = "1f1b without a flush, with two versions of the weights",
      .paper = "arXiv:2006.09503",
      .bubble = "0 in steady state; (p-1)(F+B) once, from a cold start",
      .is_synchronous = false,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,13 +60,16 @@ void add_layers_and_traffic(Report& report, const Plan& plan) {
   }
 }
 
-/// Adds where a plan's time goes, its step and its memory, found on some threads.
-void add_step_sections(Report& report, const Plan& plan, std::size_t num_workers) {
+/// Adds where a plan's time goes, its step and its memory, found on some threads. Returns the
+/// configurations whose steps are drawn.
+std::vector<ParallelConfig> add_step_sections(Report& report, const Plan& plan,
+                                              std::size_t num_workers) {
   report.sections.push_back(iteration_waterfall(plan));
+  std::vector<Plan> plans = {plan};
   if (has_room_for_timeline(plan)) {
-    std::vector<Plan> plans = best_other_schedules(plan, kDrawnOthers, num_workers);
-    plans.insert(plans.begin(), plan);
-    const std::vector<SimulatedPlan> steps = simulate_plans(std::move(plans), {}, num_workers);
+    std::ranges::move(best_other_schedules(plan, kDrawnOthers, num_workers),
+                      std::back_inserter(plans));
+    const std::vector<SimulatedPlan> steps = simulate_plans(plans, {}, num_workers);
     const PlanSimulation& own = steps.front().simulation;
     report.sections.push_back(plan_timeline(plan, own, std::span(steps).subspan(1), num_workers));
     report.sections.push_back(memory_by_stage(plan));
@@ -73,6 +78,26 @@ void add_step_sections(Report& report, const Plan& plan, std::size_t num_workers
     report.sections.push_back(undrawn_timeline(plan));
     report.sections.push_back(memory_by_stage(plan));
   }
+  std::vector<ParallelConfig> drawn;
+  std::ranges::transform(plans, std::back_inserter(drawn), &Plan::config);
+  return drawn;
+}
+
+/// Returns the configurations that a report of a search names beside those that it draws.
+std::vector<ParallelConfig> named_configs(const PlanningResult& result) {
+  std::vector<ParallelConfig> named;
+  std::ranges::transform(result.plans, std::back_inserter(named), &Plan::config);
+  std::ranges::transform(result.search.pareto, std::back_inserter(named), &Candidate::config);
+  if (result.explanation) {
+    for (const InputFlips& input : result.explanation->flips.inputs) {
+      for (const FlipPoint& point : input.points) {
+        if (point.best) {
+          named.push_back(point.best->config);
+        }
+      }
+    }
+  }
+  return named;
 }
 
 }  // namespace
@@ -111,14 +136,14 @@ Report begun_report(const Plan& plan, const RunBudget& budget, const AnswerNotes
 }
 
 void add_plan_sections(Report& report, const Plan& plan) {
-  add_step_sections(report, plan, workers_of_all_cores());
+  const std::vector<ParallelConfig> drawn = add_step_sections(report, plan, workers_of_all_cores());
   add_layers_and_traffic(report, plan);
+  report.sections.push_back(names_section(drawn));
 }
 
 Report plan_report(const Plan& plan, const RunBudget& budget, const AnswerNotes& notes) {
   Report report = begun_report(plan, budget, notes);
   add_plan_sections(report, plan);
-  report.sections.push_back(names_section({plan}));
   add_remarks(report, notes.remarks, notes.next);
   return report;
 }
@@ -127,22 +152,28 @@ Report planning_report(const PlanningResult& result, const RunBudget& budget,
                        const AnswerNotes& notes) {
   const Plan& best = result.plans.front();
   Report report = begun_report(best, budget, notes);
+  std::vector<std::string> remarks = notes.remarks;
+  append(remarks, paragraphs_of(choice_remark(result)));
+  append(remarks,
+         paragraphs_of(unproven_remark(result.search, result.options, result.calibration.factor)));
+  add_paragraphs(report, {.id = "remarks", .title = "What to know before you use it?"}, remarks);
   if (result.explanation) {
     report.sections.push_back(explanation_section(result));
   }
-  add_step_sections(report, best, result.options.num_workers);
+  std::vector<ParallelConfig> named = named_configs(result);
+  std::ranges::move(add_step_sections(report, best, result.options.num_workers),
+                    std::back_inserter(named));
   report.sections.push_back(candidates_section(result));
   if (result.explanation) {
     report.sections.push_back(flips_section(result));
   }
   add_layers_and_traffic(report, best);
   add_published(report, result);
-  std::vector<std::string> remarks = paragraphs_of(choice_remark(result));
-  append(remarks,
-         paragraphs_of(unproven_remark(result.search, result.options, result.calibration.factor)));
-  append(remarks, notes.remarks);
-  report.sections.push_back(names_section(result.plans));
-  add_remarks(report, std::move(remarks), notes.next);
+  report.sections.push_back(names_section(named));
+  if (!notes.next.empty()) {
+    add_paragraphs(report, {.id = "next", .title = "What to type next?"},
+                   {"Next\n  " + notes.next});
+  }
   return report;
 }
 

@@ -17,8 +17,8 @@ namespace ptdp {
 /// Returns a report that has the plan's answer and its figures alone.
 [[nodiscard]] Report begun_report(const Plan& plan, const RunBudget& budget,
                                   const AnswerNotes& notes);
-/// Adds what the plan alone says: where its time goes, its step, memory, layers and traffic. A
-/// step that a page has no room for is not simulated.
+/// Adds what the plan alone says: where its time goes, its step, memory, layers and traffic, and
+/// what names mean. A step that a page has no room for is not simulated.
 void add_plan_sections(Report& report, const Plan& plan);
 
 /// Returns the report of one plan.

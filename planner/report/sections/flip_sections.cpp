@@ -37,7 +37,8 @@ ReportSection flips_section(const PlanningResult& result) {
       .title = "What would flip the choice?",
       .note =
           "One input changed at a time, and searched again: the time of the plan that is chosen "
-          "there, and whether that is another one, which beats this plan by more than a tie.",
+          "there, and whether that is another one, which beats this plan by more than a tie. The "
+          "model, its sequence length and precision, the stack and all latencies stay as they are.",
       .view = std::move(view)};
 }
 

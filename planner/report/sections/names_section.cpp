@@ -1,4 +1,4 @@
-// Explains the fields of one-line configurations.
+// Explains the fields of one-line configurations, and schedules.
 #include "planner/report/sections/names_section.h"
 
 #include <algorithm>
@@ -6,16 +6,17 @@
 #include <utility>
 
 #include "cost_model/inputs/config_fields.h"
+#include "cost_model/schedule/generators/generators.h"
 
 namespace ptdp {
 
-ReportSection names_section(const std::vector<Plan>& plans) {
+ReportSection names_section(const std::vector<ParallelConfig>& configs) {
   TableView view{.columns = {"name", "meaning"}};
   for_each_config_field([&](const auto& field) {
-    const bool is_printed =
-        field.traits.is_always_printed || std::ranges::any_of(plans, [&](const Plan& plan) {
-          return field.applies(plan.config) && !field.is_usual(plan.config);
-        });
+    const bool is_printed = field.traits.is_always_printed ||
+                            std::ranges::any_of(configs, [&](const ParallelConfig& config) {
+                              return field.applies(config) && !field.is_usual(config);
+                            });
     if (is_printed && !field.traits.meaning.empty()) {
       const std::string label =
           field.traits.label.empty() ? "" : std::string(field.traits.label) + ": ";
@@ -23,6 +24,12 @@ ReportSection names_section(const std::vector<Plan>& plans) {
           {std::string(field.short_key()), label + std::string(field.traits.meaning)});
     }
   });
+  for (const ScheduleTraits& schedule : kSchedules) {
+    if (std::ranges::find(configs, schedule.kind, &ParallelConfig::schedule) != configs.end()) {
+      view.rows.push_back(
+          {std::string(schedule.name), "schedule: " + std::string(schedule.meaning)});
+    }
+  }
   return {.id = "names", .title = "What do the names mean?", .view = std::move(view)};
 }
 

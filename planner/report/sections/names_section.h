@@ -3,13 +3,13 @@
 
 #include <vector>
 
-#include "planner/plan/plan.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "planner/report/report.h"
 
 namespace ptdp {
 
-/// Returns a table of the fields that the plans' one-line configurations print, and what each
-/// means.
-[[nodiscard]] ReportSection names_section(const std::vector<Plan>& plans);
+/// Returns a table of the fields that the one-line texts of configurations print and of their
+/// schedules, and what each means.
+[[nodiscard]] ReportSection names_section(const std::vector<ParallelConfig>& configs);
 
 }  // namespace ptdp

@@ -51,9 +51,15 @@ TEST(PlanningReport, HasTheBestPlanAndPublishedRunsOfTheJob) {
   const SearchOptions options{.gpus = 512};
   const PlanningResult result = plan_training(selene_2021("39B"), options);
   ASSERT_FALSE(result.plans.empty());
-  const Report report = planning_report(result, {}, {});
+  const Report report =
+      planning_report(result, {}, {.remarks = {"a remark"}, .next = "ptdp-plan show"});
   EXPECT_THAT(report.sentence, HasSubstr(to_string(result.plans.front().config)));
   EXPECT_THAT(ids_of(report), IsSupersetOf({"figures", "time", "published"}));
+  // What changes a mind stands before the pictures, what to do with it behind them.
+  EXPECT_EQ(report.sections[1].id, "remarks");
+  EXPECT_EQ(std::get<TextView>(report.sections[1].view).paragraphs.front(), "a remark");
+  EXPECT_EQ(std::get<TextView>(report.sections.back().view).paragraphs.front(),
+            "Next\n  ptdp-plan show");
 }
 
 // A rank of half the speed is on the report, and its waterfall of the path adds up to the makespan.

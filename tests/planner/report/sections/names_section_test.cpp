@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
@@ -14,12 +16,15 @@ namespace {
 
 /// Returns the names that the section explains.
 std::set<std::string> explained(const std::vector<Plan>& plans) {
-  const ReportSection section = names_section(plans);
+  std::vector<ParallelConfig> configs;
+  std::ranges::transform(plans, std::back_inserter(configs), &Plan::config);
+  const ReportSection section = names_section(configs);
   std::set<std::string> names;
   for (const auto& row : std::get<TableView>(section.view).rows) {
     EXPECT_EQ(row.size(), 2U);
     EXPECT_FALSE(row[1].empty());
     EXPECT_TRUE(names.insert(row[0]).second);
+    EXPECT_LE(row[1].size(), 100U) << row[0];
   }
   return names;
 }
@@ -27,6 +32,7 @@ std::set<std::string> explained(const std::vector<Plan>& plans) {
 TEST(NamesSection, ExplainsEveryNameOfOneLineConfigurations) {
   for (const Plan& plan : various_plans()) {
     const std::set<std::string> names = explained({plan});
+    EXPECT_THAT(names, testing::Contains(std::string(traits_of(plan.config.schedule).name)));
     std::istringstream items(to_string(plan.config));
     for (std::string item; items >> item;) {
       const std::size_t equals = item.find('=');
@@ -41,6 +47,7 @@ TEST(NamesSection, ExplainsEveryNameOfOneLineConfigurations) {
 TEST(NamesSection, LeavesOutWhatNoPlanHas) {
   EXPECT_THAT(explained({plan_of_39b()}), testing::Not(testing::Contains("ep")));
   EXPECT_THAT(explained({plan_of_39b()}), testing::Not(testing::Contains("vpp")));
+  EXPECT_THAT(explained({plan_of_39b()}), testing::Not(testing::Contains("interleaved")));
   EXPECT_THAT(explained({plan_of_39b(), plan_of_39b(ScheduleKind::kInterleaved, 2)}),
               testing::Contains("vpp"));
 }
