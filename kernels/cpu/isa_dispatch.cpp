@@ -7,25 +7,25 @@ namespace ptdp {
 namespace baseline {
 const KernelTable& loops();
 }
-#ifdef PTDP_X86_LOOPS
 namespace avx2 {
 const KernelTable& loops();
 }
 namespace avx512 {
 const KernelTable& loops();
 }
-#endif
 
 std::vector<const KernelTable*> runnable_kernels() {
   std::vector<const KernelTable*> runnable = {&baseline::loops()};
-#ifdef PTDP_X86_LOOPS
   // These are the instruction sets that kernels/cpu/CMakeLists.txt compiles for.
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (has_avx2) {
+#ifdef PTDP_AVX2_LOOPS
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     runnable.push_back(&avx2::loops());
   }
-  if (has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+#endif
+#ifdef PTDP_AVX512_LOOPS
+  if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
     runnable.push_back(&avx512::loops());
   }
 #endif
