@@ -26,7 +26,8 @@ struct MeasuredLayer {
 [[nodiscard]] double largest_launch_slowdown(const MeasuredLayer& layer, const ClusterSpec& cluster,
                                              const StackSpec& stack);
 
-/// Returns the factor on the compute of a dense layer of `tokens` on each of `tp` ranks:
+/// Returns the factor on the compute of a dense layer of `tokens` on each of `tp` ranks, and on
+/// what it takes to start its kernels:
 ///
 ///   ln f = Σ w_i·ln f_i / Σ w_i,   w_i = 1/d_i⁴
 ///

@@ -177,32 +177,40 @@ Seconds layer_gradient_accumulation(const Scenario& scenario, const ParallelConf
                                     scenario.cluster.gpu, scenario.stack);
 }
 
-/// Fills in `pass.launch` with the `latency` of kernels whose times do not contain it. Where it is
+/// What a kernel takes beside its work.
+struct KernelStart {
+  Seconds latency;  ///< On the device, where its time does not contain it.
+  Seconds host;     ///< On the host that launches it.
+
+  friend KernelStart operator*(const KernelStart& start, double factor) {
+    return {.latency = start.latency * factor, .host = start.host * factor};
+  }
+};
+
+/// Fills in `pass.launch` with the latency of kernels whose times do not contain it. Where it is
 /// longer, it is the time that the host needs to launch all kernels beyond what the device spends
 /// on them and on collectives.
-void apply_launch(PassTime& pass, const PassKernels& kernels, Seconds latency,
-                  const Scenario& scenario) {
+void apply_launch(PassTime& pass, const PassKernels& kernels, const KernelStart& start) {
   const Seconds device = pass.compute() + pass.collectives();
-  const Seconds host = kernels.by_host * host_time_per_kernel(scenario);
-  pass.launch = std::max((kernels.on_device - kernels.with_start) * latency, host - device);
+  const Seconds host = kernels.by_host * start.host;
+  pass.launch = std::max((kernels.on_device - kernels.with_start) * start.latency, host - device);
 }
 
-/// Multiplies what a pass spends on the GPU itself.
+/// Multiplies what a pass computes.
 void scale_compute(PassTime& pass, double factor) {
   pass.matmul = pass.matmul * factor;
   pass.attention = pass.attention * factor;
   pass.memory_bound = pass.memory_bound * factor;
-  pass.launch = pass.launch * factor;
 }
 
-/// Multiplies the compute of a layer by what measured layers took over what is modeled.
-void apply_factor(LayerCosts& costs, const LayerFactor& factor) {
-  scale_compute(costs.forward, factor.forward);
-  scale_compute(costs.selective, factor.forward);
-  scale_compute(costs.unrepeated, factor.forward);
-  scale_compute(costs.backward, factor.backward);
-  scale_compute(costs.weight_gradient, factor.backward);
-  costs.gradient_accumulation = costs.gradient_accumulation * factor.backward;
+/// Returns what measured layers of this kind took over what is modeled; 1 where none was measured.
+LayerFactor measured_factor(const Scenario& scenario, const ParallelConfig& config,
+                            LayerKind kind) {
+  const TransformerConfig& model = scenario.job.model;
+  const bool is_measured = !kind.has_experts && !has_latent_attention(model);
+  return is_measured ? layer_factor(scenario.cluster.gpu,
+                                    static_cast<double>(tokens_of_rank(model, config)), config.tp)
+                     : LayerFactor{};
 }
 
 /// Reduces the dispatch in each pass of `costs` to what the compute of the other pass, of another
@@ -360,12 +368,17 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
   }
   costs.weight_gradient = {.matmul = all.weight_gradient,
                            .memory_bound = element_wise.weight_gradient * factors.memory_bound};
+  const LayerFactor factor = measured_factor(scenario, config, kind);
+  scale_compute(costs.forward, factor.forward);
+  scale_compute(costs.backward, factor.backward);
+  scale_compute(costs.weight_gradient, factor.backward);
   // Measured operations contain their latency, but not what the host takes to launch them.
-  const bool is_measured = has_measured_operations(scenario);
-  const Seconds latency = is_measured ? Seconds(0.0) : gpu.kernel_latency;
+  const KernelStart start = {
+      .latency = has_measured_operations(scenario) ? Seconds(0.0) : gpu.kernel_latency,
+      .host = host_time_per_kernel(scenario)};
   const LayerKernels kernels = layer_kernels(scenario, config, kind, casts);
-  apply_launch(costs.forward, kernels.forward, latency, scenario);
-  apply_launch(costs.backward, kernels.backward, latency, scenario);
+  apply_launch(costs.forward, kernels.forward, start * factor.forward);
+  apply_launch(costs.backward, kernels.backward, start * factor.backward);
   costs.weight_gradient.launch =
       costs.backward.launch * (kernels.weight_gradient / kernels.backward.on_device);
   RepeatedWork repeated =
@@ -381,7 +394,8 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
     if (stack.cuda_graphs == CudaGraphs::kStep) {
       repeated.kernels.by_host = 0.0;
     }
-    apply_launch(repeated.time, repeated.kernels, latency, scenario);
+    scale_compute(repeated.time, factor.forward);
+    apply_launch(repeated.time, repeated.kernels, start * factor.forward);
   }
   costs.selective = repeated.time;
   if (stops_before_end(model, stack, kind)) {
@@ -393,20 +407,18 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
         .memory_bound = memory_bound_time(kResidualPasses * rows, gpu) * factors.memory_bound,
         .tensor_parallel = communication.forward.out_of_mlp};
     costs.unrepeated.tensor_parallel += factors.skew * costs.unrepeated.compute();
+    scale_compute(costs.unrepeated, factor.forward);
     PassTime again = costs.forward;
     again += costs.unrepeated * -1.0;
     apply_launch(again,
                  {.on_device = kernels.forward.on_device - kUnrepeatedKernels,
                   .by_host = std::max(kernels.forward.by_host - kUnrepeatedKernels, 0.0),
                   .with_start = kernels.forward.with_start - starts_in_products(1.0, gpu)},
-                 latency, scenario);
+                 start * factor.forward);
     costs.unrepeated.launch = costs.forward.launch - again.launch;
   }
-  costs.gradient_accumulation = layer_gradient_accumulation(scenario, config, kind);
-  if (!gpu.layer_factors.empty() && !kind.has_experts && !has_latent_attention(model)) {
-    apply_factor(costs,
-                 layer_factor(gpu, static_cast<double>(tokens_of_rank(model, config)), config.tp));
-  }
+  costs.gradient_accumulation =
+      layer_gradient_accumulation(scenario, config, kind) * factor.backward;
   return costs;
 }
 

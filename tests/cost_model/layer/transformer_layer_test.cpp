@@ -219,6 +219,22 @@ TEST(LayerCosts, AreBoundByTheHostForTinyLayers) {
   EXPECT_GT(costs.forward.launch, 0.5 * costs.forward.total());
 }
 
+// A pass that waits for the host lasts as long as its launches, collectives or not. Where such a
+// layer was measured to take longer than that, so does the pass.
+TEST(LayerCosts, BoundByTheHostAreAsLongAsMeasuredBesideCollectives) {
+  Scenario scenario = selene_2021("gpt-tiny");
+  const ParallelConfig config{.tp = 2, .micro_batch_size = 1};
+  const LayerCosts modeled = layer_costs(scenario, config);
+  ASSERT_GT(modeled.forward.tensor_parallel, 0.1 * modeled.forward.total());
+  ASSERT_GT(modeled.forward.launch, 0.3 * modeled.forward.total());
+  scenario.cluster.gpu.layer_factors = {
+      {.tokens = 1.0 * scenario.job.model.seq_length, .tp = 2, .forward = 1.5, .backward = 1.25}};
+  const LayerCosts measured = layer_costs(scenario, config);
+  EXPECT_DOUBLE_EQ(measured.forward.total() / modeled.forward.total(), 1.5);
+  EXPECT_DOUBLE_EQ(measured.backward.total() / modeled.backward.total(), 1.25);
+  EXPECT_EQ(measured.forward.tensor_parallel, modeled.forward.tensor_parallel);
+}
+
 TEST(LayerCosts, AccumulateGradientsForNothingWhereTheProductDoes) {
   const ParallelConfig config{.tp = 8};
   EXPECT_EQ(layer_costs(shipped_scenario("18B", "selene-a100", "megatron-lm-2022"), config)
