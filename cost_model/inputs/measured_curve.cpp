@@ -12,7 +12,6 @@ namespace ptdp {
 namespace {
 
 constexpr double kWidestGap = 16.0;
-constexpr double kDeepestDip = 0.9;  // repeated measurements of one size scatter by some percent
 constexpr double kSteepestGrowth = 4.0;  // growth of the time over growth of the size
 
 // A MeasuredCurve may grow four times as fast as its sizes; a little less, so that rounding to the

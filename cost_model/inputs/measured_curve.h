@@ -19,6 +19,10 @@ struct MeasuredPoint {
   friend bool operator==(const MeasuredPoint&, const MeasuredPoint&) = default;
 };
 
+/// The least share of a time that more work may take: repeated measurements of one size scatter by
+/// some percent.
+inline constexpr double kDeepestDip = 0.9;
+
 /// Measured times of one operation over message sizes. Between points it interpolates linearly in
 /// the logarithms of size and time. Below the first point the time is that of the first: a message
 /// is never faster than the smallest one measured. Beyond the last it grows in proportion to size.

@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "cost_model/error.h"
+#include "cost_model/inputs/measured_curve.h"
 #include "cost_model/network/collectives.h"
 #include "planner/clusters/bench_rows.h"
 
 namespace ptdp {
 namespace {
 
-constexpr double kDeepestDip = 0.9;  // of MeasuredCurve: a larger message is not faster than this
 constexpr double kWidestGap = 16.0;  // of MeasuredCurve: growth from one size to the next
 
 std::string listed_collectives() {

@@ -11,6 +11,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/measured_curve.h"
 #include "cost_model/text/plural.h"
 
 namespace ptdp {
@@ -113,6 +114,33 @@ ClusterSpec at_full_clocks(ClusterSpec cluster, const std::vector<MeasuredOperat
   return cluster;
 }
 
+/// Returns whether two layers differ in their sequences alone.
+bool is_same_layer(const ProbedLayer& a, const ProbedLayer& b) {
+  return a.layer.model == b.layer.model && a.layer.tp == b.layer.tp && a.precision == b.precision &&
+         a.stack == b.stack;
+}
+
+/// Leaves out layers of which a pass took longer than with more sequences: what is true of messages
+/// is true of layers.
+std::vector<ProbedLayer> without_spikes(const std::vector<ProbedLayer>& layers, NewCluster& made,
+                                        const std::string& place) {
+  const auto is_spike = [&](const ProbedLayer& probed) {
+    return std::any_of(layers.begin(), layers.end(), [&](const ProbedLayer& other) {
+      return is_same_layer(probed, other) &&
+             other.layer.micro_batch_size > probed.layer.micro_batch_size &&
+             (other.layer.forward < probed.layer.forward * kDeepestDip ||
+              other.layer.backward < probed.layer.backward * kDeepestDip);
+    });
+  };
+  std::vector<ProbedLayer> kept;
+  std::remove_copy_if(layers.begin(), layers.end(), std::back_inserter(kept), is_spike);
+  if (const std::ptrdiff_t spikes = std::ssize(layers) - std::ssize(kept); spikes > 0) {
+    made.warn(fmt::format("{}: left out {} that took longer than with more sequences", place,
+                          plural(spikes, "layer")));
+  }
+  return kept;
+}
+
 /// Returns the factors of the layers, one for each number of tokens and ranks: the geometric mean
 /// where several have them.
 std::vector<LayerFactor> factors_of(const std::vector<ProbedLayer>& layers,
@@ -144,10 +172,10 @@ void trust_gpu(NewCluster& made) {
 
 /// Lets launches take no longer than the layers leave room for, where the probe did not time them:
 /// what a profile assumes of its host need not hold for this one.
-void limit_launches(NewCluster& made, const ProbeReport& probe, ClusterSpec& at_full_clocks,
-                    const std::string& place) {
+void limit_launches(NewCluster& made, const std::vector<ProbedLayer>& layers,
+                    ClusterSpec& at_full_clocks, const std::string& place) {
   double slowdown = at_full_clocks.launch_slowdown;
-  for (const ProbedLayer& probed : probe.layers) {
+  for (const ProbedLayer& probed : layers) {
     slowdown = std::min(slowdown, largest_launch_slowdown(probed.layer, at_full_clocks,
                                                           stack_of(probed, at_full_clocks.gpu)));
   }
@@ -162,19 +190,20 @@ void limit_launches(NewCluster& made, const ProbeReport& probe, ClusterSpec& at_
 
 void take_layers(NewCluster& made, const ProbeReport& probe, ClusterSpec at_full_clocks,
                  const std::string& place) {
+  const std::vector<ProbedLayer> layers = without_spikes(probe.layers, made, place);
   if (probe.is_gpu && !probe.host_time_per_kernel) {
-    limit_launches(made, probe, at_full_clocks, place);
+    limit_launches(made, layers, at_full_clocks, place);
   }
-  const std::vector<LayerFactor> factors = factors_of(probe.layers, at_full_clocks);
+  const std::vector<LayerFactor> factors = factors_of(layers, at_full_clocks);
   if (factors.empty()) {
     return;
   }
   const auto is_other = [&](const ProbedLayer& other) {
-    const ProbedLayer& first = probe.layers.front();
+    const ProbedLayer& first = layers.front();
     return other.layer.model.hidden_size != first.layer.model.hidden_size ||
            other.precision != first.precision;
   };
-  if (std::any_of(probe.layers.begin(), probe.layers.end(), is_other)) {
+  if (std::any_of(layers.begin(), layers.end(), is_other)) {
     made.warn(place +
               ": layers of several widths or precisions: dense layers of any take the mean "
               "of what these say");
@@ -183,8 +212,7 @@ void take_layers(NewCluster& made, const ProbeReport& probe, ClusterSpec at_full
       factors.begin(), factors.end(),
       [](const LayerFactor& a, const LayerFactor& b) { return a.forward < b.forward; });
   made.say(fmt::format("{}: {:.2f} to {:.2f} times as long forward as modeled, by {}",
-                       plural(std::ssize(probe.layers), "layer"), least->forward, most->forward,
-                       place));
+                       plural(std::ssize(layers), "layer"), least->forward, most->forward, place));
   made.cluster.gpu.layer_factors = factors;
   trust_gpu(made);
 }

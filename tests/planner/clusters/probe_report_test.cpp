@@ -136,6 +136,16 @@ TEST(Probes, LeaveOutTimesThatContradictOthers) {
   EXPECT_THAT(probe.notes, Contains(HasSubstr("contradicts others: forward-product of m 8192")));
 }
 
+// Twice the sequences took 2000 us forward where one took 3000: something held that one up.
+TEST(Probes, LeaveOutLayersThatTookLongerThanWithMoreSequences) {
+  const std::string text = replaced(probe_text(), "\"tp\": 4", "\"tp\": 1");
+  const NewCluster made = make_cluster(facts_of(text));
+  EXPECT_THAT(made.warnings, Contains(HasSubstr("left out 1 layer that took longer")));
+  EXPECT_THAT(made.cluster.gpu.layer_factors, SizeIs(1));
+  EXPECT_EQ(made.cluster.gpu.layer_factors[0].tokens, 2.0 * 4096);
+  EXPECT_THAT(make_cluster(facts_of(probe_text())).cluster.gpu.layer_factors, SizeIs(2));
+}
+
 // A small buffer that took longer than the larger one leaves no curve.
 TEST(Probes, LeaveOutCollectivesOfFewTimes) {
   const std::string text = replaced(probe_text(), "\"time_us\": 50.0", "\"time_us\": 950.0");
