@@ -47,6 +47,15 @@ std::size_t end_of_line(const std::string& text, std::size_t from) {
 
 }  // namespace
 
+std::size_t find_word(std::string_view text, std::string_view word, std::size_t from) {
+  if (from > text.size()) {
+    return std::string_view::npos;
+  }
+  const void* found = ::memmem(text.data() + from, text.size() - from, word.data(), word.size());
+  return found == nullptr ? std::string_view::npos
+                          : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
 LogLines::LogLines(std::filesystem::path path)
     : path_(std::move(path)), file_(open_regular_file(path_)) {}
 

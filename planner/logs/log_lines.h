@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "cost_model/text/files.h"
 
@@ -11,6 +12,15 @@ namespace ptdp {
 
 /// The longest line that is read whole [B]. What is longer is cut.
 inline constexpr std::size_t kLongestLogLine = std::size_t{1} << 20;
+
+/// Returns where `word` stands in a text at `from` or behind; npos if it does not. It searches a
+/// long line several times as fast as std::string_view::find().
+[[nodiscard]] std::size_t find_word(std::string_view text, std::string_view word,
+                                    std::size_t from = 0);
+/// Returns whether `word` stands anywhere in a text.
+[[nodiscard]] inline bool has_word(std::string_view text, std::string_view word) {
+  return find_word(text, word) != std::string_view::npos;
+}
 
 /// Reads a log piece by piece, in memory that does not grow with the file.
 class LogLines {

@@ -6,12 +6,12 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
 
 #include "cost_model/units.h"
+#include "planner/logs/log_lines.h"
 
 namespace ptdp {
 namespace {
@@ -80,9 +80,17 @@ std::optional<FoundNumber> number_at(std::string_view text, std::size_t at) {
 /// it, and programs differ in how they spell it.
 std::string plain_key(std::string_view key) {
   std::string plain;
+  plain.reserve(key.size());
   for (const char c : key) {
-    if (std::string_view(" \t_\"'").find(c) == std::string_view::npos) {
-      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    switch (c) {
+      case ' ':
+      case '\t':
+      case '_':
+      case '"':
+      case '\'':
+        break;
+      default:
+        plain += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     }
   }
   return plain;
@@ -217,8 +225,8 @@ bool is_behind(std::string_view line, std::size_t at, std::string_view word) {
 template <class Accepts>
 void add_anchors(std::string_view line, std::string_view word, Start start, Accepts accepts,
                  std::vector<Anchor>& anchors) {
-  for (std::size_t at = line.find(word); at != std::string_view::npos;
-       at = line.find(word, at + 1)) {
+  for (std::size_t at = find_word(line, word); at != std::string_view::npos;
+       at = find_word(line, word, at + 1)) {
     std::size_t end = at + word.size();
     if (const auto step = step_at(line, end); step && accepts(at, end)) {
       anchors.push_back({.start = start, .begin = at, .fields = end, .step = *step});
@@ -292,7 +300,7 @@ std::vector<Anchor> anchors_of(std::string_view line) {
       },
       anchors);
   add_anchors(line, "global_step=", Start::kGlobalStep, at_any, anchors);
-  if (const std::size_t at = line.find("DLLL {"); at != std::string_view::npos) {
+  if (const std::size_t at = find_word(line, "DLLL {"); at != std::string_view::npos) {
     anchors.push_back({.start = Start::kDllLogger, .begin = at, .fields = at + 5});
   }
   add_bars(line, anchors);
@@ -425,10 +433,8 @@ std::optional<LogRecord> read_record(const Anchor& anchor, std::string_view fiel
 }  // namespace
 
 bool may_hold_record(std::string_view line) {
-  const auto has = [&](std::string_view word) {
-    return ::memmem(line.data(), line.size(), word.data(), word.size()) != nullptr;
-  };
-  return has("iteration") || has("step") || has("/it") || has("it/s") || has(kMemoryReport);
+  return has_word(line, "iteration") || has_word(line, "step") || has_word(line, "/it") ||
+         has_word(line, "it/s") || has_word(line, kMemoryReport);
 }
 
 std::vector<LogRecord> records_of(std::string_view line) {
@@ -463,8 +469,8 @@ bool is_cut(std::string_view line, const std::vector<LogRecord>& records) {
 
 LogMemory reported_memory(std::string_view line) {
   LogMemory memory;
-  for (std::size_t at = line.find(kMemoryReport); at != std::string_view::npos;
-       at = line.find(kMemoryReport, at + 1)) {
+  for (std::size_t at = find_word(line, kMemoryReport); at != std::string_view::npos;
+       at = find_word(line, kMemoryReport, at + 1)) {
     const std::size_t from = at + kMemoryReport.size();
     const std::string_view report = line.substr(from, line.find('[', from) - from);
     for_each_field(report, [&](const std::string& key, double value) {

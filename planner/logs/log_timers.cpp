@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <initializer_list>
 #include <optional>
 #include <span>
 
 #include "cost_model/measured/quantile.h"
+#include "planner/logs/log_lines.h"
 
 namespace ptdp {
 namespace {
@@ -110,10 +110,7 @@ std::optional<LogTimer> sum_of(const std::vector<LogTimer>& timers,
 }  // namespace
 
 bool may_hold_timers(std::string_view line) {
-  const auto has = [&](std::string_view word) {
-    return ::memmem(line.data(), line.size(), word.data(), word.size()) != nullptr;
-  };
-  return has(kOneRank) || has(kDots);
+  return has_word(line, kOneRank) || has_word(line, kDots);
 }
 
 std::vector<LogTimer> timers_of(std::string_view line) {

@@ -170,16 +170,16 @@ class LogReader {
   }
 
   void note_arguments(const std::string& line) {
-    if (line.find(kListEnds) != std::string::npos) {
+    if (has_word(line, kListEnds)) {
       run_.has_whole_list = true;
-    } else if (line.find(kListBegins) != std::string::npos) {
+    } else if (has_word(line, kListBegins)) {
       if (run_.size() > 0) {
         begin_run();
       }
       run_.arguments.clear();
       run_.has_whole_list = false;
     } else if (!run_.has_whole_list && run_.arguments.size() < kMostOfArguments &&
-               line.find(kListItem) != std::string::npos) {
+               has_word(line, kListItem)) {
       run_.arguments += line + '\n';
     }
   }
