@@ -234,7 +234,8 @@ inline constexpr std::tuple kConfigFields{
          .group = FlagGroup::kActivations,
          .help = "what backward passes compute again instead of storing it: none, selective, "
                  "full, or several: none,full",
-         .meaning = "what backward passes compute again instead of storing it",
+         .meaning = "what backward passes compute again instead of storing it: selective, some "
+                    "modules of a layer; full, whole layers",
          .run_column = {"recompute", true}}),
     flag_field(
         "recompute_modules", &ParallelConfig::recompute_modules, &SearchSpace::recompute_modules,

@@ -17,6 +17,28 @@ std::vector<RecomputeModule> RecomputeModules::list() const {
   return modules;
 }
 
+std::string_view meaning_of(RecomputeModule module) {
+  switch (module) {
+    case RecomputeModule::kCoreAttention:
+      return "attention's scores and weighted sums";
+    case RecomputeModule::kMoeActivation:
+      return "activations between the two products of experts";
+    case RecomputeModule::kLayerNorm:
+      return "norms";
+    case RecomputeModule::kMlaUpProjection:
+      return "queries, keys and values of latent attention";
+    case RecomputeModule::kMlp:
+      return "MLPs of layers without experts";
+    case RecomputeModule::kMoe:
+      return "all of the experts, router and dispatch included";
+    case RecomputeModule::kSharedExperts:
+      return "experts that every token visits";
+    case RecomputeModule::kEverySecondProduct:
+      return "all but attention's result and every second product";
+  }
+  return "";
+}
+
 std::string to_string(RecomputeModules modules) {
   std::string text;
   for (const RecomputeModule module : modules.list()) {

@@ -83,6 +83,9 @@ class RecomputeModules {
 /// The attention core alone, which is selective recomputation in arXiv:2205.05198.
 inline constexpr RecomputeModules kCoreAttentionAlone = {RecomputeModule::kCoreAttention};
 
+/// Returns which part of a layer a module is, in a few words for people.
+[[nodiscard]] std::string_view meaning_of(RecomputeModule module);
+
 /// Returns the names of modules with a plus sign between them: "core_attn+mlp".
 [[nodiscard]] std::string to_string(RecomputeModules modules);
 /// Reads names of modules with a plus sign, a comma or a space between them. Throws Error, whose

@@ -74,7 +74,9 @@ std::string time_sentence(const PlanningResult& result) {
   return fmt::format(
       "Of {}, the model's FLOPs (causal attention) alone take {} at the peak of the GPUs in use; "
       "the largest part above that is {}, {} ({}).",
-      duration(time), duration(binding.at_peak), binding.largest.term,
+      duration(time), duration(binding.at_peak),
+      binding.largest.term == kBelowPeak ? fmt::format("what {} take below that peak", kBelowPeak)
+                                         : std::string(binding.largest.term),
       duration(binding.largest.time), percent(binding.largest.time / time));
 }
 
@@ -83,13 +85,13 @@ std::string link_sentence(const PlanningResult& result) {
   const ParallelConfig& config = result.plans.front().config;
   std::string text = binding.link
                          ? fmt::format(
-                               "Communication that compute does not hide is mostly {}, {}, over "
-                               "the {}.",
+                               "The longest communication that compute does not hide is {}, {}, "
+                               "over the {}.",
                                binding.link->part.term, duration(binding.link->part.time),
                                name_of(binding.link->link, NamedValues<Link>(kLinkNames)))
                          : "Compute hides all communication.";
   if (config.pp > 1) {
-    text += fmt::format(" The bubble is {}; (p-1)/(vm) = {}/{} makes {} of a rank's passes.",
+    text += fmt::format(" The bubble is {}; (p-1)/(vm) = {}/{}, {} of the time of a rank's passes.",
                         duration(binding.bubble), config.pp - 1,
                         config.vpp * result.plans.front().schedule.num_microbatches,
                         percent(binding.bubble_formula));
@@ -173,8 +175,9 @@ std::string earlier_flips(const Flips& flips, const FlipPoint& told) {
       }
     }
   }
-  return text.empty() ? ""
-                      : " What the degrees do not divide makes another plan anyway:" + text + ".";
+  return text.empty()
+             ? ""
+             : " Another plan is needed anyway where the degrees don't divide:" + text + ".";
 }
 
 std::string flip_sentence(const PlanningResult& result) {

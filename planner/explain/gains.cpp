@@ -127,7 +127,7 @@ class GainSearch {
 
   /// Adds what other values of one key would gain that memory does not allow.
   void add_memory();
-  /// Adds what each input gains at its largest increase.
+  /// Adds the most that an increase of each input gains.
   void add_inputs(const Flips& flips);
   /// Adds what the software would gain by doing more.
   void add_software();
@@ -167,10 +167,15 @@ class GainSearch {
     return best;
   }
 
+  /// Returns which share of the answer's score a candidate saves that trains `sequences` times as
+  /// many of them.
+  [[nodiscard]] double saved_by(const Candidate& found, double sequences) const {
+    return 1.0 - score(found.time, found.config, options_.objective) / sequences /
+                     score(answer_.chosen.time, answer_.chosen.config, options_.objective);
+  }
+
   void add(GainKind kind, std::string change, const Candidate& found, double sequences = 1.0) {
-    const double saved =
-        1.0 - score(found.time, found.config, options_.objective) / sequences /
-                  score(answer_.chosen.time, answer_.chosen.config, options_.objective);
+    const double saved = saved_by(found, sequences);
     if (saved > kSmallestGain) {
       gains_.found.push_back({kind, std::move(change), found.config, found.time, saved});
     }
@@ -220,16 +225,26 @@ void GainSearch::add_memory() {
 
 void GainSearch::add_inputs(const Flips& flips) {
   for (const InputFlips& input : flips.inputs) {
-    const FlipPoint& most = input.points.back();
-    if (most.change <= 0.0 || !most.best) {
-      continue;
-    }
     const bool is_batch = input.input == ChangedInput::kBatch;
-    add(GainKind::kInput,
-        most.value > 0
-            ? fmt::format("{} {}", most.value, is_batch ? "sequences in a batch" : "GPUs")
-            : fmt::format("{:.3g} % more {}", 100.0 * most.change, text_of(input.input).name),
-        *most.best, is_batch ? 1.0 + most.change : 1.0);
+    const auto sequences = [&](const FlipPoint& point) {
+      return is_batch ? 1.0 + point.change : 1.0;
+    };
+    const FlipPoint* most = nullptr;
+    for (const FlipPoint& point : input.points) {
+      // Of batches and GPUs, some in between divide better than the largest.
+      if (point.change > 0.0 && point.best &&
+          (most == nullptr ||
+           saved_by(*point.best, sequences(point)) > saved_by(*most->best, sequences(*most)))) {
+        most = &point;
+      }
+    }
+    if (most != nullptr) {
+      add(GainKind::kInput,
+          most->value > 0
+              ? fmt::format("{} {}", most->value, is_batch ? "sequences in a batch" : "GPUs")
+              : fmt::format("{:.3g} % more {}", 100.0 * most->change, text_of(input.input).name),
+          *most->best, sequences(*most));
+    }
   }
 }
 

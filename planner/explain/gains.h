@@ -13,7 +13,7 @@ namespace ptdp {
 /// What somebody has to change.
 enum class GainKind {
   kMemory,   ///< More memory on a GPU, for another value of one key of the configuration.
-  kInput,    ///< An input, at the largest increase that was searched.
+  kInput,    ///< An input, at the increase that gains most of those searched.
   kSoftware  ///< Something that the stack does not do.
 };
 inline constexpr std::array kGainKinds = {NamedValue<GainKind>{GainKind::kMemory, "memory"},
@@ -53,8 +53,8 @@ struct Gains {
 /// Changes that gain nothing are left out.
 [[nodiscard]] Gains find_gains(const Answer& answer);
 
-/// Returns the gains with those of inputs, the largest first: for each input the best plan at its
-/// largest increase in `flips`.
+/// Returns the gains with those of inputs, the largest first: for each input the best plan at the
+/// increase in `flips` that gains most.
 [[nodiscard]] Gains with_inputs(Gains gains, const Answer& answer, const Flips& flips);
 
 }  // namespace ptdp

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cost_model/inputs/stack_precision.h"
 #include "planner/answer/planning_output.h"
 #include "planner/answer/planning_summary.h"
 #include "planner/formatting.h"
@@ -121,6 +122,7 @@ std::vector<std::string> what_it_rests_on(const Plan& plan, const AnswerNotes& n
   for (const std::string& assumption : notes.assumptions) {
     lines.push_back("Assumed: " + assumption);
   }
+  lines.push_back(fmt::format("Trains in {}.", precision_name(plan.scenario.stack)));
   return lines;
 }
 

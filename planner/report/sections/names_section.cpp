@@ -1,4 +1,4 @@
-// Explains the fields of one-line configurations, and schedules.
+// Explains the fields of one-line configurations, modules and schedules.
 #include "planner/report/sections/names_section.h"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cost_model/inputs/config_fields.h"
+#include "cost_model/inputs/recompute_modules.h"
 #include "cost_model/schedule/generators/generators.h"
 
 namespace ptdp {
@@ -24,6 +25,15 @@ ReportSection names_section(const std::vector<ParallelConfig>& configs) {
           {std::string(field.short_key()), label + std::string(field.traits.meaning)});
     }
   });
+  for (const NamedValue<RecomputeModule>& module : kRecomputeModuleNames) {
+    if (std::ranges::any_of(configs, [&](const ParallelConfig& config) {
+          return config.recompute == Recompute::kSelective &&
+                 config.recompute_modules.has(module.value);
+        })) {
+      view.rows.push_back(
+          {std::string(module.name), "module: " + std::string(meaning_of(module.value))});
+    }
+  }
   for (const ScheduleTraits& schedule : kSchedules) {
     if (std::ranges::find(configs, schedule.kind, &ParallelConfig::schedule) != configs.end()) {
       view.rows.push_back(

@@ -8,8 +8,8 @@
 
 namespace ptdp {
 
-/// Returns a table of the fields that the one-line texts of configurations print and of their
-/// schedules, and what each means.
+/// Returns a table of the fields that the one-line texts of configurations print, of their
+/// recomputed modules and their schedules, and what each means.
 [[nodiscard]] ReportSection names_section(const std::vector<ParallelConfig>& configs);
 
 }  // namespace ptdp

@@ -18,10 +18,13 @@ namespace {
 /// Returns what a group is, and which link limits it: "8 GPUs within a node, 300 GB/s each way".
 std::string links_of(const GroupPlacement& group, const ClusterSpec& cluster) {
   const LinkSpec& link = group.is_within_node() ? cluster.nvlink : cluster.nic;
-  return fmt::format("{} {}, {}/s for each", devices(group.size, cluster.gpu),
+  return fmt::format("{} {}, {}/s for each{}", devices(group.size, cluster.gpu),
                      group.is_within_node() ? "within a node"
                                             : fmt::format("over {}", plural(group.nodes, "node")),
-                     bytes(Bytes(link.effective_bandwidth().value() / group.oversubscription)));
+                     bytes(Bytes(link.effective_bandwidth().value() / group.oversubscription)),
+                     group.oversubscription > 1.0
+                         ? fmt::format(" through links that {:.3g} share", group.oversubscription)
+                         : "");
 }
 
 }  // namespace

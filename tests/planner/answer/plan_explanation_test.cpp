@@ -36,7 +36,7 @@ TEST(PlanExplanation, NamesMemoryBubbleAndRunnerUp) {
   const PlanningResult& result = explained_1t();
   const std::string text = sentences_of(result);
   EXPECT_THAT(text, HasSubstr("Stage 1 of 64 holds most memory"));
-  EXPECT_THAT(text, HasSubstr("63/512 makes 12.3 %"));
+  EXPECT_THAT(text, HasSubstr("63/512, 12.3 %"));
   EXPECT_THAT(text, HasSubstr("The runner-up, " + to_string(result.plans[1].config)));
   EXPECT_LE(explanation_sentences(result).size(), 6U);
 }
@@ -82,8 +82,9 @@ TEST(PlanExplanation, SaysWhichNumbersOfGpusFlipTheChoiceEarlier) {
                                            {{.change = -0.05, .value = 2918, .best = other},
                                             {.change = 0.2, .value = 3686, .best = other}}}}};
   EXPECT_THAT(sentences_of(result), HasSubstr("flips first with +10 % GPU memory"));
-  EXPECT_THAT(sentences_of(result),
-              HasSubstr("What the degrees do not divide makes another plan anyway: -5 % GPUs.\n"));
+  EXPECT_THAT(
+      sentences_of(result),
+      HasSubstr("Another plan is needed anyway where the degrees don't divide: -5 % GPUs.\n"));
 }
 
 TEST(PlanExplanation, SaysWhatTimeDidNotSuffice) {
