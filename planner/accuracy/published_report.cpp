@@ -10,6 +10,8 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
@@ -24,6 +26,9 @@
 
 namespace ptdp {
 namespace {
+
+/// Rows of a group that a table names; it counts the others.
+constexpr std::size_t kListedRows = 20;
 
 /// Reports of the same rows under each calibration that the page compares.
 struct Reports {
@@ -331,19 +336,22 @@ std::string contradictions_section(const ValidationReport& none) {
       "b, or more than {} times that of one with a smaller b.\n"
       "\n",
       kMostOverLarger, kMostOverSmaller);
-  std::map<std::string, std::string> by_group;
+  std::map<std::string, std::vector<std::string>> by_group;
   for (const ValidatedRun& row : none.rows) {
     if (row.is_contradicted) {
-      std::string& ids = by_group[row.costed.run.group];
-      ids += (ids.empty() ? "" : ", ") + row.costed.run.id;
+      by_group[row.costed.run.group].push_back(row.costed.run.id);
     }
   }
   if (by_group.empty()) {
     return text + "None.\n";
   }
-  text += "| group | rows |\n|---|---|\n";
-  for (const auto& [group, ids] : by_group) {
-    text += fmt::format("| {} | {} |\n", cell(group), cell(ids));
+  text += "| group | rows | |\n|---|---|---|\n";
+  for (auto& [group, ids] : by_group) {
+    const std::size_t rows = ids.size();
+    ids.resize(std::min(rows, kListedRows));
+    text += fmt::format("| {} | {} | {}{} |\n", cell(group), rows,
+                        cell(fmt::format("{}", fmt::join(ids, ", "))),
+                        rows > kListedRows ? " and others, all in `--format json`" : "");
   }
   return text;
 }
