@@ -83,8 +83,15 @@ TEST(ErrorPage, ListsTheRowsThatContradictThemselvesByGroup) {
   add("b", "slow", 1, 1.3);
   add("a", "slower", 1, 1.5);
   add("b", "slowest", 2, 2.0);
-  EXPECT_THAT(to_markdown(runs, {}), HasSubstr("\n| group | rows |\n|---|---|\n"
-                                               "| a | slower |\n| b | slow, slowest |\n\n"));
+  EXPECT_THAT(to_markdown(runs, {}),
+              HasSubstr("\n| group | rows | |\n|---|---|---|\n"
+                        "| a | 1 | slower |\n| b | 2 | slow, slowest |\n\n"));
+  for (int i = 0; i < 20; ++i) {
+    add("b", "another" + std::to_string(i), 1, 1.4);
+  }
+  EXPECT_THAT(to_markdown(runs, {}), HasSubstr("\n| b | 22 | slow, slowest, another0, "));
+  EXPECT_THAT(to_markdown(runs, {}),
+              HasSubstr(", another17 and others, all in `--format json` |\n\n"));
 }
 
 // Group a is off by -20 %, four times; b by +25 and +100 %, of one stack each. The others' factor
