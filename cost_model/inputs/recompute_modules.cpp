@@ -53,7 +53,7 @@ RecomputeModules parse_recompute_modules(std::string_view text, const std::strin
   while (true) {
     const std::size_t end = text.find_first_of("+, ");
     const std::string_view word = text.substr(0, end);
-    const RecomputeModule module = choose<RecomputeModule>(word, kRecomputeModuleNames, place);
+    const auto module = choose<RecomputeModule>(word, kRecomputeModuleNames, place);
     if (modules.has(module)) {
       throw Error(place + ": " + std::string(word) + " is given twice");
     }

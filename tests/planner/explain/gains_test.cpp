@@ -14,7 +14,7 @@ namespace {
 
 /// SC21's largest model, and the best configuration for it.
 class GainsOf1T : public testing::Test {
- protected:
+ public:
   const Scenario scenario = selene_2021("1T");
   const SearchOptions options{.gpus = 3072};
   const Candidate chosen = search(scenario, options).best.front();
