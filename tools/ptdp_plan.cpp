@@ -230,16 +230,17 @@ int run_plans(const CommandLine& line, const SearchRequest& asked, SearchWatch& 
                                          " -o plan.json",
                        .is_whole = line.has("verbose")};
   std::ranges::move(costs_of_switches(line, best), std::back_inserter(notes.remarks));
-  std::string about_stacks;
-  if (!line.has("stack") && asked.format == AnswerFormat::kText) {
-    about_stacks = faster_stack_remark(
-        best, stack_choices(line, asked.unreserved, asked.calibration, {}), asked.calibration);
-    if (!about_stacks.empty()) {
-      notes.remarks.push_back(about_stacks);
-    }
+  const bool looks_at_stacks = !line.has("stack") && asked.format == AnswerFormat::kText;
+  const std::string faster =
+      looks_at_stacks
+          ? faster_stack_remark(best, stack_choices(line, asked.unreserved, asked.calibration, {}),
+                                asked.calibration)
+          : "";
+  if (!faster.empty()) {
+    notes.remarks.push_back(faster);
   }
   print_answer(in_format(asked.format, result, asked.budget, notes), asked.format);
-  if (!line.has("stack") && asked.format == AnswerFormat::kText && about_stacks.empty()) {
+  if (looks_at_stacks && faster.empty()) {
     notes.remarks.push_back(fmt::format(
         "No other stack takes over {:.0f} % less with this configuration; --stack all searches the "
         "best of each.",

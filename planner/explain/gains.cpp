@@ -229,22 +229,19 @@ void GainSearch::add_inputs(const Flips& flips) {
     const auto sequences = [&](const FlipPoint& point) {
       return is_batch ? 1.0 + point.change : 1.0;
     };
-    const FlipPoint* most = nullptr;
-    for (const FlipPoint& point : input.points) {
-      // Of batches and GPUs, some in between divide better than the largest.
-      if (point.change > 0.0 && point.best &&
-          (most == nullptr ||
-           saved_by(*point.best, sequences(point)) > saved_by(*most->best, sequences(*most)))) {
-        most = &point;
-      }
+    // A number of GPUs or sequences in between may divide better than the largest.
+    const auto gain = [&](const FlipPoint& point) {
+      return point.change > 0.0 && point.best ? saved_by(*point.best, sequences(point)) : 0.0;
+    };
+    const auto most = std::ranges::max_element(input.points, {}, gain);
+    if (most == input.points.end() || gain(*most) <= 0.0) {
+      continue;
     }
-    if (most != nullptr) {
-      add(GainKind::kInput,
-          most->value > 0
-              ? fmt::format("{} {}", most->value, is_batch ? "sequences in a batch" : "GPUs")
-              : fmt::format("{:.3g} % more {}", 100.0 * most->change, text_of(input.input).name),
-          *most->best, sequences(*most));
-    }
+    add(GainKind::kInput,
+        most->value > 0
+            ? fmt::format("{} {}", most->value, is_batch ? "sequences in a batch" : "GPUs")
+            : fmt::format("{:.3g} % more {}", 100.0 * most->change, text_of(input.input).name),
+        *most->best, sequences(*most));
   }
 }
 

@@ -172,10 +172,8 @@ Report planning_report(const PlanningResult& result, const RunBudget& budget,
   add_layers_and_traffic(report, best);
   add_published(report, result);
   report.sections.push_back(names_section(named));
-  if (!notes.next.empty()) {
-    add_paragraphs(report, {.id = "next", .title = "What to type next?"},
-                   {"Next\n  " + notes.next});
-  }
+  add_paragraphs(report, {.id = "next", .title = "What to type next?"},
+                 paragraphs_of_next(notes.next));
   return report;
 }
 

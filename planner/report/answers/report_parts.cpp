@@ -39,10 +39,12 @@ void add_paragraphs(Report& report, ReportSection section, std::vector<std::stri
   }
 }
 
+std::vector<std::string> paragraphs_of_next(const std::string& next) {
+  return next.empty() ? std::vector<std::string>() : std::vector{"Next\n  " + next};
+}
+
 void add_remarks(Report& report, std::vector<std::string> remarks, const std::string& next) {
-  if (!next.empty()) {
-    remarks.push_back("Next\n  " + next);
-  }
+  append(remarks, paragraphs_of_next(next));
   add_paragraphs(report, {.id = "remarks", .title = "What else is there to know?"},
                  std::move(remarks));
 }

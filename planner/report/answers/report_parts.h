@@ -15,6 +15,9 @@ namespace ptdp {
 /// Appends paragraphs to others.
 void append(std::vector<std::string>& paragraphs, const std::vector<std::string>& others);
 
+/// Returns the paragraph with the command to type next; none if it is empty.
+[[nodiscard]] std::vector<std::string> paragraphs_of_next(const std::string& next);
+
 /// Adds paragraphs under a title of their own; nothing without any.
 void add_paragraphs(Report& report, ReportSection section, std::vector<std::string> paragraphs);
 /// Adds what else a person should know, and the command to type next unless it is empty.

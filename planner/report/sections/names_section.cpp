@@ -27,7 +27,7 @@ ReportSection names_section(const std::vector<ParallelConfig>& configs) {
   });
   for (const NamedValue<RecomputeModule>& module : kRecomputeModuleNames) {
     if (std::ranges::any_of(configs, [&](const ParallelConfig& config) {
-          return config.recompute == Recompute::kSelective &&
+          return repeats(config.recompute) == Repeats::kModules &&
                  config.recompute_modules.has(module.value);
         })) {
       view.rows.push_back(
