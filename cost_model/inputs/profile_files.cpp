@@ -153,13 +153,17 @@ ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
   return reader;
 }
 
-std::string ProfileFile::text(std::size_t limit) const {
-  return content ? std::string(*content) : read_file(path, limit);
+std::string ProfileFile::text() const {
+  return content ? std::string(*content) : read_file(path, kLargestInputFile);
 }
 
 ObjectReader ProfileFile::object() const {
   return content ? ObjectReader::from_checked_text(*content, path.string())
                  : ObjectReader::from_text(text(), path.string());
+}
+
+CsvTable ProfileFile::table() const {
+  return content ? CsvTable::from_text(*content, path.string()) : CsvTable::from_file(path);
 }
 
 std::optional<fs::path> profiles_directory() {

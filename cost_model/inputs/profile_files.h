@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost_model/text/csv_table.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/object_reader.h"
 
@@ -24,9 +25,11 @@ struct ProfileFile {
   std::optional<std::string_view> content = {};  ///< Its content, if it is part of the program.
 
   /// Returns its content. Throws Error as read_file() does.
-  [[nodiscard]] std::string text(std::size_t limit = kLargestInputFile) const;
+  [[nodiscard]] std::string text() const;
   /// Reads the JSON object that it holds. Throws Error as ObjectReader::from_file() does.
   [[nodiscard]] ObjectReader object() const;
+  /// Reads the table that it holds. Throws Error as CsvTable::from_file() does.
+  [[nodiscard]] CsvTable table() const;
 };
 
 /// Returns the directory that profiles are read from, $PTDP_PROFILES; nullopt if it is not set, or
@@ -85,16 +88,16 @@ template <class Value>
 // NOLINTNEXTLINE(misc-no-recursion): a GPU's file may name an architecture, whose GPU names none
 [[nodiscard]] Value read_profile(ProfileKind kind, const std::string& name_or_path) {
   thread_local std::map<std::string, Value> shipped;
-  const bool is_kept = is_unchanging(kind, name_or_path);
-  if (const auto found = shipped.find(name_or_path); is_kept && found != shipped.end()) {
+  const auto found = shipped.find(name_or_path);
+  if (found != shipped.end() && !profiles_directory()) {
     return found->second;
   }
   ObjectReader reader = open_profile(kind, name_or_path);
   Value value;
   describe(reader, value);
   reader.finish();
-  if (is_kept) {
-    shipped.emplace(name_or_path, value);
+  if (is_unchanging(kind, name_or_path)) {
+    shipped.insert_or_assign(name_or_path, value);
   }
   return value;
 }

@@ -159,7 +159,7 @@ std::string read_precision(const std::string& text) {
 /// Reads what the row's recomputation repeats. Throws Error for unknown modules and methods, and
 /// for fields that do not go with `recompute`; throws SkipRow for an unknown `recompute`.
 void read_recomputation(const RunFields& row, ParallelConfig& config) {
-  const std::string& kind = row.text("recompute");
+  const std::string kind = row.text("recompute");
   config.recompute = read_recompute(kind);
   const auto expect = [&](const char* column, bool is_meant, const std::string& beside) {
     if (!is_meant && row.is_given(column)) {
@@ -230,7 +230,7 @@ ScheduleKind read_schedule(const std::string& text, int pp, int vpp) {
 /// Reads the layers of each virtual stage: "4+4+3" or "4,4,3". Throws Error for anything else.
 std::vector<int> read_layers_per_stage(const RunFields& row) {
   std::vector<int> layers;
-  const std::string& text = row.text("layers_per_stage");
+  const std::string text = row.text("layers_per_stage");
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find_first_of("+,", begin), text.size());
     int count = 0;
@@ -372,7 +372,7 @@ void check_microbatches(const RunFields& row, const MeasuredRun& run) {
 /// Returns the time of an iteration: as it is given, else what the tokens of a GPU per second say,
 /// else what its FLOP/s say.
 Seconds read_time(const RunFields& row, const MeasuredRun& run) {
-  const std::string& rate = row.text("tflops_per_gpu");
+  const std::string rate = row.text("tflops_per_gpu");
   const bool has_tokens = row.is_given("tokens_s_gpu");
   if (!row.text("iter_time_best_s").empty() || (!has_tokens && rate.empty())) {
     return Seconds(row.seconds("iter_time_best_s"));

@@ -119,12 +119,12 @@ void check_columns(const CsvTable& table) {
   refuse_misspelt_columns(table);
 }
 
-const std::string& RunFields::text(std::string_view column) const {
+std::string RunFields::text(std::string_view column) const {
   return table_.text(row_, column);
 }
 
 bool RunFields::is_given(std::string_view column) const {
-  const std::string& value = text(column);
+  std::string value = text(column);
   if (value == "?") {
     throw SkipRow{std::string(column) + " is not given"};
   }
@@ -135,8 +135,8 @@ std::string RunFields::place_of(std::string_view column) const {
   return table_.place_of(row_, column);
 }
 
-const std::string& RunFields::line(std::string_view column) const {
-  const std::string& value = text(column);
+std::string RunFields::line(std::string_view column) const {
+  std::string value = text(column);
   const bool has_controls = std::any_of(
       value.begin(), value.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
   if (has_controls) {
@@ -146,16 +146,16 @@ const std::string& RunFields::line(std::string_view column) const {
   return value;
 }
 
-const std::string& RunFields::required_text(std::string_view column) const {
-  const std::string& value = line(column);
+std::string RunFields::required_text(std::string_view column) const {
+  std::string value = line(column);
   if (value.empty() || value == "?") {
     throw SkipRow{std::string(column) + " is not given"};
   }
   return value;
 }
 
-const std::string& RunFields::profile(std::string_view column) const {
-  const std::string& name = required_text(column);
+std::string RunFields::profile(std::string_view column) const {
+  std::string name = required_text(column);
   if (name.find('/') != std::string::npos || name.ends_with(".json")) {
     throw SkipRow{std::string(column) + " is no name of a profile"};
   }
@@ -163,7 +163,7 @@ const std::string& RunFields::profile(std::string_view column) const {
 }
 
 int RunFields::count(std::string_view column, std::int64_t low) const {
-  const std::string& value = required_text(column);
+  std::string value = required_text(column);
   const std::optional<std::int64_t> found = find_count(value, low, kLargestCount);
   // Most fields are counts, and thousands of rows are read at a start: where one stands is spelled
   // out for an error only.
@@ -200,7 +200,7 @@ std::optional<bool> RunFields::flag(std::string_view column) const {
   if (!is_given(column)) {
     return std::nullopt;
   }
-  const std::string& value = text(column);
+  std::string value = text(column);
   if (value != "y" && value != "n") {
     throw Error(table_.place_of(row_, column) + R"(: expected "y" or "n", got )" +
                 in_quotes(value));

@@ -34,18 +34,18 @@ class RunFields {
   RunFields(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
 
   /// Returns the field as it stands; empty if the table has no such column.
-  [[nodiscard]] const std::string& text(std::string_view column) const;
+  [[nodiscard]] std::string text(std::string_view column) const;
   /// Returns whether the field is not empty. Throws SkipRow for "?", which stands for what the
   /// source is known to leave out.
   [[nodiscard]] bool is_given(std::string_view column) const;
   /// Returns where the field stands, for messages: `file: line 12: column`.
   [[nodiscard]] std::string place_of(std::string_view column) const;
   /// Returns the field's text, which must have no control characters: it is printed in tables.
-  [[nodiscard]] const std::string& line(std::string_view column) const;
+  [[nodiscard]] std::string line(std::string_view column) const;
   /// Returns the text of a field that costing needs.
-  [[nodiscard]] const std::string& required_text(std::string_view column) const;
+  [[nodiscard]] std::string required_text(std::string_view column) const;
   /// Returns the name of a profile. Throws SkipRow for a path.
-  [[nodiscard]] const std::string& profile(std::string_view column) const;
+  [[nodiscard]] std::string profile(std::string_view column) const;
   /// Returns a whole number from `low` to 10^9 that costing needs.
   [[nodiscard]] int count(std::string_view column, std::int64_t low) const;
   /// Returns a whole number from `otherwise` to 10^9, or `otherwise` if the field is empty.

@@ -31,13 +31,13 @@ class PartialRow {
   }
 
   /// Returns the field of a column: what is filled in, else what the row says.
-  [[nodiscard]] const std::string& text(const std::string& column) const {
+  [[nodiscard]] std::string text(const std::string& column) const {
     const auto found = filled_in_.find(column);
     return found != filled_in_.end() ? found->second : row_.text(0, column);
   }
   /// Returns the field of a column as a number; 0 when it is empty or "?".
   [[nodiscard]] std::int64_t count(const std::string& column) const {
-    const std::string& value = text(column);
+    const std::string value = text(column);
     return value.empty() || value == "?"
                ? 0
                : parse_count(value, 0, kLargestCount, row_.place_of(0, column));
@@ -131,7 +131,7 @@ Texts values_of_dp(const PartialRow& row) {
 Texts values_of_vpp(const PartialRow& row) {
   const std::int64_t pp = row.count("pp");
   const std::int64_t layers = num_layers(row);
-  const std::string& schedule = row.text("schedule");
+  const std::string schedule = row.text("schedule");
   const bool is_interleaved = schedule.find("interleaved") != std::string::npos;
   const bool may_interleave =
       pp >= row.can_run().interleaved_min_stages &&
@@ -255,7 +255,7 @@ constexpr std::array kRules = {
     FieldRule{"etp", has_sharded_experts, values_of_etp}};
 
 bool is_unknown(const PartialRow& row, const FieldRule& rule) {
-  const std::string& text = row.text(rule.column);
+  const std::string text = row.text(rule.column);
   return text == "?" || (text.empty() && rule.is_needed(row));
 }
 

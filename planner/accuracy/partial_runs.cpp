@@ -73,8 +73,8 @@ class RowCompletion {
   }
 
   void complete() {
-    const std::string& cluster = row_.text(0, "cluster_key");
-    const std::string& stack = row_.text(0, "stack_key");
+    const std::string cluster = row_.text(0, "cluster_key");
+    const std::string stack = row_.text(0, "stack_key");
     if (!is_shipped(cluster, find_cluster) || !is_shipped(stack, find_stack)) {
       return;
     }

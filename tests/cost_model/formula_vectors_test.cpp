@@ -34,7 +34,7 @@ class FormulaVectors : public testing::Test {
     return resolved(config, "vector");
   }
   [[nodiscard]] Recompute recompute() const {
-    const std::string& text = table_.text(row_, "recompute");
+    const std::string text = table_.text(row_, "recompute");
     return text == "none"   ? Recompute::kNone
            : text == "full" ? Recompute::kFull
                             : Recompute::kSelective;

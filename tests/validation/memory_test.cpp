@@ -21,7 +21,7 @@ std::map<std::string, double> reported_memory(const std::string& group) {
       CsvTable::from_file(PTDP_SOURCE_DIR "/profiles/published/" + group + ".csv");
   std::map<std::string, double> reported;
   for (std::size_t row = 0; row < table.num_rows(); ++row) {
-    const std::string& text = table.text(row, "memory_GB");
+    const std::string text = table.text(row, "memory_GB");
     if (!text.empty()) {
       reported[table.text(row, "id")] = std::stod(text);
     }

@@ -53,8 +53,8 @@ class TunerVectors : public testing::Test {
             .nodes = count("nodes")};
   }
   [[nodiscard]] NcclMethod method() const {
-    const std::string& algorithm = table_.text(row_, "algo");
-    const std::string& protocol = table_.text(row_, "proto");
+    const std::string algorithm = table_.text(row_, "algo");
+    const std::string protocol = table_.text(row_, "proto");
     return {.algorithm = algorithm == "Tree"   ? NcclAlgorithm::kTree
                          : algorithm == "Ring" ? NcclAlgorithm::kRing
                          : algorithm == "NVLS" ? NcclAlgorithm::kNvls

@@ -51,7 +51,7 @@ std::vector<MeasuredKernel> measured_kernels(const std::string& system, const st
       continue;
     }
     const auto count = [&](const char* column) {
-      const std::string& text = table.text(row, column);
+      const std::string text = table.text(row, column);
       return text.empty() ? 0 : parse_count(text, 1, 1'000'000'000, table.place_of(row, column));
     };
     kernels.push_back({.m = count("m"),
