@@ -72,10 +72,11 @@ struct StepBound {
 /// Simulates steps, and remembers their schedules. Not safe for concurrent use by several threads.
 ///
 /// A step is that of `simulate_step` with the times of `step_times`, transfers sharing links. Where
-/// all communication takes turns with compute, compute alone is simulated (turn_taking.h). Of many
-/// microbatches some 3p are simulated. What the last p of these add is added for each p of the
-/// others: pipelines run into a rhythm within a few times p. Steps of up to 30,000 actions are
-/// simulated in full, and so are those for which both simulations would take as long.
+/// all communication takes turns with compute, compute alone is simulated, and of 1F1B that the
+/// last rank paces nothing: its times are a formula (turn_taking.h). Of many microbatches some 3p
+/// are simulated. What the last p of these add is added for each p of the others: pipelines run
+/// into a rhythm within a few times p. Steps of up to 30,000 actions are simulated in full, and so
+/// are those for which both simulations would take as long.
 class StepSimulations {
  public:
   /// Returns the time of the whole step, uncalibrated. The configuration must be one that can run.

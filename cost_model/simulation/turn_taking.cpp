@@ -33,17 +33,18 @@ std::vector<StageDurations> durations_with_sends(const StepTimes& times, int pp)
 
 std::optional<SimulatedTimes> passes_paced_by_last_rank(
     const std::vector<StageDurations>& durations, std::int64_t num_microbatches) {
+  const auto pair_of = [](const StageDurations& of) { return of.forward + of.backward; };
   const StageDurations& last = durations.back();
+  const Seconds least_pair = pair_of(std::ranges::min(durations, {}, pair_of));
   SimulatedTimes times;
   Seconds begin;
   Seconds backward;
   for (const StageDurations& of : durations) {
-    if (of.forward > last.forward || of.backward > last.backward) {
+    if (pair_of(of) > pair_of(last) || of.forward > least_pair) {
       return std::nullopt;
     }
     times.ranks.push_back(
-        {.start = begin,
-         .work = static_cast<double>(num_microbatches) * (of.forward + of.backward)});
+        {.start = begin, .work = static_cast<double>(num_microbatches) * pair_of(of)});
     begin += of.forward;
     backward += of.backward;
   }
