@@ -22,18 +22,12 @@ constexpr double kSmallestBucket = 4.0;  // bytes
 /// the embedding, the logits and whatever else the ends of the model have.
 std::vector<RankParameters> parameters_by_virtual_stage(const TransformerConfig& model,
                                                         const ParallelConfig& config) {
-  const int num_stages = config.pp * config.vpp;
   // A pipeline with a pipeline rank for every virtual stage tells them apart.
   ParallelConfig unfolded = config;
-  unfolded.pp = num_stages;
+  unfolded.pp = config.pp * config.vpp;
   unfolded.vpp = 1;
   unfolded.schedule = ScheduleKind::kOneFOneB;
-  std::vector<RankParameters> parameters;
-  parameters.reserve(static_cast<std::size_t>(num_stages));
-  for (int stage = 0; stage < num_stages; ++stage) {
-    parameters.push_back(rank_parameters(model, unfolded, stage));
-  }
-  return parameters;
+  return parameters_by_rank(model, unfolded);
 }
 
 /// Splits `time`, that of a transfer of some size, into the time of the smallest size as latency
@@ -90,40 +84,67 @@ void add_messages(const PlannedJob& job, StepTimes& times) {
   }
 }
 
+/// Returns `value_of` each element. It is asked once about equal ones in a row, which most stages
+/// of a pipeline are.
+template <class Element, class ValueOf>
+auto values_of(const std::vector<Element>& elements, const ValueOf& value_of) {
+  std::vector<decltype(value_of(elements.front()))> values;
+  values.reserve(elements.size());
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    values.push_back(i > 0 && elements[i] == elements[i - 1] ? values[i - 1]
+                                                             : value_of(elements[i]));
+  }
+  return values;
+}
+
+/// Times of one bucket of a virtual stage.
+struct BucketTimes {
+  TransferTime reduction;  ///< Time of its gradients.
+  TransferTime gather;     ///< Time of its parameters.
+};
+
+BucketTimes bucket_times(const PlannedJob& job, const RankParameters& held) {
+  if (!has_replicas(job.groups(), held)) {
+    return {};
+  }
+  const StackSpec& stack = job.stack();
+  const double count = held.total();
+  const double buckets = num_gradient_buckets(stack, job.config().pp, count);
+  const auto pieces_of = [](double bytes) { return bytes / kSmallestBucket; };
+  const double copies = overlaps_reduction(stack, job.config().pp)
+                            ? kBucketPasses * stack.gradient_bucket_bytes
+                            : stack.gradient_staging_traffic;
+  BucketTimes times;
+  if (!shards_gradients(job.config())) {
+    times.reduction =
+        split(reduction_time(job, held, buckets),
+              reduction_time(job, held, pieces_of(count * stack.reduced_gradient_bytes)));
+    times.reduction.transfer +=
+        memory_bound_time(Bytes(count * copies / buckets), job.cluster().gpu);
+  }
+  if (!shards_weights(job.config())) {
+    times.gather =
+        split(gathering_time(job, held, buckets),
+              gathering_time(job, held, pieces_of(gathered_weights(stack, held).total())));
+  }
+  return times;
+}
+
 /// Sets one bucket of each virtual stage's gradients and parameters.
 void add_buckets(const PlannedJob& job, const std::vector<RankParameters>& parameters,
                  StepTimes& times) {
-  const StackSpec& stack = job.stack();
-  for (const RankParameters& held : parameters) {
-    if (!has_replicas(job.groups(), held)) {
-      times.reductions.emplace_back();
-      times.gathers.emplace_back();
-      continue;
-    }
-    const double count = held.total();
-    const double buckets = num_gradient_buckets(stack, job.config().pp, count);
-    const auto pieces_of = [](double bytes) { return bytes / kSmallestBucket; };
-    const double copies = overlaps_reduction(stack, job.config().pp)
-                              ? kBucketPasses * stack.gradient_bucket_bytes
-                              : stack.gradient_staging_traffic;
-    TransferTime reduction =
-        split(reduction_time(job, held, buckets),
-              reduction_time(job, held, pieces_of(count * stack.reduced_gradient_bytes)));
-    reduction.transfer += memory_bound_time(Bytes(count * copies / buckets), job.cluster().gpu);
-    times.reductions.push_back(shards_gradients(job.config()) ? TransferTime{} : reduction);
-    times.gathers.push_back(
-        shards_weights(job.config())
-            ? TransferTime{}
-            : split(gathering_time(job, held, buckets),
-                    gathering_time(job, held, pieces_of(gathered_weights(stack, held).total()))));
+  for (const BucketTimes& of :
+       values_of(parameters, [&](const RankParameters& held) { return bucket_times(job, held); })) {
+    times.reductions.push_back(of.reduction);
+    times.gathers.push_back(of.gather);
   }
 }
 
 /// Sets the norm and the optimizer of each pipeline rank, of which a GPU holds `parameters`.
 void add_optimizer(const PlannedJob& job, const std::vector<RankParameters>& parameters,
                    StepTimes& times) {
-  for (const RankParameters& held : parameters) {
-    const OptimizerTime optimizer = optimizer_time(job, held);
+  for (const OptimizerTime& optimizer : values_of(
+           parameters, [&](const RankParameters& held) { return optimizer_time(job, held); })) {
     times.norm = optimizer.norm;
     times.optimizer.push_back(optimizer.step);
   }
@@ -155,17 +176,23 @@ std::vector<StageDurations> whole_passes(const PlannedJob& job) {
                                    ? 0.0
                                    : (microbatches - 1.0) / microbatches;
   const int num_stages = config.pp * config.vpp;
+  std::vector<LayerCounts> held;
+  held.reserve(stages.size());
+  for (int stage = 0; stage < num_stages; ++stage) {
+    held.push_back(layers_of_virtual_stage(job.model(), config, stage));
+  }
+  const std::vector<LayerCosts> layers =
+      values_of(held, [&](const LayerCounts& counts) { return sum_of(job.costs(), counts); });
   for (int stage = 0; stage < num_stages; ++stage) {
     const Seconds ends =
         (stage == 0 ? job.costs().embedding_accumulation : Seconds(0.0)) +
         (stage == num_stages - 1 ? uses_at_the_end(job.model()) * job.costs().embedding_accumulation
                                  : Seconds(0.0));
-    const LayerCosts layers =
-        sum_of(job.costs(), layers_of_virtual_stage(job.model(), config, stage));
-    StageDurations& of = stages[static_cast<std::size_t>(stage)];
+    const auto i = static_cast<std::size_t>(stage);
+    StageDurations& of = stages[i];
     of = stage_durations(of.forward, of.input_gradient,
                          of.weight_gradient + accumulations * share_accumulated(config) *
-                                                  (layers.gradient_accumulation + ends),
+                                                  (layers[i].gradient_accumulation + ends),
                          of.alone);
   }
   if (shards_gradients(config)) {
@@ -223,12 +250,7 @@ StepTimes step_times(const PlannedJob& job) {
   times.tied = split(tied_reduction_time(job), Seconds(0.0));
   add_messages(job, times);
   add_buckets(job, parameters_by_virtual_stage(job.model(), job.config()), times);
-  std::vector<RankParameters> of_ranks;
-  of_ranks.reserve(job.config().pp);
-  for (int rank = 0; rank < job.config().pp; ++rank) {
-    of_ranks.push_back(rank_parameters(job.model(), job.config(), rank));
-  }
-  add_optimizer(job, of_ranks, times);
+  add_optimizer(job, parameters_by_rank(job.model(), job.config()), times);
   return times;
 }
 

@@ -20,6 +20,7 @@ struct RankParameters {
   /// Returns `dense` + `experts`; `matrices` is part of `dense`.
   [[nodiscard]] double total() const { return dense + experts; }
   RankParameters& operator+=(const RankParameters& other);
+  friend bool operator==(const RankParameters&, const RankParameters&) = default;
   friend RankParameters operator*(const RankParameters& parameters, double factor);
 };
 

@@ -288,30 +288,40 @@ int heaviest_of(const std::vector<MemoryBreakdown>& ranks) {
   return static_cast<int>(heaviest - ranks.begin());
 }
 
-int heaviest_rank(const PlannedJob& job) {
+namespace {
+
+/// A pipeline rank and the memory of one of its GPUs.
+struct RankAndMemory {
+  int rank = 0;
+  Bytes memory;
+};
+
+RankAndMemory find_heaviest(const PlannedJob& job) {
   if (job.stack().memory_model == MemoryModel::kPtdp) {
-    return heaviest_of(memory_by_rank(job));
+    const std::vector<MemoryBreakdown> by_rank = memory_by_rank(job);
+    const int heaviest = heaviest_of(by_rank);
+    return {heaviest, by_rank[static_cast<std::size_t>(heaviest)].total()};
   }
   const LayersOfRanks layers(job.model(), job.config());
   const MemoryOfRanks memories(job);
-  int heaviest = 0;
-  Bytes most;
+  RankAndMemory heaviest;
   for (int rank = 0; rank < job.config().pp; rank += rank_step(job.model(), job.config())) {
     const Bytes memory = memories.of_rank(job.config(), layers, rank).total();
-    if (memory > most) {
-      heaviest = rank;
-      most = memory;
+    if (memory > heaviest.memory) {
+      heaviest = {rank, memory};
     }
   }
   return heaviest;
 }
 
+}  // namespace
+
+int heaviest_rank(const PlannedJob& job) {
+  return find_heaviest(job).rank;
+}
+
 Bytes peak_memory(const PlannedJob& job) {
-  if (job.stack().memory_model == MemoryModel::kPtdp) {
-    const std::vector<MemoryBreakdown> by_rank = memory_by_rank(job);
-    return by_rank[static_cast<std::size_t>(heaviest_of(by_rank))].total();
-  }
-  return rank_memory(job, heaviest_rank(job)).total();
+  return find_heaviest(job).memory;
 }
 
 }  // namespace ptdp

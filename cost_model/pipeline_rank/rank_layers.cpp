@@ -90,6 +90,20 @@ LayerCounts layers_of_rank(const TransformerConfig& model, const ParallelConfig&
 
 LayersOfRanks::LayersOfRanks(const TransformerConfig& model, const ParallelConfig& config) {
   const int num_virtual_stages = config.pp * config.vpp;
+  const auto of_rank = [&](int rank) {
+    return sum_of_chunks(model, config, rank,
+                         [&](int virtual_stage) { return of_virtual_stage(virtual_stage); });
+  };
+  if (config.layers_per_stage.empty() && has_one_kind(model)) {
+    // All are alike but for the ends, which may have modules that predict more tokens.
+    of_virtual_stages_.assign(static_cast<std::size_t>(num_virtual_stages),
+                              layers_in_range(model, config, 0, {}));
+    of_virtual_stages_.back() = layers_in_range(model, config, num_virtual_stages - 1, {});
+    of_ranks_.assign(static_cast<std::size_t>(config.pp), of_rank(config.pp / 2));
+    of_ranks_.front() = of_rank(0);
+    of_ranks_.back() = of_rank(config.pp - 1);
+    return;
+  }
   of_virtual_stages_.reserve(static_cast<std::size_t>(num_virtual_stages));
   const int even = model.num_layers / num_virtual_stages;
   int begin = 0;
@@ -101,8 +115,7 @@ LayersOfRanks::LayersOfRanks(const TransformerConfig& model, const ParallelConfi
   }
   of_ranks_.reserve(static_cast<std::size_t>(config.pp));
   for (int rank = 0; rank < config.pp; ++rank) {
-    of_ranks_.push_back(sum_of_chunks(
-        model, config, rank, [&](int virtual_stage) { return of_virtual_stage(virtual_stage); }));
+    of_ranks_.push_back(of_rank(rank));
   }
 }
 

@@ -1,6 +1,8 @@
 // Counts the parameters of pipeline ranks, and the shards of them.
 #include "cost_model/pipeline_rank/rank_parameters.h"
 
+#include <array>
+
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/rank_grid.h"
 #include "cost_model/inputs/rank_sizes.h"
@@ -49,6 +51,24 @@ RankParameters rank_parameters(const TransformerConfig& model, const ParallelCon
     parameters += layer_parameters_of_rank(model, config, kLayerKinds[kind]) * count;
   });
   return parameters;
+}
+
+std::vector<RankParameters> parameters_by_rank(const TransformerConfig& model,
+                                               const ParallelConfig& config) {
+  std::array<RankParameters, kLayerKinds.size()> of_kinds;
+  for_each_kind(layers_of_model(model), [&](std::size_t kind, double /*count*/) {
+    of_kinds[kind] = layer_parameters_of_rank(model, config, kLayerKinds[kind]);
+  });
+  const LayersOfRanks layers(model, config);
+  std::vector<RankParameters> by_rank;
+  by_rank.reserve(static_cast<std::size_t>(config.pp));
+  for (int rank = 0; rank < config.pp; ++rank) {
+    RankParameters& parameters =
+        by_rank.emplace_back(RankParameters{.dense = end_parameters(model, config, rank)});
+    for_each_kind(layers.of_rank(rank),
+                  [&](std::size_t kind, double count) { parameters += of_kinds[kind] * count; });
+  }
+  return by_rank;
 }
 
 RankParameters most_parameters(const TransformerConfig& model, const ParallelConfig& config) {

@@ -1,6 +1,8 @@
 // Parameters that one GPU of a pipeline rank holds, by the groups that share them.
 #pragma once
 
+#include <vector>
+
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/transformer_config.h"
 #include "cost_model/layer/layer_parameters.h"
@@ -19,6 +21,10 @@ namespace ptdp {
 /// end_parameters(). In a bidirectional schedule these are the parameters of two virtual stages.
 [[nodiscard]] RankParameters rank_parameters(const TransformerConfig& model,
                                              const ParallelConfig& config, int rank);
+
+/// Returns rank_parameters() of every pipeline rank, with what their layers share counted once.
+[[nodiscard]] std::vector<RankParameters> parameters_by_rank(const TransformerConfig& model,
+                                                             const ParallelConfig& config);
 
 /// Returns the parameters of a GPU of the pipeline rank that holds most in total.
 [[nodiscard]] RankParameters most_parameters(const TransformerConfig& model,

@@ -57,9 +57,12 @@ TEST(RankParameters, AddUpToTheModel) {
     const TransformerConfig model = random_model(random, pp, tp);
     const ParallelConfig config{
         .tp = tp, .pp = pp, .dp = 16, .ep = ep, .etp = etp, .sequence_parallel = true};
+    const std::vector<RankParameters> all = parameters_by_rank(model, config);
+    ASSERT_EQ(std::ssize(all), pp);
     double sum = 0.0;
     for (int rank = 0; rank < pp; ++rank) {
       const RankParameters held = rank_parameters(model, config, rank);
+      EXPECT_EQ(all[static_cast<std::size_t>(rank)], held);
       sum += tp * held.dense + 1.0 * ep * etp * held.experts;
     }
     const double h = model.hidden_size;
