@@ -44,7 +44,7 @@ constexpr const char* kUsage =
     "       ptdp-calibrate --log train.log... [--plan plan.json...] [-o DIRECTORY]\n"
     "       ptdp-calibrate --pilot DIR [--probe probe.json] [-o DIRECTORY]\n"
     "       ptdp-calibrate run.json... --profile CLUSTER.json\n"
-    "       ptdp-calibrate --intervals|--levels [--runs FILE.csv]\n"
+    "       ptdp-calibrate --intervals|--levels|--predictions [--runs FILE.csv]\n"
     "\n"
     "Corrects predictions by the runs of every cluster, stack and kind of model (dense, or with\n"
     "experts), together with what published runs say of that stack elsewhere and of its kind of\n"
@@ -69,7 +69,9 @@ constexpr const char* kUsage =
     "\n"
     "--intervals says what 90 % intervals are worth: each group of runs is predicted by the\n"
     "others alone. --levels prints the constants of the levels, and what the runs say of each\n"
-    "cluster and stack: profiles/published/levels.json.\n"
+    "cluster and stack: profiles/published/levels.json. --predictions prints what is predicted "
+    "for\n"
+    "each run without any calibration: profiles/predictions.csv.\n"
     "\n";
 
 CommandTable command_table() {
@@ -89,6 +91,7 @@ CommandTable command_table() {
   option("profile", text_value("FILE"), "write the cluster corrected by the runs to this file");
   option("intervals", "test the intervals on groups of --runs, or else of the published runs");
   option("levels", "fit the levels to --runs, or else to the published runs");
+  option("predictions", "print the predictions of --runs, or else of the published runs");
   option("help,h", "this text");
   option("version", "the version");
   return {
@@ -410,6 +413,11 @@ int run(const CommandLine& line) {
   if (line.has("levels")) {
     line.allow_words(0);
     return run_levels(line);
+  }
+  if (line.has("predictions")) {
+    line.allow_words(0);
+    print(predictions_csv(runs_to_fit(line, "predictions")));
+    return 0;
   }
   return run_refit(line);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "planner/accuracy/levels_file.h"
@@ -36,16 +37,16 @@ std::vector<Calibration> leave_one_group_out(const LevelModel& model,
 /// Returns the name under which the published runs have a profile; else its own name, marked so
 /// that it is no published one.
 template <class Profile>
-std::string published_name(const Profile& profile, const std::set<std::string>& names,
+std::string published_name(const Profile& profile, const std::set<std::string_view>& names,
                            Profile (*find_profile)(const std::string&)) {
-  const auto is_alike = [&](const std::string& name) {
-    return takes_as_long(find_profile(name), profile);
+  const auto is_alike = [&](std::string_view name) {
+    return takes_as_long(find_profile(std::string(name)), profile);
   };
   if (names.contains(profile.name) && is_alike(profile.name)) {
     return profile.name;
   }
   const auto found = std::find_if(names.begin(), names.end(), is_alike);
-  return found != names.end() ? *found : profile.name + " (not published)";
+  return found != names.end() ? std::string(*found) : profile.name + " (not published)";
 }
 
 std::vector<CalibrationRun> calibration_runs(const std::vector<CostedRun>& runs) {
@@ -73,7 +74,7 @@ std::optional<LevelPrior> time_prior(const Scenario& scenario,
 JobFits published_fits(const PublishedRuns& published, const Scenario& scenario,
                        ProfileCache& profiles) {
   const std::vector<CostedRun> alike =
-      cost_runs({.runs = published_runs_on(published, scenario, profiles)}).costed;
+      published.costed(published_runs_on(published, scenario, profiles));
   std::set<CalibrationScope> counted;
   for (const CostedRun& run : alike) {
     counted.insert(scope_of(run));
@@ -133,8 +134,8 @@ std::optional<LevelPrior> shipped_prior(const LevelSet& levels, const Scenario& 
     return std::nullopt;
   }
   std::vector<LevelScope> others;
-  std::set<std::string> stacks;
-  std::set<std::string> clusters;
+  std::set<std::string_view> stacks;
+  std::set<std::string_view> clusters;
   for (const LevelScope& scope : levels.scopes) {
     stacks.insert(scope.path.stack);
     clusters.insert(scope.path.cluster);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "planner/accuracy/costed_runs.h"
+#include "tests/planner/costed_runs.h"
 #include "tests/support/thrown.h"
 
 namespace ptdp {
@@ -85,13 +86,50 @@ TEST(PublishedRuns, AreReadWhenTheyAreAskedFor) {
               HasSubstr("first.csv: line 4: iter_time_best_s"));
 }
 
-// Each shipped row is found by its place or says why it cannot be costed.
-TEST(PublishedRuns, ThatAreShippedAreTheSameOneByOneAsAllTogether) {
-  const MeasuredRuns& all = read_published_runs();
+// A run without a stored prediction is one that cannot be costed; those that have one are not
+// costed again.
+TEST(PublishedRuns, HaveThePredictionsThatAreStored) {
+  const std::string degrees = "1,1,32,1,16,512,full,3.5";
+  const std::string rows = row("a", "selene-a100,megatron-lm-2022", degrees) +
+                           row("b", "selene-a100,megatron-lm-2022", degrees);
+  const PublishedRuns published({CsvTable::from_text(kHeader + rows, "runs.csv")},
+                                StoredPredictions(CsvTable::from_text(
+                                    "id,precision,predicted_s\nb,bf16,3.25\n", "predictions.csv")));
+  const std::vector<MeasuredRun> found =
+      published.in_places([](const std::string&, const std::string&) { return true; });
+  EXPECT_THAT(ids(found), ElementsAre("b"));
+  const std::vector<CostedRun> costed = published.costed(of_rows(rows).read_all().runs);
+  ASSERT_EQ(costed.size(), 1U);
+  EXPECT_EQ(costed.front().run.id, "b");
+  EXPECT_EQ(costed.front().predicted, Seconds(3.25));
+  EXPECT_EQ(costed.front().precision, "bf16");
+}
+
+TEST(StoredPredictions, RefuseWhatNothingWrites) {
+  const auto refusal = [](const std::string& text) {
+    return message_of(
+        [&] { return StoredPredictions(CsvTable::from_text(text, "predictions.csv")); });
+  };
+  EXPECT_THAT(refusal("id,precision\na,bf16\n"), HasSubstr("predictions.csv: line 1: no column"));
+  EXPECT_THAT(refusal("id,precision,predicted_s\na,bf16,soon\n"),
+              HasSubstr("predictions.csv: line 2: predicted_s: expected a number"));
+  EXPECT_THAT(refusal("id,precision,predicted_s\na,bf16,1\na,bf16,2\n"),
+              HasSubstr("predictions.csv: line 3: id: \"a\" is there twice"));
+}
+
+// `ptdp-calibrate --predictions` writes the file.
+TEST(ShippedPredictions, AreThoseOfTheCostModel) {
+  const std::vector<CostedRun>& computed = costed_published_runs().costed;
   const std::vector<MeasuredRun> found =
       published_runs().in_places([](const std::string&, const std::string&) { return true; });
-  EXPECT_GT(found.size(), 1800U);
-  EXPECT_EQ(ids(found), ids(all.runs));
+  const std::vector<CostedRun> shipped = published_runs().costed(found);
+  ASSERT_GT(shipped.size(), 1800U);
+  ASSERT_EQ(shipped.size(), computed.size());
+  for (std::size_t i = 0; i < shipped.size(); ++i) {
+    EXPECT_EQ(shipped[i].run.id, computed[i].run.id);
+    EXPECT_EQ(shipped[i].precision, computed[i].precision) << shipped[i].run.id;
+    EXPECT_NEAR(shipped[i].predicted / computed[i].predicted, 1.0, 1e-7) << shipped[i].run.id;
+  }
 }
 
 }  // namespace
