@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 
 namespace ptdp {
 namespace {
@@ -10,12 +11,13 @@ namespace {
 /// Degrees of freedom below which an interval would say nothing.
 constexpr double kFewestDegrees = 1.0;
 
-/// Names of a path's levels, the widest first; shorter ones stand for all scopes below them.
-using Place = std::vector<std::string>;
+/// Names of a path's levels, the widest first; shorter ones stand for all scopes below them. They
+/// belong to the path.
+using Place = std::vector<std::string_view>;
 
 Place place_of(const LevelPath& path) {
-  return {std::string(name_of(path.program, NamedValues<ProgramKind>(kProgramKindNames))),
-          path.stack, path.has_experts ? "experts" : "dense", path.cluster};
+  return {name_of(path.program, NamedValues<ProgramKind>(kProgramKindNames)), path.stack,
+          path.has_experts ? "experts" : "dense", path.cluster};
 }
 
 /// What the scopes below each place say of its mean, by the number of levels that are named.

@@ -5,7 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "cost_model/error.h"
@@ -70,7 +70,7 @@ struct ObjectReader::State {
   const json* object = nullptr;
   std::string file;
   std::string path;  // keys from the root, each ending in a dot
-  std::set<std::string> asked = {};
+  std::unordered_set<std::string> asked = {};
 
   /// Returns the value of a key. Throws Error, with a hint at a near miss, if the key is missing.
   const json& at(const std::string& key) {
@@ -315,7 +315,8 @@ std::vector<std::string> ObjectReader::finish_but_for(
     if (state_->asked.contains(item.key())) {
       continue;
     }
-    const std::vector<std::string> known(state_->asked.begin(), state_->asked.end());
+    std::vector<std::string> known(state_->asked.begin(), state_->asked.end());
+    std::ranges::sort(known);
     const std::string near = did_you_mean(item.key(), known);
     std::string place = place_of(shown(item.key()));
     if (!near.empty() || !may_be_unknown(item.key())) {

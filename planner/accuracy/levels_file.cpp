@@ -93,8 +93,9 @@ std::string to_json(const Levels& levels) {
   return json.dump();
 }
 
-Levels parse_levels(std::string_view text, const std::string& place) {
-  ObjectReader reader = ObjectReader::from_text(text, place);
+namespace {
+
+Levels read_levels(ObjectReader reader, const std::string& place) {
   Levels levels;
   describe(reader, levels);
   reader.finish();
@@ -103,10 +104,16 @@ Levels parse_levels(std::string_view text, const std::string& place) {
   return levels;
 }
 
+}  // namespace
+
+Levels parse_levels(std::string_view text, const std::string& place) {
+  return read_levels(ObjectReader::from_text(text, place), place);
+}
+
 const Levels& shipped_levels() {
   static const Levels levels = [] {
     const ProfileFile file = file_of_profiles("published/levels.json");
-    return parse_levels(file.text(), file.path.string());
+    return read_levels(file.object(), file.path.string());
   }();
   return levels;
 }

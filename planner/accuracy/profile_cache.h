@@ -38,6 +38,8 @@ class ProfileCache {
                                  const Scenario& scenario);
 
  private:
+  /// Returns whether the cluster of this name takes as long as another one.
+  [[nodiscard]] bool is_like(const std::string& name, const ClusterSpec& cluster);
   [[nodiscard]] const ClusterSpec& cluster_of(const std::string& name);
   [[nodiscard]] const StackSpec& stack_of(const std::string& name);
 

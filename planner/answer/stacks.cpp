@@ -199,6 +199,9 @@ std::string faster_stack_remark(const Plan& plan, const std::vector<StackChoice>
     // What is not simulated costs little to predict.
     const bool is_cheap = !is_simulated(plan.config);
     const Seconds least = is_cheap ? Seconds(0.0) : least_step_time(job) * own.factor;
+    if (least >= time * (1.0 - kFasterStack)) {
+      continue;
+    }
     const bool is_dear = !is_cheap && is_contended(step_times(job), step_actions(job));
     rivals.push_back({&scenario, std::move(own), least, is_dear});
   }

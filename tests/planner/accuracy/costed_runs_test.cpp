@@ -85,6 +85,31 @@ TEST(ScenarioOf, TakesTheRowsWordForTheWayToExperts) {
   EXPECT_TRUE(takes_as_long(overlapped, plain));
 }
 
+// Shipped clusters are told apart by their names and a list of twins, which must say what their
+// files say. A changed cluster is compared with the files, whatever it is called.
+TEST(ProfileCache, KnowsWhichShippedClustersTakeAsLong) {
+  ProfileCache profiles;
+  Scenario scenario{.stack = find_stack("megatron-lm-2021")};
+  const std::vector<std::string> names = list_profiles(ProfileKind::kCluster);
+  for (const std::string& name : names) {
+    scenario.cluster = find_cluster(name);
+    for (const std::string& other : names) {
+      EXPECT_EQ(profiles.is_place_of(other, scenario.stack.name, scenario),
+                takes_as_long(find_cluster(other), scenario.cluster))
+          << name << ' ' << other;
+    }
+  }
+  scenario.cluster = find_cluster("selene-a100");
+  scenario.cluster.source = "mine";
+  EXPECT_TRUE(profiles.is_place_of("selene-a100", scenario.stack.name, scenario));
+  scenario.cluster.name = "mine";
+  EXPECT_TRUE(profiles.is_place_of("selene-a100", scenario.stack.name, scenario));
+  scenario.cluster = find_cluster("azure-a100");
+  scenario.cluster.name = "roce-a100";
+  EXPECT_TRUE(profiles.is_place_of("bytedance-a100", scenario.stack.name, scenario));
+  EXPECT_FALSE(profiles.is_place_of("roce-a100", scenario.stack.name, scenario));
+}
+
 // Precisions of one stack say how long one another's runs take, whichever is the stack's own.
 TEST(ScenarioOf, TakesTheRowsWordForThePrecision) {
   const MeasuredRuns runs = read_measured_runs(CsvTable::from_text(
