@@ -7,6 +7,11 @@
 namespace ptdp {
 namespace {
 
+/// Returns whether all virtual stages have equally many layers of one kind.
+bool has_equal_stages(const TransformerConfig& model, const ParallelConfig& config) {
+  return config.layers_per_stage.empty() && has_one_kind(model);
+}
+
 /// Counts the layers of a virtual stage that holds the layers of `range`. Where all virtual stages
 /// have equally many layers of one kind, `range` is not used and the count may be a fraction.
 LayerCounts layers_in_range(const TransformerConfig& model, const ParallelConfig& config,
@@ -27,7 +32,7 @@ LayerCounts layers_in_range(const TransformerConfig& model, const ParallelConfig
 template <class LayersOf>
 LayerCounts sum_of_chunks(const TransformerConfig& model, const ParallelConfig& config, int rank,
                           const LayersOf& layers_of) {
-  if (config.layers_per_stage.empty() && has_one_kind(model)) {
+  if (has_equal_stages(model, config)) {
     LayerCounts counts =
         of_one_kind(model, 1.0 * model.num_layers * num_copies(config) / config.pp);
     if (model.mtp_num_layers > 0 && holds_logits(config, rank)) {
@@ -94,7 +99,7 @@ LayersOfRanks::LayersOfRanks(const TransformerConfig& model, const ParallelConfi
     return sum_of_chunks(model, config, rank,
                          [&](int virtual_stage) { return of_virtual_stage(virtual_stage); });
   };
-  if (config.layers_per_stage.empty() && has_one_kind(model)) {
+  if (has_equal_stages(model, config)) {
     // All are alike but for the ends, which may have modules that predict more tokens.
     of_virtual_stages_.assign(static_cast<std::size_t>(num_virtual_stages),
                               layers_in_range(model, config, 0, {}));
@@ -126,7 +131,7 @@ LayerCounts layers_of_model(const TransformerConfig& model) {
 }
 
 int rank_step(const TransformerConfig& model, const ParallelConfig& config) {
-  return config.layers_per_stage.empty() && has_one_kind(model) ? std::max(config.pp - 1, 1) : 1;
+  return has_equal_stages(model, config) ? std::max(config.pp - 1, 1) : 1;
 }
 
 }  // namespace ptdp

@@ -15,14 +15,14 @@ namespace ptdp {
 /// each pass that is sent added to that pass.
 [[nodiscard]] std::vector<StageDurations> durations_with_sends(const StepTimes& times, int pp);
 
-/// Returns the times of 1F1B's passes if the last rank paces them, or else nullopt: no rank takes
-/// longer than it for a pair of passes, and no forward pass longer than any rank's pair.
+/// Returns the times of 1F1B's passes if the last rank paces them; nullopt otherwise. It paces them
+/// if its pair of passes is the longest, and no forward pass is longer than the shortest pair.
 ///
 /// The last rank then never waits, by induction over ranks. While it runs a pair, the rank before
-/// it runs the backward pass that it was just sent and the next forward pass: a pair of its own, no
-/// longer. The forward passes that fill the pipeline end before the first backward pass arrives. So
-/// rank r begins after the forward passes of the ranks before it. It ends when the last rank's m
-/// pairs, and the backward passes between the two ranks, are done.
+/// it runs one, too: the backward pass that it was just sent, and the next forward pass. The
+/// forward passes that fill the pipeline end before the first backward pass arrives. So rank r
+/// begins after the forward passes of the ranks before it. It ends when the last rank's m pairs,
+/// and the backward passes between the two ranks, are done.
 [[nodiscard]] std::optional<SimulatedTimes> passes_paced_by_last_rank(
     const std::vector<StageDurations>& durations, std::int64_t num_microbatches);
 

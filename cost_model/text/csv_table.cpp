@@ -68,8 +68,9 @@ class CsvTable::Splitter {
   }
 
  private:
-  [[nodiscard]] std::string here() const {
-    return place_ + ": line " + std::to_string(line_) + ": ";
+  [[nodiscard]] std::string here() const { return at(line_); }
+  [[nodiscard]] std::string at(std::size_t line) const {
+    return place_ + ": line " + std::to_string(line) + ": ";
   }
 
   /// Adds the plain characters that come next, nearly all that a table has.
@@ -96,7 +97,7 @@ class CsvTable::Splitter {
   }
 
   void quoted(std::string& fields) {
-    const std::string opened = here();
+    const std::size_t opened = line_;
     ++position_;
     while (!at_end()) {
       take_plain(fields);
@@ -110,7 +111,7 @@ class CsvTable::Splitter {
         take_character(fields);
       }
     }
-    throw Error(opened + "a quote is never closed");
+    throw Error(at(opened) + "a quote is never closed");
   }
 
   std::string_view text_;

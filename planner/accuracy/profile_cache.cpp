@@ -166,7 +166,7 @@ Scenario ProfileCache::scenario_of(const MeasuredRun& run) {
 bool ProfileCache::is_place_of(const std::string& cluster, const std::string& stack,
                                const Scenario& scenario) {
   try {
-    // The stack first, whose file is a fifth of a cluster's.
+    // The stack first: its file is a fifth of a cluster's, which clusters of one's own need.
     return takes_as_long(stack_of(stack), scenario.stack) && is_like(cluster, scenario.cluster);
   } catch (const Error&) {
     return false;
