@@ -193,6 +193,12 @@ void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   if (fields.optional("deterministic", stack.deterministic)) {
     fields.flag("deterministic", stack.deterministic);
   }
+  if (fields.optional("fused_yarn_rotary", !stack.fused_yarn_rotary)) {
+    fields.flag("fused_yarn_rotary", stack.fused_yarn_rotary);
+  }
+  if (fields.optional("fused_expert_biases", !stack.fused_expert_biases)) {
+    fields.flag("fused_expert_biases", stack.fused_expert_biases);
+  }
   fields.flag("tensor_parallel_overlap", stack.tensor_parallel_overlap);
   if (fields.optional("tp_comm_overlap", stack.tp_comm_overlap != TpCommOverlap::kNone)) {
     fields.choice("tp_comm_overlap", stack.tp_comm_overlap,

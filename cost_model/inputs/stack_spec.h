@@ -170,6 +170,12 @@ struct StackSpec {
   bool composed_norms = false;
   /// Whether results repeat to the bit: attention sums in a fixed order, PyTorch fills new tensors.
   bool deterministic = false;
+  /// Whether one kernel applies rotary positions whose sines and cosines grow (grows_rotary()).
+  /// Else PyTorch's operations do, one by one.
+  bool fused_yarn_rotary = true;
+  /// Whether kernels of experts add their biases and bound their activation. Else PyTorch's
+  /// operations do (expert_biases.h).
+  bool fused_expert_biases = true;
   /// Whether tensor-parallel collectives of backward passes run behind products.
   bool tensor_parallel_overlap = false;
   /// How collectives of sequence parallelism, forward and backward, run within products.

@@ -242,6 +242,16 @@ double yarn_growth(double factor, double scale) {
   return factor <= 1.0 ? 1.0 : per_logarithm * scale * std::log(factor) + 1.0;
 }
 
+bool grows_rotary(const TransformerConfig& model) {
+  const RotaryEmbedding& rotary = model.rotary;
+  if (model.position_embedding != PositionEmbedding::kRope || has_latent_attention(model) ||
+      rotary.scaling != RopeScaling::kYarn) {
+    return false;
+  }
+  return (rotary.attention_factor > 0.0 ? rotary.attention_factor : yarn_growth(rotary.factor)) !=
+         1.0;
+}
+
 int num_expert_layers(const TransformerConfig& model, int layers) {
   if (model.num_experts == 0) {
     return 0;

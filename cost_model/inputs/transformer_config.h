@@ -318,6 +318,9 @@ struct TransformerConfig {
 /// Returns how much sines and cosines grow with YaRN: 0.1·scale·ln(factor) + 1, and 1 for factors
 /// up to 1. Source: get_mscale of modeling_rope_utils.py, with the scale 1 if there is none.
 [[nodiscard]] double yarn_growth(double factor, double scale = 1.0);
+/// Whether rotary positions multiply sines and cosines by YaRN's growth. Latent attention, whose
+/// rotary kernels take it as an argument, counts as without.
+[[nodiscard]] bool grows_rotary(const TransformerConfig& model);
 /// Returns the rows of learned positions.
 [[nodiscard]] constexpr int learned_positions(const TransformerConfig& model) {
   return model.max_position_embeddings > model.seq_length ? model.max_position_embeddings

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cost_model/inputs/rank_grid.h"
+#include "cost_model/layer/expert_biases.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/network/expert_dispatch.h"
 #include "cost_model/operations/memory_bound.h"
@@ -143,10 +144,13 @@ ExpertCosts expert_costs(const Scenario& scenario, const ParallelConfig& config)
   const bool is_fused = fuses_expert_activation(scenario);
   const double passes = is_fused ? 0.0 : is_gated ? 3.0 : 2.0;
   const double passes_back = is_fused ? 0.0 : is_gated ? 5.0 : 4.0;
-  costs.element_wise_forward = memory_bound_time(moved + passes * activations, gpu);
-  costs.element_wise_backward =
-      memory_bound_time(moved + of_visits + of_tokens + passes_back * activations, gpu);
-  costs.activation_forward = memory_bound_time(passes * activations, gpu);
+  const ExpertBiasTraffic biases =
+      expert_bias_traffic(model, stack, rows, static_cast<double>(width));
+  costs.element_wise_forward =
+      memory_bound_time(moved + passes * activations + biases.forward, gpu);
+  costs.element_wise_backward = memory_bound_time(
+      moved + of_visits + of_tokens + passes_back * activations + biases.backward, gpu);
+  costs.activation_forward = memory_bound_time(passes * activations + biases.bounds, gpu);
   costs.communication = communication_time(scenario, config);
   return costs;
 }

@@ -54,6 +54,8 @@ struct ExpertCosts {
 ///                 weights of visits, and T·h more for the sum with the gradient of other uses
 ///   router        six passes forward and six backward over T·E numbers of 4 bytes
 ///
+/// and expert_bias_traffic(), which is in bytes.
+///
 /// Counted from Megatron-Core's dispatchers (megatron/core/transformer/moe/token_dispatcher.py at
 /// core_v0.15.0: MoEAlltoAllTokenDispatcher; _DeepepManager).
 ///

@@ -2,6 +2,7 @@
 #include "cost_model/layer/layer_activations.h"
 
 #include "cost_model/inputs/rank_sizes.h"
+#include "cost_model/layer/expert_biases.h"
 #include "cost_model/layer/expert_layer.h"
 #include "cost_model/layer/fp8_casts.h"
 #include "cost_model/layer/layer_kernels.h"
@@ -54,9 +55,12 @@ double kept_by_experts(const TransformerConfig& model, const ParallelConfig& con
   const double width = 1.0 * model.moe_ffn_hidden_size / config.etp;
   const double gates = model.gated_linear_unit ? 2.0 : 1.0;
   const double activated = dropped.has(RecomputeModule::kMoeActivation) ? 0.0 : input;
+  // What is bounded is a copy of what the first product puts out.
+  const bool keeps_bounded = storage.bounds_apart && !dropped.has(RecomputeModule::kMoeActivation);
+  const double copies = keeps_bounded ? 2.0 : 1.0;
   const double outputs = storage.keeps_expert_outputs ? bytes : 0.0;
-  return expert_rows(model, config) *
-             ((input + outputs) * model.hidden_size + (bytes * gates + activated) * width) +
+  return expert_rows(model, config) * ((input + outputs) * model.hidden_size +
+                                       (bytes * gates * copies + activated) * width) +
          kScores * kScoreBytes * routed_tokens(model, config) * model.num_experts;
 }
 
@@ -70,7 +74,8 @@ ActivationStorage activation_storage(const TransformerConfig& model, const Stack
                                  : std::nullopt,
           .stores_scores = is_unfused(model, stack),
           .keeps_gathered_inputs = stack.keeps_gathered_inputs,
-          .keeps_expert_outputs = stack.keeps_expert_outputs};
+          .keeps_expert_outputs = stack.keeps_expert_outputs,
+          .bounds_apart = bounds_apart(model, stack)};
 }
 
 Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,

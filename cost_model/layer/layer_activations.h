@@ -21,6 +21,8 @@ struct ActivationStorage {
   /// Whether inputs of column-parallel layers stay gathered, with sequence parallelism.
   bool keeps_gathered_inputs = false;
   bool keeps_expert_outputs = true;  ///< Whether what experts return is kept.
+  /// Whether a bounded copy of what experts' first product puts out is kept beside it.
+  bool bounds_apart = false;
 };
 /// Returns how `stack` keeps activations of the model.
 [[nodiscard]] ActivationStorage activation_storage(const TransformerConfig& model,
@@ -56,7 +58,7 @@ struct ActivationStorage {
 /// Selective recomputation drops, by the config's recompute_modules:
 ///
 ///   core_attn       scores, where they are stored
-///   moe_act         what enters the experts' second product
+///   moe_act         what enters the experts' second product, and bounded copies in front of it
 ///   layernorm       outputs of norms in front of latent attention and of experts
 ///   mla_up_proj     queries, keys and values of latent attention
 ///   mlp             what is within a dense MLP, and the output of the norm that is fused into it

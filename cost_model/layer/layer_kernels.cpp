@@ -7,8 +7,10 @@
 #include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/layer/element_wise.h"
 #include "cost_model/layer/element_wise_operations.h"
+#include "cost_model/layer/expert_biases.h"
 #include "cost_model/operations/attention.h"
 #include "cost_model/operations/core_contention.h"
+#include "cost_model/operations/memory_bound.h"
 
 namespace ptdp {
 namespace {
@@ -66,6 +68,10 @@ constexpr double kPositionsForward = 6.0;
 /// queries and of two vectors, and the shift back of scores with its fill.
 constexpr double kPositionsBackward = 8.0;
 constexpr double kPositionProducts = 1.0;  // forward, and for weight gradients
+
+// Kernels of rotary positions of queries and of keys, one by one, beyond one for both.
+constexpr double kSeparateRotaryForward = 22.0;
+constexpr double kSeparateRotaryBackward = 12.0;
 
 /// Returns the products of the linear layers of a layer's forward pass, without its experts.
 double linear_products(const TransformerConfig& model, LayerKind kind) {
@@ -175,6 +181,10 @@ LayerKernels kernels_without_experts(const Scenario& scenario, const ParallelCon
       kernels.forward.launch(kPositionsForward);
       kernels.backward.launch(kPositionsBackward);
     }
+    if (applies_rotary_apart(scenario.job.model, scenario.stack)) {
+      kernels.forward.launch(kSeparateRotaryForward);
+      kernels.backward.launch(kSeparateRotaryBackward);
+    }
     return kernels;
   }
   kernels.weight_gradient = kProducts;
@@ -199,6 +209,10 @@ LayerKernels expert_kernels(const Scenario& scenario, const ParallelConfig& conf
   kernels.backward.launch(kRoutingBackward);
   add_products(kernels.forward, kExpertProducts, experts);
   add_products(kernels.backward, 2.0 * kExpertProducts, experts);
+  const ExpertBiasKernels biases = expert_bias_kernels(
+      scenario.job.model, scenario.stack, 1.0 * scenario.job.model.num_experts / config.ep);
+  kernels.forward.launch(biases.forward);
+  kernels.backward.launch(biases.backward);
   const GpuSpec& gpu = scenario.cluster.gpu;
   kernels.forward.with_start = starts_in_products(kModeledProducts, gpu);
   kernels.backward.with_start = starts_in_products(2.0 * kModeledProducts, gpu);

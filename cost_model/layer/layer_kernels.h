@@ -113,7 +113,8 @@ struct LayerKernels {
 [[nodiscard]] bool fuses_expert_activation(const Scenario& scenario);
 
 /// Returns the kernels of a layer without those of its experts: 30 forward and 60 backward, and
-/// with relative positions 36 and 68. For
+/// with relative positions 36 and 68. Rotary positions that run as single operations
+/// (applies_rotary_apart()) add 22 and 12. For
 /// this project's runtime, where lists_operations(), they are those of layer_operations(), of
 /// products and of attention. They are 10 and 28 for GPT-2. Where products have epilogues, in 16
 /// bits, they are 8 and 27, or 8 and 23 with bias gradients. Without dropout, norms sum two of the
@@ -136,6 +137,7 @@ struct LayerKernels {
 ///              counts for the host (Megatron-Core)
 ///   products   two forward and four backward for each of the E/ep experts on a rank, on four
 ///              streams side by side; for all experts together where the stack fuses them
+///   biases     expert_bias_kernels()
 ///
 /// Where the router is a graph, the host does not launch 16 of the forward and 12 of the backward
 /// ones (estimated). Source: TransformerEngine v2.12, gemm/cublaslt_gemm.cu

@@ -2,6 +2,7 @@
 #include "cost_model/layer/selective_recompute.h"
 
 #include "cost_model/inputs/rank_sizes.h"
+#include "cost_model/layer/expert_biases.h"
 #include "cost_model/layer/fp8_casts.h"
 #include "cost_model/operations/memory_bound.h"
 
@@ -94,7 +95,9 @@ class Repeating {
       work_.kernels += expert_kernels(scenario_, config_).forward;
     } else if (modules.has(RecomputeModule::kMoeActivation)) {
       work_.time.memory_bound += forward_.experts.activation_forward;
-      work_.kernels.launch(kActivationKernels);
+      const double experts = 1.0 * model_.num_experts / config_.ep;
+      work_.kernels.launch(kActivationKernels +
+                           expert_bias_kernels(model_, scenario_.stack, experts).bounds);
     }
   }
 

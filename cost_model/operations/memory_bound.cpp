@@ -88,10 +88,18 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
   if (!stack.fused_element_wise) {
     add_unfused(traffic, passes, model);
   }
+  if (applies_rotary_apart(model, stack)) {
+    traffic.forward += 5.0 * rotary;
+    traffic.backward += 6.0 * rotary;
+  }
   if (stack.deterministic) {
     add_filled(traffic, passes, is_sequence_parallel ? 4.0 * tp * norms : Bytes(0.0), model);
   }
   return traffic;
+}
+
+bool applies_rotary_apart(const TransformerConfig& model, const StackSpec& stack) {
+  return stack.fused_element_wise && !stack.fused_yarn_rotary && grows_rotary(model);
 }
 
 Seconds memory_bound_time(Bytes traffic, const GpuSpec& gpu) {

@@ -38,6 +38,12 @@ namespace ptdp {
 /// It adds 8(Q+K) in each pass for rotary positions, which are numbers of fp32 then. It also adds
 /// 16S forward and 17S backward for scores that are converted, scaled, masked and converted back.
 ///
+/// A stack whose rotary kernel has no factor for YaRN's growth applies such positions by operations
+/// in the elements' precision. This adds 10(Q+K) forward: two products 4, a negated half 1, two
+/// concatenations 4, a sum 3, in place of 2. Backward it adds 12(Q+K): two products 4, the half 1,
+/// its concatenation 2, two sums 6, a fill 1. Source: apply_rotary_pos_emb of Megatron-Core
+/// b0cc2706dd, megatron/core/models/common/embeddings/rope_utils.py, and PyTorch's autograd.
+///
 /// RMS norms that are composed of PyTorch's operations convert to fp32 and have a kernel for each
 /// step. They make 18 passes forward and 46 backward instead of 2 and 5. The final norm counts as
 /// one kernel even then.
@@ -66,6 +72,10 @@ struct LayerTraffic {
 [[nodiscard]] LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
                                          int tp, bool is_sequence_parallel,
                                          const StackSpec& stack = StackSpec());
+
+/// Whether a stack that fuses other element-wise operations applies rotary positions by single
+/// operations, in the elements' precision.
+[[nodiscard]] bool applies_rotary_apart(const TransformerConfig& model, const StackSpec& stack);
 
 /// Time to move `traffic` by element-wise kernels: bytes / (memory_efficiency · bandwidth).
 [[nodiscard]] Seconds memory_bound_time(Bytes traffic, const GpuSpec& gpu);

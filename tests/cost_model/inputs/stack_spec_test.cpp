@@ -90,6 +90,8 @@ StackSpec seldom_stack() {
   stack.fused_element_wise = false;
   stack.composed_norms = true;
   stack.deterministic = true;
+  stack.fused_yarn_rotary = false;
+  stack.fused_expert_biases = false;
   stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;
   stack.keeps_gathered_inputs = true;
   stack.recompute_stops_early = true;
@@ -145,6 +147,8 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "fused_element_wise": false,
   "composed_norms": true,
   "deterministic": true,
+  "fused_yarn_rotary": false,
+  "fused_expert_biases": false,
   "tensor_parallel_overlap": true,
   "tp_comm_overlap": "userbuffers",
   "keeps_gathered_inputs": true,
@@ -276,6 +280,8 @@ TEST(StackSpecJson, ReadsBackEachFlag) {
        Flags{{&StackSpec::fused_element_wise, "fused_element_wise"},
              {&StackSpec::composed_norms, "composed_norms"},
              {&StackSpec::deterministic, "deterministic"},
+             {&StackSpec::fused_yarn_rotary, "fused_yarn_rotary"},
+             {&StackSpec::fused_expert_biases, "fused_expert_biases"},
              {&StackSpec::tensor_parallel_overlap, "tensor_parallel_overlap"},
              {&StackSpec::keeps_gathered_inputs, "keeps_gathered_inputs"},
              {&StackSpec::recompute_stops_early, "recompute_stops_early"},

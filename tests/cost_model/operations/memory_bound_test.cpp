@@ -177,6 +177,30 @@ TEST(LayerTraffic, OfOperationsOneByOneInALlama) {
             Bytes(2.0 * (46 - 5) * 512 + (10 - 2) * (512 + 512) + (9 - 5) * 2048));
 }
 
+// By hand, in passes over 2-byte elements of queries and keys. Forward, products with the cosine
+// and the sine have 2 each, the negated half 1, the halves put together 2, the sum 3, and the copy
+// with the part that is not turned 2: 12 in place of 2. Backward, the products have 2 each, the
+// half 1, the halves 2, the sum 3, zeros for the part that is not turned 1 and its sum 3: 14 in
+// place of 2.
+TEST(LayerTraffic, OfYarnThatNoKernelGrows) {
+  TransformerConfig model = as_llama(small_model());
+  const StackSpec apart{.fused_yarn_rotary = false};
+  EXPECT_EQ(layer_traffic(model, 2, 1, false, apart).forward,
+            layer_traffic(model, 2, 1, false).forward);
+  model.rotary = {.scaling = RopeScaling::kYarn, .factor = 32.0, .original_seq_length = 4};
+  const LayerTraffic fused = layer_traffic(model, 2, 1, false);
+  const LayerTraffic single = layer_traffic(model, 2, 1, false, apart);
+  EXPECT_EQ(single.forward - fused.forward, Bytes((12.0 - 2.0) * (512 + 512)));
+  EXPECT_EQ(single.backward - fused.backward, Bytes((14.0 - 2.0) * (512 + 512)));
+  EXPECT_TRUE(applies_rotary_apart(model, apart));
+  // A stack that fuses nothing has its own passes for positions in fp32.
+  EXPECT_FALSE(
+      applies_rotary_apart(model, {.fused_element_wise = false, .fused_yarn_rotary = false}));
+  // Angles that grow by 1 need no product.
+  model.rotary.attention_factor = 1.0;
+  EXPECT_FALSE(applies_rotary_apart(model, apart));
+}
+
 // An H200 took these times for 8192 tokens, one PyTorch 2.11 operation after another, and 4.2 TB/s
 // to copy: 437 and 966 us for a composed RMS norm 4096 wide, 222 and 226 for rotary positions 4096
 // wide, 282 and 491 for a gate 14336 wide. All together are met within 10 %. Forward, norms are

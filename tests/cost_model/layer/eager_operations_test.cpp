@@ -1,0 +1,162 @@
+// Tests of what runs as single operations of PyTorch, against what PyTorch launches and moves
+// (tests/golden/README.md).
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "cost_model/layer/expert_biases.h"
+#include "cost_model/layer/expert_layer.h"
+#include "cost_model/layer/layer_activations.h"
+#include "cost_model/layer/transformer_layer.h"
+#include "cost_model/operations/memory_bound.h"
+#include "cost_model/text/csv_table.h"
+#include "tests/cost_model/plain_scenario.h"
+
+namespace ptdp {
+namespace {
+
+constexpr LayerKind kBiasedExperts = {.has_experts = true};
+constexpr double kRows = 1024.0;  // of the experts, for two sequences of small_expert_model()
+
+/// Returns a scenario of GPT-OSS's kind: experts with biases and a bounded gate, queries and keys
+/// as wide as each other, whose positions grow.
+Scenario oss_scenario(bool is_fused) {
+  TransformerConfig model = small_expert_model();
+  model.add_bias_linear = true;
+  model.activation_func = Activation::kQuickGelu;
+  model.activation_func_clamp_value = 7.0;
+  model.glu_linear_offset = 1.0;
+  model.rotary = {.scaling = RopeScaling::kYarn, .factor = 32.0, .original_seq_length = 64};
+  Scenario scenario = plain_scenario(model);
+  scenario.stack.fused_expert_biases = is_fused;
+  scenario.stack.fused_yarn_rotary = is_fused;
+  return scenario;
+}
+
+/// Returns `scenario` with a dispatcher that sends the weights of visits as a table's row has them.
+Scenario with_weights(Scenario scenario, const std::string& weights) {
+  scenario.stack.expert_dispatch =
+      weights == "fp32" ? ExpertDispatch::kHierarchical : ExpertDispatch::kAllToAll;
+  return scenario;
+}
+
+CsvTable eager_operations() {
+  return CsvTable::from_file(std::string(PTDP_SOURCE_DIR) + "/tests/golden/eager_operations.csv");
+}
+
+double number_of(const CsvTable& table, std::size_t row, std::string_view column) {
+  return parse_number(table.text(row, column), 0.0, 1e300, table.place_of(row, column));
+}
+
+TEST(EagerOperations, OfExpertsMoveWhatPyTorchMoves) {
+  const CsvTable table = eager_operations();
+  int rows = 0;
+  for (std::size_t row = 0; row < table.num_rows(); ++row) {
+    const std::string operation = table.text(row, "operation");
+    if (operation == "positions") {
+      continue;
+    }
+    const bool is_bounds = operation == "bounds";
+    Scenario scenario = with_weights(oss_scenario(false), table.text(row, "weights"));
+    TransformerConfig& model = scenario.job.model;
+    if (is_bounds) {
+      model.add_bias_linear = false;
+    } else {
+      model.activation_func_clamp_value = 0.0;
+    }
+    const auto [forward, backward, bounds] =
+        expert_bias_traffic(model, scenario.stack, kRows, model.moe_ffn_hidden_size);
+    const double numbers = kRows * (is_bounds ? model.moe_ffn_hidden_size : model.hidden_size);
+    const bool is_forward = table.text(row, "pass") == "forward";
+    EXPECT_DOUBLE_EQ((is_forward ? forward : backward).value(),
+                     number_of(table, row, "bytes") * numbers)
+        << table.place_of(row, "bytes");
+    EXPECT_EQ(bounds, is_bounds ? forward : Bytes(0.0));
+
+    const double experts = number_of(table, row, "experts");
+    const ExpertBiasKernels kernels = expert_bias_kernels(model, scenario.stack, experts);
+    // Beyond the golden's: the gate's offset is copied to the device, and gradients of an expert's
+    // two biases are added to their sums.
+    const double more = is_bounds ? (is_forward ? 1.0 : 0.0) : (is_forward ? 0.0 : 2.0 * experts);
+    EXPECT_EQ(is_forward ? kernels.forward : kernels.backward,
+              number_of(table, row, "kernels") + more)
+        << table.place_of(row, "kernels");
+    ++rows;
+  }
+  EXPECT_EQ(rows, 10);
+}
+
+// One kernel turns queries and one keys where they are fused: a pass to read, one to write.
+TEST(EagerOperations, OfPositionsMoveWhatPyTorchMoves) {
+  const CsvTable table = eager_operations();
+  const Scenario fused = oss_scenario(true);
+  const Scenario single = oss_scenario(false);
+  const LayerTraffic of_fused = layer_traffic(fused.job.model, 2, 1, false, fused.stack);
+  const LayerTraffic of_single = layer_traffic(single.job.model, 2, 1, false, single.stack);
+  const LayerKernels kernels_fused = kernels_without_experts(fused, {});
+  const LayerKernels kernels_single = kernels_without_experts(single, {});
+  // Queries and keys of 64 for two sequences of 256, and the kernels of each.
+  const double numbers = 2.0 * 64 * 512;
+  for (const std::size_t row : {std::size_t{0}, std::size_t{1}}) {
+    ASSERT_EQ(table.text(row, "operation"), "positions");
+    const bool is_forward = table.text(row, "pass") == "forward";
+    const Bytes more =
+        is_forward ? of_single.forward - of_fused.forward : of_single.backward - of_fused.backward;
+    EXPECT_DOUBLE_EQ(more.value(), (number_of(table, row, "bytes") - 2.0 * 2) * numbers);
+    const double kernels = is_forward
+                               ? kernels_single.forward.by_host - kernels_fused.forward.by_host
+                               : kernels_single.backward.by_host - kernels_fused.backward.by_host;
+    EXPECT_EQ(kernels, 2.0 * (number_of(table, row, "kernels") - 1.0));
+  }
+}
+
+TEST(EagerOperations, CostNothingWhereKernelsDoThem) {
+  const Scenario scenario = oss_scenario(true);
+  const auto traffic = expert_bias_traffic(scenario.job.model, scenario.stack, kRows, 128.0);
+  EXPECT_EQ(traffic.forward + traffic.backward + traffic.bounds, Bytes(0.0));
+  const auto kernels = expert_bias_kernels(scenario.job.model, scenario.stack, 8.0);
+  EXPECT_EQ(kernels.forward + kernels.backward + kernels.bounds, 0.0);
+  // SwiGLU is bounded within its kernel, and rows without biases have none to add.
+  Scenario swiglu = oss_scenario(false);
+  swiglu.job.model.activation_func = Activation::kSilu;
+  EXPECT_FALSE(bounds_apart(swiglu.job.model, swiglu.stack));
+  swiglu.job.model.add_bias_linear = false;
+  EXPECT_EQ(expert_bias_traffic(swiglu.job.model, swiglu.stack, kRows, 128.0).forward, Bytes(0.0));
+}
+
+// Both passes of a layer grow by what is counted above; recomputing the activation repeats bounds.
+TEST(EagerOperations, LengthenLayers) {
+  const ParallelConfig config{.micro_batch_size = 2,
+                              .recompute = Recompute::kSelective,
+                              .recompute_modules = {RecomputeModule::kMoeActivation}};
+  const Scenario fused = oss_scenario(true);
+  const Scenario single = oss_scenario(false);
+  const LayerCosts of_fused = layer_costs(fused, config, kBiasedExperts);
+  const LayerCosts of_single = layer_costs(single, config, kBiasedExperts);
+  const double heads = 2.0 * 64 * 512;
+  const double forward = 16.0 * kRows * 128 + 12.0 * kRows * 64 + 20.0 * heads;
+  const double backward = 30.0 * kRows * 128 + 16.0 * kRows * 64 + 24.0 * heads;
+  EXPECT_NEAR((of_single.forward.total() - of_fused.forward.total()).value(),
+              forward / kPlainBandwidth, 1e-15);
+  EXPECT_NEAR((of_single.backward.total() - of_fused.backward.total()).value(),
+              backward / kPlainBandwidth, 1e-15);
+  EXPECT_NEAR((of_single.selective.total() - of_fused.selective.total()).value(),
+              16.0 * kRows * 128 / kPlainBandwidth, 1e-15);
+}
+
+// The bounded copy of both halves, 2 bytes each, is kept unless the activation is recomputed.
+TEST(EagerOperations, KeepWhatTheyBounded) {
+  const auto kept = [](bool is_fused, Recompute recompute) {
+    const ParallelConfig config{.micro_batch_size = 2,
+                                .recompute = recompute,
+                                .recompute_modules = {RecomputeModule::kMoeActivation}};
+    return kept_by_layer(oss_scenario(is_fused), config, kBiasedExperts);
+  };
+  EXPECT_DOUBLE_EQ((kept(false, Recompute::kNone) - kept(true, Recompute::kNone)).value(),
+                   2.0 * 2 * kRows * 128);
+  EXPECT_EQ(kept(false, Recompute::kSelective), kept(true, Recompute::kSelective));
+}
+
+}  // namespace
+}  // namespace ptdp
