@@ -196,6 +196,12 @@ void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   if (fields.optional("fused_yarn_rotary", !stack.fused_yarn_rotary)) {
     fields.flag("fused_yarn_rotary", stack.fused_yarn_rotary);
   }
+  if (fields.optional("copies_heads", stack.copies_heads)) {
+    fields.flag("copies_heads", stack.copies_heads);
+  }
+  if (fields.optional("splits_gates", stack.splits_gates)) {
+    fields.flag("splits_gates", stack.splits_gates);
+  }
   if (fields.optional("fused_expert_biases", !stack.fused_expert_biases)) {
     fields.flag("fused_expert_biases", stack.fused_expert_biases);
   }
@@ -206,6 +212,9 @@ void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   }
   if (fields.optional("keeps_gathered_inputs", stack.keeps_gathered_inputs)) {
     fields.flag("keeps_gathered_inputs", stack.keeps_gathered_inputs);
+  }
+  if (fields.optional("copies_sequences", stack.copies_sequences)) {
+    fields.flag("copies_sequences", stack.copies_sequences);
   }
   if (fields.optional("recompute_stops_early", stack.recompute_stops_early)) {
     fields.flag("recompute_stops_early", stack.recompute_stops_early);

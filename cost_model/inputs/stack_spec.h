@@ -173,6 +173,11 @@ struct StackSpec {
   /// Whether one kernel applies rotary positions whose sines and cosines grow (grows_rotary()).
   /// Else PyTorch's operations do, one by one.
   bool fused_yarn_rotary = true;
+  /// Whether queries, keys and values are copied between their product and attention, into the
+  /// order of sequences (nanotron).
+  bool copies_heads = false;
+  /// Whether a gate is PyTorch's operations on the halves of one product (nanotron).
+  bool splits_gates = false;
   /// Whether kernels of experts add their biases and bound their activation. Else PyTorch's
   /// operations do (expert_biases.h).
   bool fused_expert_biases = true;
@@ -182,6 +187,9 @@ struct StackSpec {
   TpCommOverlap tp_comm_overlap = TpCommOverlap::kNone;
   /// Whether what sequence parallelism gathers is kept for weight gradients, not gathered again.
   bool keeps_gathered_inputs = false;
+  /// Whether sequence parallelism copies what it gathers and scatters, because tokens are not the
+  /// first dimension (DTensor; sequence_copies.h).
+  bool copies_sequences = false;
   /// Whether full recomputation stops when it has all that the backward pass asks for. It then
   /// leaves out the second product of a dense MLP, whose output nobody keeps (PyTorch's
   /// non-reentrant checkpoints since 2.1, set_checkpoint_early_stop).

@@ -302,6 +302,12 @@ LayerCasts layer_casts(const Scenario& scenario, const ParallelConfig& config, L
   return casts.sum();
 }
 
+double gathered_activation_bytes(const StackSpec& stack) {
+  const Fp8Recipe* recipe = fp8_recipe(stack);
+  return recipe != nullptr && recipe->gathers_activations ? fp8_bytes(recipe->scaling)
+                                                          : element_bytes(stack.precision);
+}
+
 Seconds cast_time(Bytes traffic, double kernels, const GpuSpec& gpu) {
   const double efficiency = gpu.cast_efficiency.value_or(gpu.memory_efficiency);
   return traffic / BytesPerSecond(efficiency * gpu.memory_bandwidth.value()) +

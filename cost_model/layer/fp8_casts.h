@@ -28,6 +28,9 @@ struct LayerCasts {
   double backward_kernels = 0.0;
 };
 
+/// Returns the bytes of an element that sequence parallelism gathers for a linear layer.
+[[nodiscard]] double gathered_activation_bytes(const StackSpec& stack);
+
 /// Computes what the casts of a layer move and launch per microbatch; nothing without 8 bits.
 ///
 /// With elements of e bytes (two), the passes over a factor are

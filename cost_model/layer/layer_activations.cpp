@@ -75,7 +75,9 @@ ActivationStorage activation_storage(const TransformerConfig& model, const Stack
           .stores_scores = is_unfused(model, stack),
           .keeps_gathered_inputs = stack.keeps_gathered_inputs,
           .keeps_expert_outputs = stack.keeps_expert_outputs,
-          .bounds_apart = bounds_apart(model, stack)};
+          .bounds_apart = bounds_apart(model, stack),
+          .copies_heads = stack.copies_heads,
+          .splits_gates = stack.splits_gates && model.gated_linear_unit};
 }
 
 Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
@@ -132,8 +134,11 @@ Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& co
   const double heads = drops_heads ? 0.0 : bytes * (queries + keys + values) + normed + added;
   const double gates = model.gated_linear_unit ? 2.0 : 1.0;
   const double mlp = cover_mlp(dropped, kind.has_experts) ? 0.0 : dense_mlp_width(model, kind);
-  const double split =
-      heads + (input + other_use) * context + bytes * gates * mlp + input * mlp + scores;
+  // The projection's input is a copy where attention's output is in another order.
+  const double copied = storage.copies_heads && config.micro_batch_size > 1 ? bytes * context : 0.0;
+  const double gated = storage.splits_gates ? bytes * mlp : 0.0;
+  const double split = heads + (input + other_use) * context + copied + bytes * gates * mlp +
+                       gated + input * mlp + scores;
   const double gathered = storage.keeps_gathered_inputs ? inputs * h * (1.0 - 1.0 / sharded) : 0.0;
   const double kept = tokens * (whole / sharded + gathered + split / config.tp) +
                       kept_of_positions(model, config, recompute, storage).value();

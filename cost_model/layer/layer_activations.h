@@ -23,6 +23,10 @@ struct ActivationStorage {
   bool keeps_expert_outputs = true;  ///< Whether what experts return is kept.
   /// Whether a bounded copy of what experts' first product puts out is kept beside it.
   bool bounds_apart = false;
+  /// Whether attention's output is kept beside the projection's input, in another order of tokens.
+  /// Of single sequences both are one.
+  bool copies_heads = false;
+  bool splits_gates = false;  ///< Whether the activation of a gate is kept beside its product.
 };
 /// Returns how `stack` keeps activations of the model.
 [[nodiscard]] ActivationStorage activation_storage(const TransformerConfig& model,

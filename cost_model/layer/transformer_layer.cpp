@@ -15,6 +15,7 @@
 #include "cost_model/layer/measured_layers.h"
 #include "cost_model/layer/product_overlap.h"
 #include "cost_model/layer/selective_recompute.h"
+#include "cost_model/layer/sequence_copies.h"
 #include "cost_model/layer/split_key_heads.h"
 #include "cost_model/layer/split_norms.h"
 #include "cost_model/network/collectives.h"
@@ -262,12 +263,6 @@ LayerCosts operator*(const LayerCosts& layer, double factor) {
           .hidden_dispatch = layer.hidden_dispatch * factor};
 }
 
-double gathered_activation_bytes(const StackSpec& stack) {
-  const Fp8Recipe* recipe = fp8_recipe(stack);
-  return recipe != nullptr && recipe->gathers_activations ? fp8_bytes(recipe->scaling)
-                                                          : element_bytes(stack.precision);
-}
-
 double tensor_parallel_elements(const TransformerConfig& model, const ParallelConfig& config,
                                 LayerKind kind, double gathered, double times_again,
                                 double gathered_heads) {
@@ -312,8 +307,9 @@ ElementWiseTraffic element_wise_traffic(const Scenario& scenario, const Parallel
       layer_traffic(model, config.micro_batch_size, config.tp, config.sequence_parallel, stack);
   const SplitHeadTraffic heads = split_head_traffic(scenario.job.model, config, stack);
   const SplitNormTraffic norms = split_norm_traffic(scenario.job.model, config, stack);
-  return {.forward = traffic.forward + heads.forward + norms.forward,
-          .backward = traffic.backward + heads.backward + norms.backward};
+  const SequenceCopies copies = sequence_copies(scenario, config, kind);
+  return {.forward = traffic.forward + heads.forward + norms.forward + copies.forward(),
+          .backward = traffic.backward + heads.backward + norms.backward + copies.backward};
 }
 
 LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, LayerKind kind) {
@@ -381,6 +377,7 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
   apply_launch(costs.backward, kernels.backward, start * factor.backward);
   costs.weight_gradient.launch =
       costs.backward.launch * (kernels.weight_gradient / kernels.backward.on_device);
+  const SequenceCopies copies = sequence_copies(scenario, config, kind);
   RepeatedWork repeated =
       repeated_work(scenario, config, kind,
                     {.products = linears,
@@ -388,7 +385,8 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
                      .collectives = communication.forward,
                      .attention_core = {.attention = attention.forward,
                                         .context_parallel = shared.exposed_forward},
-                     .element_wise = element_wise.forward - experts.element_wise_forward,
+                     .element_wise = element_wise.forward - experts.element_wise_forward -
+                                     memory_bound_time(copies.scatters(), gpu),
                      .kernels = kernels_without_experts(scenario, config).forward.on_device});
   if (repeated.kernels.on_device > 0.0) {
     if (stack.cuda_graphs == CudaGraphs::kStep) {
@@ -404,7 +402,8 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
                      (config.sequence_parallel ? config.tp : 1));
     costs.unrepeated = {
         .matmul = linears.down.forward,
-        .memory_bound = memory_bound_time(kResidualPasses * rows, gpu) * factors.memory_bound,
+        .memory_bound = memory_bound_time(kResidualPasses * rows + copies.out_of_mlp, gpu) *
+                        factors.memory_bound,
         .tensor_parallel = communication.forward.out_of_mlp};
     costs.unrepeated.tensor_parallel += factors.skew * costs.unrepeated.compute();
     scale_compute(costs.unrepeated, factor.forward);

@@ -47,16 +47,14 @@ struct LayerCosts {
                                          const ParallelConfig& config, LayerKind kind,
                                          const StackSpec& stack);
 
-/// Returns the bytes of an element that sequence parallelism gathers for a linear layer.
-[[nodiscard]] double gathered_activation_bytes(const StackSpec& stack);
-
 /// Traffic of a layer's element-wise work, per microbatch on one rank, where it is timed by that.
 struct ElementWiseTraffic {
   Bytes forward;
   Bytes backward;
 };
 /// Computes the traffic of a layer of `kind` outside products, fused attention, experts and casts:
-/// layer_traffic() with what split heads and norms add. Not where lists_operations().
+/// layer_traffic() with what split heads, norms and copies of sequences add. Not where
+/// lists_operations().
 [[nodiscard]] ElementWiseTraffic element_wise_traffic(const Scenario& scenario,
                                                       const ParallelConfig& config, LayerKind kind);
 

@@ -88,6 +88,15 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
   if (!stack.fused_element_wise) {
     add_unfused(traffic, passes, model);
   }
+  if (stack.copies_heads) {
+    const bool is_grouped = model.num_query_groups != model.num_attention_heads;
+    traffic.forward += 2.0 * all_heads + 8.0 * keys;
+    traffic.backward += (is_grouped ? 0.0 : 2.0) * all_heads + 4.0 * keys;
+  }
+  if (stack.splits_gates && model.gated_linear_unit) {
+    traffic.forward += 2.0 * mlp;
+    traffic.backward += 8.0 * mlp;
+  }
   if (applies_rotary_apart(model, stack)) {
     traffic.forward += 5.0 * rotary;
     traffic.backward += 6.0 * rotary;

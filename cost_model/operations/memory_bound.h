@@ -44,6 +44,12 @@ namespace ptdp {
 /// its concatenation 2, two sums 6, a fill 1. Source: apply_rotary_pos_emb of Megatron-Core
 /// b0cc2706dd, megatron/core/models/common/embeddings/rope_utils.py, and PyTorch's autograd.
 ///
+/// Heads that are copied into the order of sequences add 2(Q+2K) forward, and 8K for keys and
+/// values that are put together and copied again. Backward they add 4K, and 2(Q+2K) where queries
+/// are not grouped. A gate by operations on the halves of one product adds 2F forward, and 8F
+/// backward with the copy that puts the halves' gradients together. Source: nanotron 3a45a340
+/// (August 2024), src/nanotron/models/llama.py, and PyTorch's autograd.
+///
 /// RMS norms that are composed of PyTorch's operations convert to fp32 and have a kernel for each
 /// step. They make 18 passes forward and 46 backward instead of 2 and 5. The final norm counts as
 /// one kernel even then.

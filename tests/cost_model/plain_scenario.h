@@ -56,6 +56,13 @@ inline TransformerConfig small_expert_model() {
           .moe_ffn_hidden_size = 128};
 }
 
+/// Returns small_expert_model() with a dense MLP in every layer.
+inline TransformerConfig small_dense_model() {
+  TransformerConfig model = small_expert_model();
+  model.num_experts = model.moe_router_topk = model.moe_ffn_hidden_size = 0;
+  return model;
+}
+
 /// Returns a model of Gopher's kind: relative positions, 4 heads of 16, an MLP of 256, no dropout.
 inline TransformerConfig small_relative_model() {
   return {.num_layers = 4,

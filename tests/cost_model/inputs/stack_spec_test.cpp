@@ -91,9 +91,12 @@ StackSpec seldom_stack() {
   stack.composed_norms = true;
   stack.deterministic = true;
   stack.fused_yarn_rotary = false;
+  stack.copies_heads = true;
+  stack.splits_gates = true;
   stack.fused_expert_biases = false;
   stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;
   stack.keeps_gathered_inputs = true;
+  stack.copies_sequences = true;
   stack.recompute_stops_early = true;
   stack.keeps_expert_outputs = false;
   stack.fused_epilogues = true;
@@ -148,10 +151,13 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "composed_norms": true,
   "deterministic": true,
   "fused_yarn_rotary": false,
+  "copies_heads": true,
+  "splits_gates": true,
   "fused_expert_biases": false,
   "tensor_parallel_overlap": true,
   "tp_comm_overlap": "userbuffers",
   "keeps_gathered_inputs": true,
+  "copies_sequences": true,
   "recompute_stops_early": true,
   "keeps_expert_outputs": false,
   "fused_gradient_accumulation": true,
@@ -281,9 +287,12 @@ TEST(StackSpecJson, ReadsBackEachFlag) {
              {&StackSpec::composed_norms, "composed_norms"},
              {&StackSpec::deterministic, "deterministic"},
              {&StackSpec::fused_yarn_rotary, "fused_yarn_rotary"},
+             {&StackSpec::copies_heads, "copies_heads"},
+             {&StackSpec::splits_gates, "splits_gates"},
              {&StackSpec::fused_expert_biases, "fused_expert_biases"},
              {&StackSpec::tensor_parallel_overlap, "tensor_parallel_overlap"},
              {&StackSpec::keeps_gathered_inputs, "keeps_gathered_inputs"},
+             {&StackSpec::copies_sequences, "copies_sequences"},
              {&StackSpec::recompute_stops_early, "recompute_stops_early"},
              {&StackSpec::keeps_expert_outputs, "keeps_expert_outputs"},
              {&StackSpec::fused_gradient_accumulation, "fused_gradient_accumulation"},

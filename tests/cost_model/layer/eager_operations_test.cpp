@@ -2,12 +2,15 @@
 // (tests/golden/README.md).
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "cost_model/layer/expert_biases.h"
 #include "cost_model/layer/expert_layer.h"
 #include "cost_model/layer/layer_activations.h"
+#include "cost_model/layer/sequence_copies.h"
 #include "cost_model/layer/transformer_layer.h"
 #include "cost_model/operations/memory_bound.h"
 #include "cost_model/text/csv_table.h"
@@ -34,6 +37,13 @@ Scenario oss_scenario(bool is_fused) {
   return scenario;
 }
 
+/// Returns a scenario of experts whose sequences are copied.
+Scenario plain_with_experts() {
+  Scenario scenario = plain_scenario(small_expert_model());
+  scenario.stack.copies_sequences = true;
+  return scenario;
+}
+
 /// Returns `scenario` with a dispatcher that sends the weights of visits as a table's row has them.
 Scenario with_weights(Scenario scenario, const std::string& weights) {
   scenario.stack.expert_dispatch =
@@ -54,7 +64,7 @@ TEST(EagerOperations, OfExpertsMoveWhatPyTorchMoves) {
   int rows = 0;
   for (std::size_t row = 0; row < table.num_rows(); ++row) {
     const std::string operation = table.text(row, "operation");
-    if (operation == "positions") {
+    if (operation != "bounds" && operation != "biases") {
       continue;
     }
     const bool is_bounds = operation == "bounds";
@@ -74,7 +84,7 @@ TEST(EagerOperations, OfExpertsMoveWhatPyTorchMoves) {
         << table.place_of(row, "bytes");
     EXPECT_EQ(bounds, is_bounds ? forward : Bytes(0.0));
 
-    const double experts = number_of(table, row, "experts");
+    const double experts = number_of(table, row, "parts");
     const ExpertBiasKernels kernels = expert_bias_kernels(model, scenario.stack, experts);
     // Beyond the golden's: the gate's offset is copied to the device, and gradients of an expert's
     // two biases are added to their sums.
@@ -111,6 +121,55 @@ TEST(EagerOperations, OfPositionsMoveWhatPyTorchMoves) {
   }
 }
 
+// Where kernels do it, a layer has the context's transposition, 2 passes over queries each way, the
+// split of QKV backward, 2 over all heads, and a gate of 3 and 5.
+TEST(EagerOperations, OfHeadsAndGatesMoveWhatPyTorchMoves) {
+  const CsvTable table = eager_operations();
+  int rows = 0;
+  for (std::size_t row = 0; row < table.num_rows(); ++row) {
+    const std::string operation = table.text(row, "operation");
+    if (operation != "heads" && operation != "gate") {
+      continue;
+    }
+    const bool is_heads = operation == "heads";
+    const bool is_forward = table.text(row, "pass") == "forward";
+    const double parts = number_of(table, row, "parts");
+    TransformerConfig model = small_dense_model();
+    model.num_query_groups = is_heads ? static_cast<int>(4.0 / parts) : 4;
+    model = resolved(model, "model");
+    const StackSpec fused;
+    StackSpec single;
+    single.copies_heads = is_heads;
+    single.splits_gates = !is_heads;
+    const LayerTraffic of_fused = layer_traffic(model, 2, 1, false, fused);
+    const LayerTraffic of_single = layer_traffic(model, 2, 1, false, single);
+    const Bytes more =
+        is_forward ? of_single.forward - of_fused.forward : of_single.backward - of_fused.backward;
+    const double passes_of_fused =
+        is_heads ? 2.0 + (is_forward ? 0.0 : 2.0 * (1.0 + 2.0 / parts)) : (is_forward ? 3.0 : 5.0);
+    const double numbers = 512.0 * (is_heads ? 64 : 192);
+    EXPECT_DOUBLE_EQ(more.value(),
+                     (number_of(table, row, "bytes") - 2.0 * passes_of_fused) * numbers)
+        << table.place_of(row, "bytes");
+    ++rows;
+  }
+  EXPECT_EQ(rows, 6);
+}
+
+// Attention's output and the projection's input are one for a single sequence. A gate keeps what
+// its activation returns, 192 numbers of each token.
+TEST(EagerOperations, OfHeadsAndGatesKeepTheirCopies) {
+  const auto kept = [](int micro_batch_size, bool copies_heads, bool splits_gates) {
+    Scenario scenario = plain_scenario(small_dense_model());
+    scenario.stack.copies_heads = copies_heads;
+    scenario.stack.splits_gates = splits_gates;
+    return kept_by_layer(scenario, {.tp = 2, .micro_batch_size = micro_batch_size}, LayerKind{});
+  };
+  EXPECT_EQ(kept(1, true, false), kept(1, false, false));
+  EXPECT_EQ(kept(2, true, false) - kept(2, false, false), Bytes(2.0 * 512 * 64 / 2));
+  EXPECT_EQ(kept(1, false, true) - kept(1, false, false), Bytes(2.0 * 256 * 192 / 2));
+}
+
 TEST(EagerOperations, CostNothingWhereKernelsDoThem) {
   const Scenario scenario = oss_scenario(true);
   const auto traffic = expert_bias_traffic(scenario.job.model, scenario.stack, kRows, 128.0);
@@ -123,6 +182,74 @@ TEST(EagerOperations, CostNothingWhereKernelsDoThem) {
   EXPECT_FALSE(bounds_apart(swiglu.job.model, swiglu.stack));
   swiglu.job.model.add_bias_linear = false;
   EXPECT_EQ(expert_bias_traffic(swiglu.job.model, swiglu.stack, kRows, 128.0).forward, Bytes(0.0));
+}
+
+// Queries, keys and values of 192 in all, an MLP, two sequences of 256: attention and the MLP
+// gather 64 features forward and scatter their gradients backward, and the other way round.
+TEST(EagerOperations, AroundCollectivesOfSequencesCopyWhatPyTorchCopies) {
+  const CsvTable table = eager_operations();
+  Scenario scenario = plain_scenario(small_dense_model());
+  scenario.stack.copies_sequences = true;
+  const ParallelConfig config{.tp = 4, .micro_batch_size = 2, .sequence_parallel = true};
+  const SequenceCopies copies = sequence_copies(scenario, config, LayerKind{});
+  const double numbers = 2.0 * 64 * 512;
+  std::map<std::pair<std::string, std::string>, Bytes> copied;
+  for (std::size_t row = 0; row < table.num_rows(); ++row) {
+    copied[{table.text(row, "operation"), table.text(row, "pass")}] =
+        Bytes(number_of(table, row, "bytes") * numbers);
+  }
+  EXPECT_EQ(copies.gathers, (copied[{"gather", "forward"}]));
+  EXPECT_EQ(copies.scatters(), (copied[{"scatter", "forward"}]));
+  EXPECT_EQ(copies.out_of_mlp, copies.out_of_attention);
+  EXPECT_EQ(copies.backward, (copied[{"gather", "backward"}] + copied[{"scatter", "backward"}]));
+  EXPECT_EQ(copies.forward(), Bytes(2.0 * 4 * numbers));
+
+  // In symmetric memory products of forward passes take chunks as they come.
+  Scenario within = scenario;
+  within.stack.tp_comm_overlap = TpCommOverlap::kSymmetricMemory;
+  EXPECT_EQ(sequence_copies(within, config, {}).forward(), Bytes(0.0));
+  EXPECT_EQ(sequence_copies(within, config, {}).backward, copies.backward);
+  // What is gathered in 8 bits is copied in 8 bits.
+  Scenario in_8_bits = scenario;
+  in_8_bits.stack.fp8_recipes = {{.scaling = Fp8Scaling::kCurrent, .gathers_activations = true}};
+  in_8_bits.stack.fp8 = Fp8Scaling::kCurrent;
+  EXPECT_EQ(sequence_copies(in_8_bits, config, {}).gathers, copies.gathers * 0.5);
+  EXPECT_EQ(sequence_copies(in_8_bits, config, {}).scatters(), copies.scatters());
+  // Routed experts have collectives of their own.
+  EXPECT_EQ(sequence_copies(plain_with_experts(), config, kBiasedExperts).forward(),
+            Bytes(4.0 * numbers));
+
+  for (const ParallelConfig& other :
+       {ParallelConfig{.tp = 4, .micro_batch_size = 2}, ParallelConfig{.micro_batch_size = 2}}) {
+    EXPECT_EQ(sequence_copies(scenario, other, {}).forward(), Bytes(0.0));
+    EXPECT_EQ(sequence_copies(scenario, other, {}).backward, Bytes(0.0));
+  }
+  scenario.stack.copies_sequences = false;
+  EXPECT_EQ(sequence_copies(scenario, config, {}).forward(), Bytes(0.0));
+}
+
+// A layer is longer by its copies. Full recomputation that stops early leaves out the MLP's
+// scatter, and recomputing every second product all scatters.
+TEST(EagerOperations, AroundCollectivesOfSequencesLengthenLayers) {
+  const auto costs = [](bool copies_sequences, RecomputeModules modules) {
+    Scenario scenario = plain_scenario(small_dense_model());
+    scenario.stack.copies_sequences = copies_sequences;
+    scenario.stack.recompute_stops_early = true;
+    return layer_costs(scenario,
+                       {.tp = 4,
+                        .micro_batch_size = 2,
+                        .recompute = Recompute::kSelective,
+                        .recompute_modules = modules,
+                        .sequence_parallel = true},
+                       LayerKind{});
+  };
+  const LayerCosts plain = costs(false, {RecomputeModule::kEverySecondProduct});
+  const LayerCosts copied = costs(true, {RecomputeModule::kEverySecondProduct});
+  const double pass = 2.0 * 64 * 512 / kPlainBandwidth;  // over the whole sequences
+  EXPECT_NEAR((copied.forward.total() - plain.forward.total()).value(), 8.0 * pass, 1e-15);
+  EXPECT_NEAR((copied.backward.total() - plain.backward.total()).value(), 8.0 * pass, 1e-15);
+  EXPECT_NEAR((copied.unrepeated.total() - plain.unrepeated.total()).value(), 2.0 * pass, 1e-15);
+  EXPECT_NEAR((copied.selective.total() - plain.selective.total()).value(), 4.0 * pass, 1e-15);
 }
 
 // Both passes of a layer grow by what is counted above; recomputing the activation repeats bounds.

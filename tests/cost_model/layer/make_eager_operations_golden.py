@@ -1,21 +1,39 @@
-"""Counts what PyTorch launches and moves for operations that Megatron-Core does not fuse.
+"""Counts what PyTorch launches and moves for operations that frameworks do not fuse.
 
-Written to tests/golden/eager_operations.csv, which expert_biases_test and memory_bound_test read.
-The operations are those of Megatron-Core b0cc2706dd, in their order: rope_utils.py with a factor of
-sines and cosines, fused_bias_geglu.py with a bound, experts.py with biases. Each is run on a
-processor. A kernel is an operation of ATen that is no view; its bytes are those of all tensors that
-it reads and writes, but for tables, biases and weights of visits.
+Written to tests/golden/eager_operations.csv, which eager_operations_test reads. The operations are
+those of Megatron-Core b0cc2706dd, in their order: rope_utils.py with a factor of sines and cosines,
+fused_bias_geglu.py with a bound, experts.py with biases. Gates and heads are those of nanotron
+3a45a340, models/llama.py, with attention and rotary positions that do nothing in place of their
+kernels. Gathers and scatters are PyTorch's own: DTensor moves the second dimension of two sequences,
+among processes that are not there. Each is run on a processor. A kernel is an operation of ATen that is no view; its bytes are those of all
+tensors that it reads and writes, but for tables, biases and weights of visits. Collectives are not
+counted.
 
     pip install torch==2.15.0
     make_eager_operations_golden.py > tests/golden/eager_operations.csv
 """
 
 import torch
+import torch.distributed
+import torch.nn.functional
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
 ROWS, WIDTH, HEADS = 1024, 128, 8
-VIEWS = {"alias", "detach", "expand", "slice", "split", "split_with_sizes", "unsqueeze", "view"}
+RANKS = 4
+VIEWS = {
+    *("_unsafe_view", "alias", "detach", "empty", "empty_like", "expand", "permute", "select"),
+    *("slice", "split", "split_with_sizes", "squeeze", "transpose", "unbind", "unsqueeze", "view"),
+}
+COLLECTIVES = {
+    "_wrap_tensor_autograd",
+    "all_gather_into_tensor",
+    "reduce_scatter_tensor",
+    "wait_tensor",
+}
 FILLS = {"slice_backward"}  # of a part that is empty: reads nothing
 
 
@@ -31,7 +49,7 @@ class Counting(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         results = function(*args, **(kwargs or {}))
         name = function.overloadpacket.__name__
-        if name not in VIEWS and name != "scalar_tensor":
+        if name not in VIEWS | COLLECTIVES and name != "scalar_tensor":
             self.kernels += 1
             read = [] if name in FILLS else tree_flatten((args, kwargs or {}))[0]
             for each in read + tree_flatten(results)[0]:
@@ -41,17 +59,17 @@ class Counting(TorchDispatchMode):
         return results
 
 
-def report(name, weights, experts, numbers, run, *inputs):
-    """Prints a row for the forward and one for the backward pass, in bytes for each of `numbers`."""
-    # The least that counts is a byte for each number of an expert: what a comparison returns.
-    least = numbers // experts
+def report(name, weights, parts, numbers, run, *inputs):
+    """Prints a row for each pass, with bytes for each of `numbers`."""
+    # The least that counts is a byte for each number of a part: what a comparison returns.
+    least = numbers // parts
     with Counting(least) as forward:
         result = run(*inputs)
     gradient = torch.ones_like(result)
     with Counting(least) as backward:
         result.backward(gradient)
     for direction, count in (("forward", forward), ("backward", backward)):
-        print(f"{name},{weights},{experts},{direction},{count.kernels},{count.bytes / numbers:g}")
+        print(f"{name},{weights},{parts},{direction},{count.kernels},{count.bytes / numbers:g}")
 
 
 def positions(heads, angles):
@@ -74,10 +92,66 @@ def bounds(gates):
 def biases(outputs, weights, of_experts):
     """Adds the bias of each expert, times the weights of its visits."""
     sizes = [ROWS // len(of_experts)] * len(of_experts)
-    parts = zip(
-        torch.split(outputs, sizes), of_experts, torch.split(weights, sizes), strict=True
-    )
-    return torch.cat([rows + bias * weight for rows, bias, weight in parts]).to(outputs.dtype)
+    of_each = zip(torch.split(outputs, sizes), of_experts, torch.split(weights, sizes), strict=True)
+    return torch.cat([rows + bias * weight for rows, bias, weight in of_each]).to(outputs.dtype)
+
+
+def gate(halves):
+    """Multiplies half of a product by the activation of the other half."""
+    first, second = torch.split(halves, halves.shape[-1] // 2, dim=-1)
+    return torch.nn.functional.silu(first) * second
+
+
+class Kernel(torch.autograd.Function):
+    """Stands for a kernel that returns a tensor like its first, and gradients like all of them."""
+
+    @staticmethod
+    def forward(context, *tensors):
+        context.like = [(each.shape, each.dtype) for each in tensors]
+        return torch.empty(tensors[0].shape, dtype=tensors[0].dtype)
+
+    @staticmethod
+    def backward(context, gradient):
+        return tuple(torch.empty(shape, dtype=dtype) for shape, dtype in context.like)
+
+
+def heads_of_groups(groups):
+    """Returns a function from the product for QKV to the input of attention's projection."""
+
+    def run(product):
+        length, batch, _ = product.shape
+        if groups == HEADS:
+            parts = product.view(length, batch, 3, HEADS, WIDTH).permute(2, 1, 0, 3, 4).contiguous()
+            queries, keys, values = parts
+        else:
+            sizes = [HEADS * WIDTH, groups * WIDTH, groups * WIDTH]
+            queries, keys, values = (
+                part.transpose(0, 1).contiguous().view(batch, length, -1, WIDTH)
+                for part in torch.split(product, sizes, dim=-1)
+            )
+        both = torch.cat([keys.unsqueeze(0), values.unsqueeze(0)], dim=0)
+        both = Kernel.apply(both.permute(1, 2, 0, 3, 4).contiguous())
+        keys, values = torch.split(both, 1, dim=2)
+        tokens = batch * length
+        output = Kernel.apply(
+            Kernel.apply(queries).view(tokens, HEADS, WIDTH),
+            keys.view(tokens, groups, WIDTH),
+            values.view(tokens, groups, WIDTH),
+        )
+        ordered = output.view(batch, length, HEADS * WIDTH).transpose(0, 1)
+        return ordered.reshape(tokens, HEADS * WIDTH)
+
+    return run
+
+
+def redistributed(mesh, before, after, of_gradient):
+    """Returns a function that moves a rank's tensor from one placement to another."""
+
+    def run(local):
+        moved = DTensor.from_local(local, mesh, [before]).redistribute(mesh, [after])
+        return moved.to_local(grad_placements=[of_gradient])
+
+    return run
 
 
 def numbers(*shape, dtype=torch.bfloat16):
@@ -87,7 +161,7 @@ def numbers(*shape, dtype=torch.bfloat16):
 
 def main():
     """Prints the table."""
-    print("operation,weights,experts,pass,kernels,bytes")
+    print("operation,weights,parts,pass,kernels,bytes")
     heads = numbers(ROWS, 1, HEADS, WIDTH)
     report("positions", "", 1, heads.numel(), positions, heads, torch.ones(ROWS, 1, 1, WIDTH))
     report("bounds", "", 1, ROWS * WIDTH, bounds, numbers(ROWS, 2 * WIDTH))
@@ -97,6 +171,18 @@ def main():
             weights = numbers(ROWS, 1, dtype=dtype)
             outputs = numbers(ROWS, WIDTH)
             report("biases", name, experts, ROWS * WIDTH, biases, outputs, weights, of_experts)
+    report("gate", "", 1, ROWS * WIDTH, gate, numbers(ROWS, 2 * WIDTH))
+    for groups in (HEADS, HEADS // 4):
+        product = numbers(ROWS // 2, 2, (HEADS + 2 * groups) * WIDTH)
+        numbers_of_queries = ROWS * HEADS * WIDTH
+        report("heads", "", HEADS // groups, numbers_of_queries, heads_of_groups(groups), product)
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=RANKS)
+    mesh = init_device_mesh("cpu", (RANKS,))
+    whole = 2 * ROWS * WIDTH
+    gathered = redistributed(mesh, Shard(1), Replicate(), Partial())
+    report("gather", "", RANKS, whole, gathered, numbers(2, ROWS // RANKS, WIDTH))
+    scattered = redistributed(mesh, Partial(), Shard(1), Shard(1))
+    report("scatter", "", RANKS, whole, scattered, numbers(2, ROWS, WIDTH))
 
 
 if __name__ == "__main__":

@@ -21,12 +21,6 @@ ParallelConfig repeating(RecomputeModules modules) {
   return {.micro_batch_size = 2, .recompute = Recompute::kSelective, .recompute_modules = modules};
 }
 
-TransformerConfig small_dense_model() {
-  TransformerConfig model = small_expert_model();
-  model.num_experts = model.moe_router_topk = model.moe_ffn_hidden_size = 0;
-  return model;
-}
-
 /// Returns the bytes per token that the modules let a layer of the small latent model drop.
 double dropped(RecomputeModules modules, LayerKind kind) {
   const TransformerConfig model = resolved(small_latent_model(), "model");

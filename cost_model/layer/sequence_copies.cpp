@@ -1,0 +1,40 @@
+// Counts copies around gathers and reduce-scatters of sequences.
+#include "cost_model/layer/sequence_copies.h"
+
+#include "cost_model/inputs/rank_grid.h"
+#include "cost_model/inputs/rank_sizes.h"
+#include "cost_model/layer/fp8_casts.h"
+#include "cost_model/layer/layer_kernels.h"
+#include "cost_model/layer/product_overlap.h"
+
+namespace ptdp {
+
+SequenceCopies sequence_copies(const Scenario& scenario, const ParallelConfig& config,
+                               LayerKind kind) {
+  const StackSpec& stack = scenario.stack;
+  if (!stack.copies_sequences || !config.sequence_parallel || config.tp == 1) {
+    return {};
+  }
+  constexpr double kPasses = 2.0;
+  const TransformerConfig& model = scenario.job.model;
+  const auto tokens = static_cast<double>(tokens_of_rank(model, config));
+  const auto copied = [&](double element, double width) {
+    return Bytes(kPasses * element * tokens * width);
+  };
+  const double element = element_bytes(stack.precision);
+  const double gathered = gathered_activation_bytes(stack);
+  const double h = model.hidden_size;
+  const double to_attention = attention_input_width(model);
+  const double to_mlp = dense_mlp_width(model, kind) > 0 ? h : 0.0;
+  SequenceCopies copies{.backward =
+                            copied(gathered, h + to_mlp) + copied(element, to_attention + to_mlp)};
+  const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, scenario.cluster);
+  if (!runs_within_products(stack, config, group)) {
+    copies.gathers = copied(gathered, to_attention + to_mlp);
+    copies.out_of_attention = copied(element, h);
+    copies.out_of_mlp = copied(element, to_mlp);
+  }
+  return copies;
+}
+
+}  // namespace ptdp
