@@ -199,6 +199,9 @@ void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   if (fields.optional("copies_heads", stack.copies_heads)) {
     fields.flag("copies_heads", stack.copies_heads);
   }
+  if (fields.optional("looks_up_tokens", stack.looks_up_tokens)) {
+    fields.flag("looks_up_tokens", stack.looks_up_tokens);
+  }
   if (fields.optional("splits_gates", stack.splits_gates)) {
     fields.flag("splits_gates", stack.splits_gates);
   }
@@ -299,6 +302,9 @@ void describe_communication(Fields& fields, Described<Fields, StackSpec>& stack)
                 NamedValues<DataParallelOverlap>(kDataParallelOverlapNames));
   if (fields.optional("parameter_gather_overlap", !stack.parameter_gather_overlap)) {
     fields.flag("parameter_gather_overlap", stack.parameter_gather_overlap);
+  }
+  if (fields.optional("copies_gathered_weights", stack.copies_gathered_weights)) {
+    fields.flag("copies_gathered_weights", stack.copies_gathered_weights);
   }
   if (fields.optional("shards_matrices_apart", stack.shards_matrices_apart)) {
     fields.flag("shards_matrices_apart", stack.shards_matrices_apart);

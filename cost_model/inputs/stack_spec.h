@@ -176,6 +176,9 @@ struct StackSpec {
   /// Whether queries, keys and values are copied between their product and attention, into the
   /// order of sequences (nanotron).
   bool copies_heads = false;
+  /// Whether rows of queries, keys and values are looked up for attention, as if sequences were
+  /// padded, and its output is put back (flash-attn's bert_padding).
+  bool looks_up_tokens = false;
   /// Whether a gate is PyTorch's operations on the halves of one product (nanotron).
   bool splits_gates = false;
   /// Whether kernels of experts add their biases and bound their activation. Else PyTorch's
@@ -238,6 +241,8 @@ struct StackSpec {
   /// Whether ZeRO's parameters are gathered behind the next forward pass, if the reduction overlaps
   /// too (Megatron-LM's --overlap-param-gather).
   bool parameter_gather_overlap = true;
+  /// Whether full sharding copies what it gathers to where products read it (PyTorch FSDP2).
+  bool copies_gathered_weights = false;
   /// Whether full sharding gathers and scatters matrix by matrix. One kernel per matrix then puts
   /// it together from the pieces of all ranks (DeepSpeed 2021, torch.distributed.all_gather into a
   /// list).

@@ -67,6 +67,13 @@ ShardingTime sharding_time(const PlannedJob& job) {
   const auto reduce = [&](const RankParameters& parameters) {
     return matrices * reduction_time(job, parameters, matrices);
   };
+  // Compute waits for the copies, which run in its stream.
+  const auto copied = [&](const RankParameters& parameters) {
+    return stack.copies_gathered_weights && shards_weights(job.config())
+               ? memory_bound_time(Bytes(2.0 * gathered_weights(stack, parameters).total()),
+                                   job.cluster().gpu)
+               : Seconds(0.0);
+  };
   const auto behind = [&](Seconds communication, Seconds compute) {
     return overlaps_reduction(stack, job.config().pp)
                ? exposed_behind(communication, compute, stack.overlap_slowdown)
@@ -81,7 +88,7 @@ ShardingTime sharding_time(const PlannedJob& job) {
   const RankParameters ends = {.dense = end_parameters(model, job.config(), 0)};
   const Bytes staged(rank_parameters(model, job.config(), 0).total() *
                      stack.gradient_staging_traffic);
-  ShardingTime time{.forward = gather(ends),
+  ShardingTime time{.forward = gather(ends) + copied(ends),
                     .backward = reduce(ends) + memory_bound_time(staged, job.cluster().gpu)};
   const std::size_t first = index_of(kind_of_layer(model, 0));
   const LayerCounts recomputed = recomputed_of_rank(model, job.config(), 0);
@@ -91,6 +98,8 @@ ShardingTime sharding_time(const PlannedJob& job) {
     const RankParameters parameters =
         layer_parameters_of_rank(model, job.config(), kLayerKinds[kind]);
     const Seconds gathered = gather(parameters);
+    time.forward += count * copied(parameters);
+    time.backward += gathers_again(job.config()) ? count * copied(parameters) : Seconds(0.0);
     const Seconds again = layer.recompute(job.config().recompute).total();
     const double prefetched = count - (kind == first ? 1.0 : 0.0);
     time.forward += count * (shards_weights(job.config()) ? pieces : Seconds(0.0));

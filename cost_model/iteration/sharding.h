@@ -32,6 +32,9 @@ struct ShardingTime {
 /// stack without overlap leaves all. The backward pass moves the stack's gradient_staging_traffic
 /// too: gradients are put together before they are reduced.
 ///
+/// A stack that copies_gathered_weights reads and writes each gather's weights once more, which
+/// nothing hides.
+///
 /// A stack that shards_matrices_apart has four gathers and reduce-scatters in place of one. It also
 /// launches a kernel for each rank's piece of each of them, which nothing hides. With a
 /// max_reuse_distance it gathers matrices for recomputation, and once more for the backward pass

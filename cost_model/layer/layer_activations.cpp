@@ -77,6 +77,7 @@ ActivationStorage activation_storage(const TransformerConfig& model, const Stack
           .keeps_expert_outputs = stack.keeps_expert_outputs,
           .bounds_apart = bounds_apart(model, stack),
           .copies_heads = stack.copies_heads,
+          .looks_up_tokens = stack.looks_up_tokens,
           .splits_gates = stack.splits_gates && model.gated_linear_unit};
 }
 
@@ -135,7 +136,9 @@ Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& co
   const double gates = model.gated_linear_unit ? 2.0 : 1.0;
   const double mlp = cover_mlp(dropped, kind.has_experts) ? 0.0 : dense_mlp_width(model, kind);
   // The projection's input is a copy where attention's output is in another order.
-  const double copied = storage.copies_heads && config.micro_batch_size > 1 ? bytes * context : 0.0;
+  const bool is_copied =
+      storage.looks_up_tokens || (storage.copies_heads && config.micro_batch_size > 1);
+  const double copied = is_copied ? bytes * context : 0.0;
   const double gated = storage.splits_gates ? bytes * mlp : 0.0;
   const double split = heads + (input + other_use) * context + copied + bytes * gates * mlp +
                        gated + input * mlp + scores;

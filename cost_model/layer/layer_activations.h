@@ -26,6 +26,8 @@ struct ActivationStorage {
   /// Whether attention's output is kept beside the projection's input, in another order of tokens.
   /// Of single sequences both are one.
   bool copies_heads = false;
+  /// Whether attention's output is kept beside its rows as they are put back.
+  bool looks_up_tokens = false;
   bool splits_gates = false;  ///< Whether the activation of a gate is kept beside its product.
 };
 /// Returns how `stack` keeps activations of the model.

@@ -163,8 +163,10 @@ ElementWiseTime element_wise_work(const Scenario& scenario, const ParallelConfig
   }
   const ElementWiseTraffic traffic = element_wise_traffic(scenario, config, kind);
   const GpuSpec& gpu = scenario.cluster.gpu;
-  return {.forward = memory_bound_time(traffic.forward, gpu),
-          .backward = memory_bound_time(traffic.backward, gpu)};
+  return {.forward = memory_bound_time(traffic.forward, gpu) +
+                     look_up_time(traffic.looked_up_forward, gpu),
+          .backward = memory_bound_time(traffic.backward, gpu) +
+                      look_up_time(traffic.looked_up_backward, gpu)};
 }
 
 /// Returns the time to add a layer's weight gradients to those of earlier microbatches; 0 where the
@@ -309,7 +311,9 @@ ElementWiseTraffic element_wise_traffic(const Scenario& scenario, const Parallel
   const SplitNormTraffic norms = split_norm_traffic(scenario.job.model, config, stack);
   const SequenceCopies copies = sequence_copies(scenario, config, kind);
   return {.forward = traffic.forward + heads.forward + norms.forward + copies.forward(),
-          .backward = traffic.backward + heads.backward + norms.backward + copies.backward};
+          .backward = traffic.backward + heads.backward + norms.backward + copies.backward,
+          .looked_up_forward = traffic.looked_up_forward,
+          .looked_up_backward = traffic.looked_up_backward};
 }
 
 LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, LayerKind kind) {

@@ -51,6 +51,8 @@ struct LayerCosts {
 struct ElementWiseTraffic {
   Bytes forward;
   Bytes backward;
+  Bytes looked_up_forward;   ///< Copies of rows by index, which look_up_time() times.
+  Bytes looked_up_backward;  ///< Copies of rows by index in the backward pass.
 };
 /// Computes the traffic of a layer of `kind` outside products, fused attention, experts and casts:
 /// layer_traffic() with what split heads, norms and copies of sequences add. Not where

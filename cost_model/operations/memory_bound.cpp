@@ -93,6 +93,11 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
     traffic.forward += 2.0 * all_heads + 8.0 * keys;
     traffic.backward += (is_grouped ? 0.0 : 2.0) * all_heads + 4.0 * keys;
   }
+  if (stack.looks_up_tokens) {
+    traffic.forward += queries;
+    traffic.backward += all_heads;
+    traffic.looked_up_forward = traffic.looked_up_backward = 2.0 * (all_heads + queries);
+  }
   if (stack.splits_gates && model.gated_linear_unit) {
     traffic.forward += 2.0 * mlp;
     traffic.backward += 8.0 * mlp;
@@ -105,6 +110,11 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
     add_filled(traffic, passes, is_sequence_parallel ? 4.0 * tp * norms : Bytes(0.0), model);
   }
   return traffic;
+}
+
+Seconds look_up_time(Bytes moved, const GpuSpec& gpu) {
+  constexpr double share = 0.2;
+  return moved / BytesPerSecond(share * gpu.memory_bandwidth.value());
 }
 
 bool applies_rotary_apart(const TransformerConfig& model, const StackSpec& stack) {

@@ -50,6 +50,11 @@ namespace ptdp {
 /// backward with the copy that puts the halves' gradients together. Source: nanotron 3a45a340
 /// (August 2024), src/nanotron/models/llama.py, and PyTorch's autograd.
 ///
+/// A stack that looks tokens up copies rows of queries, keys and values forward, 2(Q+2K), and puts
+/// the output's back into zeros, 2Q and Q. Backward it copies as much, into zeros of Q+2K. Source:
+/// flash-attn 2.3.6, bert_padding.py (unpad_input for each of the three, pad_input), as
+/// llm-foundry 5e85bd62d4 calls them in every layer.
+///
 /// RMS norms that are composed of PyTorch's operations convert to fp32 and have a kernel for each
 /// step. They make 18 passes forward and 46 backward instead of 2 and 5. The final norm counts as
 /// one kernel even then.
@@ -73,11 +78,20 @@ struct LayerTraffic {
   /// leave it out.
   Bytes attention_forward;
   Bytes attention_backward;  ///< Backward passes of softmax and dropout of unfused attention.
+  /// Copies of rows that an index chooses; look_up_time() says how long they take.
+  Bytes looked_up_forward;
+  Bytes looked_up_backward;  ///< Copies of such rows in the backward pass.
 };
 /// Computes the traffic of one layer and microbatch on one GPU of a tensor-parallel group of `tp`.
 [[nodiscard]] LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
                                          int tp, bool is_sequence_parallel,
                                          const StackSpec& stack = StackSpec());
+
+/// Time to copy rows that an index chooses, `moved` bytes read and written: moved / (0.2 ·
+/// bandwidth). PyTorch computes an address for each number. Source: on an H100 4096 rows of 4096
+/// numbers of 2 bytes took 85 us (torchtitan pull request 1083), 4096 of 5120 136 us (PyTorch issue
+/// 151612): 0.24 and 0.19 of 3.35 TB/s. Both are of April 2025, before PyTorch 2.8 changed it.
+[[nodiscard]] Seconds look_up_time(Bytes moved, const GpuSpec& gpu);
 
 /// Whether a stack that fuses other element-wise operations applies rotary positions by single
 /// operations, in the elements' precision.

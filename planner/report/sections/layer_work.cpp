@@ -109,6 +109,8 @@ class WorkList {
       const GpuSpec& gpu = scenario_.cluster.gpu;
       add_moved("element-wise operations", "forward", memory_bound_time(traffic.forward, gpu));
       add_moved("element-wise operations", "backward", memory_bound_time(traffic.backward, gpu));
+      add_looked_up("forward", traffic.looked_up_forward);
+      add_looked_up("backward", traffic.looked_up_backward);
       return;
     }
     // An operation that a layer has twice, such as its norms, is one row.
@@ -144,6 +146,16 @@ class WorkList {
     };
     add("forward", casts.forward, casts.forward_kernels);
     add("backward", casts.backward, casts.backward_kernels);
+  }
+
+  /// Adds rows that are copied by an index, where there are any.
+  void add_looked_up(const char* pass, Bytes moved) {
+    if (moved > Bytes(0.0)) {
+      work_.push_back({.name = "rows looked up",
+                       .pass = pass,
+                       .bytes = moved,
+                       .time = look_up_time(moved, scenario_.cluster.gpu) * factors_.memory_bound});
+    }
   }
 
   /// Adds what is nothing but traffic of memory, which takes `time` before the factors.

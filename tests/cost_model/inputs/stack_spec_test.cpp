@@ -92,6 +92,7 @@ StackSpec seldom_stack() {
   stack.deterministic = true;
   stack.fused_yarn_rotary = false;
   stack.copies_heads = true;
+  stack.looks_up_tokens = true;
   stack.splits_gates = true;
   stack.fused_expert_biases = false;
   stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;
@@ -110,6 +111,7 @@ StackSpec seldom_stack() {
   stack.logged_flops = FlopCount::kCausal;
   stack.optimizer_post_validation = true;
   stack.parameter_gather_overlap = false;
+  stack.copies_gathered_weights = true;
   stack.shards_matrices_apart = true;
   stack.max_reuse_distance = 1e9;
   stack.all_reduces_shards = true;
@@ -152,6 +154,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "deterministic": true,
   "fused_yarn_rotary": false,
   "copies_heads": true,
+  "looks_up_tokens": true,
   "splits_gates": true,
   "fused_expert_biases": false,
   "tensor_parallel_overlap": true,
@@ -222,6 +225,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "optimizer_post_validation": true,
   "data_parallel_overlap": "single-stage",
   "parameter_gather_overlap": false,
+  "copies_gathered_weights": true,
   "shards_matrices_apart": true,
   "max_reuse_distance": 1000000000.0,
   "all_reduces_shards": true,
@@ -288,6 +292,7 @@ TEST(StackSpecJson, ReadsBackEachFlag) {
              {&StackSpec::deterministic, "deterministic"},
              {&StackSpec::fused_yarn_rotary, "fused_yarn_rotary"},
              {&StackSpec::copies_heads, "copies_heads"},
+             {&StackSpec::looks_up_tokens, "looks_up_tokens"},
              {&StackSpec::splits_gates, "splits_gates"},
              {&StackSpec::fused_expert_biases, "fused_expert_biases"},
              {&StackSpec::tensor_parallel_overlap, "tensor_parallel_overlap"},
@@ -300,6 +305,7 @@ TEST(StackSpecJson, ReadsBackEachFlag) {
              {&StackSpec::fused_bias_gradients, "fused_bias_gradients"},
              {&StackSpec::optimizer_post_validation, "optimizer_post_validation"},
              {&StackSpec::parameter_gather_overlap, "parameter_gather_overlap"},
+             {&StackSpec::copies_gathered_weights, "copies_gathered_weights"},
              {&StackSpec::shards_matrices_apart, "shards_matrices_apart"},
              {&StackSpec::all_reduces_shards, "all_reduces_shards"},
              {&StackSpec::scatter_gather, "scatter_gather"},

@@ -77,6 +77,23 @@ TEST(Sharding, HidesAllButTheEndsBehindComputeWhereLinksAreFast) {
   EXPECT_GT(time_of(fast, sharded(3)).forward, 2.0 * time.forward);
 }
 
+// All 2-byte weights are read and written forward, and those of the layers once more backward.
+TEST(Sharding, CopiesWhatItGathersWhereItIsNotInPlace) {
+  Scenario scenario = fsdp();
+  const ShardingTime plain = time_of(scenario, sharded(3));
+  const Seconds two = time_of(scenario, sharded(2)).forward;
+  scenario.stack.copies_gathered_weights = true;
+  const ShardingTime copied = time_of(scenario, sharded(3));
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  const double bandwidth = gpu.memory_bandwidth.value() * gpu.memory_efficiency;
+  const double parameters = rank_parameters(scenario.job.model, sharded(3), 0).total();
+  const double ends = end_parameters(scenario.job.model, sharded(3), 0);
+  EXPECT_NEAR((copied.forward - plain.forward).value() * bandwidth / (4.0 * parameters), 1.0, 1e-9);
+  EXPECT_NEAR((copied.backward - plain.backward).value() * bandwidth / (4.0 * (parameters - ends)),
+              1.0, 1e-9);
+  EXPECT_EQ(time_of(scenario, sharded(2)).forward, two);
+}
+
 TEST(Sharding, GathersNothingInAPassOfStageTwo) {
   EXPECT_EQ(time_of(fsdp(), sharded(2)).forward, Seconds(0.0));
   EXPECT_LT(time_of(fsdp(), sharded(2)).backward, time_of(fsdp(), sharded(3)).backward);

@@ -156,6 +156,51 @@ TEST(EagerOperations, OfHeadsAndGatesMoveWhatPyTorchMoves) {
   EXPECT_EQ(rows, 6);
 }
 
+// Rows of queries, keys and values are looked up, and attention's are put back: all of 64 features.
+TEST(EagerOperations, ByIndexMoveWhatPyTorchMoves) {
+  const CsvTable table = eager_operations();
+  double forward = 0.0;
+  double backward = 0.0;
+  for (std::size_t row = 0; row < table.num_rows(); ++row) {
+    const std::string operation = table.text(row, "operation");
+    const double tensors = operation == "look up" ? 3.0 : operation == "put back" ? 1.0 : 0.0;
+    (table.text(row, "pass") == "forward" ? forward : backward) +=
+        tensors * number_of(table, row, "bytes") * 64 * 512;
+  }
+  const TransformerConfig model = resolved(small_dense_model(), "model");
+  const LayerTraffic without = layer_traffic(model, 2, 1, false, {});
+  const LayerTraffic with = layer_traffic(model, 2, 1, false, {.looks_up_tokens = true});
+  EXPECT_EQ(without.looked_up_forward + without.looked_up_backward, Bytes(0.0));
+  EXPECT_DOUBLE_EQ((with.forward - without.forward + with.looked_up_forward).value(), forward);
+  EXPECT_DOUBLE_EQ((with.backward - without.backward + with.looked_up_backward).value(), backward);
+  // Four tensors are copied by index each way, and read and written.
+  EXPECT_EQ(with.looked_up_forward, Bytes(4.0 * 2 * 2 * 64 * 512));
+  EXPECT_EQ(with.looked_up_backward, with.looked_up_forward);
+}
+
+// By two measurements on an H100: 67 MB in 85 us and 84 MB in 136 us.
+TEST(EagerOperations, ByIndexTakeAboutWhatWasMeasured) {
+  const GpuSpec gpu = find_gpu("h100-80gb-sxm");
+  EXPECT_NEAR(look_up_time(Bytes(4.0 * 4096 * 4096), gpu).value() / 85e-6, 1.0, 0.2);
+  EXPECT_NEAR(look_up_time(Bytes(4.0 * 4096 * 5120), gpu).value() / 135.6e-6, 1.0, 0.1);
+}
+
+TEST(EagerOperations, ByIndexLengthenAndWidenLayers) {
+  Scenario scenario = plain_scenario(small_dense_model());
+  const ParallelConfig config{.micro_batch_size = 2};
+  const LayerCosts plain = layer_costs(scenario, config, LayerKind{});
+  const Bytes kept = kept_by_layer(scenario, config, LayerKind{});
+  scenario.stack.looks_up_tokens = true;
+  const LayerCosts longer = layer_costs(scenario, config, LayerKind{});
+  const double tensor = 2.0 * 64 * 512;  // bytes of queries, of keys, of values, of the output
+  const double looked_up = 4.0 * 2 * tensor / 0.2;
+  EXPECT_NEAR((longer.forward.total() - plain.forward.total()).value(),
+              (looked_up + tensor) / kPlainBandwidth, 1e-15);
+  EXPECT_NEAR((longer.backward.total() - plain.backward.total()).value(),
+              (looked_up + 3.0 * tensor) / kPlainBandwidth, 1e-15);
+  EXPECT_EQ(kept_by_layer(scenario, config, LayerKind{}) - kept, Bytes(tensor));
+}
+
 // Attention's output and the projection's input are one for a single sequence. A gate keeps what
 // its activation returns, 192 numbers of each token.
 TEST(EagerOperations, OfHeadsAndGatesKeepTheirCopies) {

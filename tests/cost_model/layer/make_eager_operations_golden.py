@@ -4,10 +4,13 @@ Written to tests/golden/eager_operations.csv, which eager_operations_test reads.
 those of Megatron-Core b0cc2706dd, in their order: rope_utils.py with a factor of sines and cosines,
 fused_bias_geglu.py with a bound, experts.py with biases. Gates and heads are those of nanotron
 3a45a340, models/llama.py, with attention and rotary positions that do nothing in place of their
-kernels. Gathers and scatters are PyTorch's own: DTensor moves the second dimension of two sequences,
-among processes that are not there. Each is run on a processor. A kernel is an operation of ATen that is no view; its bytes are those of all
-tensors that it reads and writes, but for tables, biases and weights of visits. Collectives are not
-counted.
+kernels. Rows are looked up and put back as by flash-attn 2.3.6, bert_padding.py. Gathers and
+scatters are PyTorch's own: DTensor moves the second dimension of two sequences, among processes
+that are not there.
+
+Each is run on a processor. A kernel is an operation of ATen that is no view; its bytes are those of
+all tensors that it reads and writes, but for tables, biases, weights of visits and indices.
+Collectives are not counted.
 
     pip install torch==2.15.0
     make_eager_operations_golden.py > tests/golden/eager_operations.csv
@@ -34,7 +37,8 @@ COLLECTIVES = {
     "reduce_scatter_tensor",
     "wait_tensor",
 }
-FILLS = {"slice_backward"}  # of a part that is empty: reads nothing
+FILLS = {"slice_backward", "zeros"}  # the former of a part that is empty: both read nothing
+OVERWRITES = {"index_put_", "scatter_"}  # all of their first argument
 
 
 class Counting(TorchDispatchMode):
@@ -51,9 +55,10 @@ class Counting(TorchDispatchMode):
         name = function.overloadpacket.__name__
         if name not in VIEWS | COLLECTIVES and name != "scalar_tensor":
             self.kernels += 1
-            read = [] if name in FILLS else tree_flatten((args, kwargs or {}))[0]
+            given = args[1:] if name in OVERWRITES else (args, kwargs or {})
+            read = [] if name in FILLS else tree_flatten(given)[0]
             for each in read + tree_flatten(results)[0]:
-                if isinstance(each, torch.Tensor):
+                if isinstance(each, torch.Tensor) and each.dtype != torch.int64:
                     size = each.numel() * each.element_size()
                     self.bytes += size if size >= self.least_bytes else 0
         return results
@@ -113,6 +118,38 @@ class Kernel(torch.autograd.Function):
     @staticmethod
     def backward(context, gradient):
         return tuple(torch.empty(shape, dtype=dtype) for shape, dtype in context.like)
+
+
+class LookUp(torch.autograd.Function):
+    """Copies rows that an index chooses."""
+
+    @staticmethod
+    def forward(context, rows, index):
+        context.save_for_backward(index)
+        context.rows = rows.shape[0]
+        return torch.gather(rows, 0, index[:, None].expand(-1, rows.shape[1]))
+
+    @staticmethod
+    def backward(context, gradient):
+        (index,) = context.saved_tensors
+        whole = torch.zeros(context.rows, gradient.shape[1], dtype=gradient.dtype)
+        return whole.scatter_(0, index[:, None].expand(-1, gradient.shape[1]), gradient), None
+
+
+class PutBack(torch.autograd.Function):
+    """Copies rows to where an index says."""
+
+    @staticmethod
+    def forward(context, rows, index):
+        context.save_for_backward(index)
+        whole = torch.zeros(rows.shape[0], rows.shape[1], dtype=rows.dtype)
+        whole[index] = rows
+        return whole
+
+    @staticmethod
+    def backward(context, gradient):
+        (index,) = context.saved_tensors
+        return gradient[index], None
 
 
 def heads_of_groups(groups):
@@ -176,6 +213,9 @@ def main():
         product = numbers(ROWS // 2, 2, (HEADS + 2 * groups) * WIDTH)
         numbers_of_queries = ROWS * HEADS * WIDTH
         report("heads", "", HEADS // groups, numbers_of_queries, heads_of_groups(groups), product)
+    index = torch.arange(ROWS)
+    report("look up", "", 1, ROWS * WIDTH, LookUp.apply, numbers(ROWS, WIDTH), index)
+    report("put back", "", 1, ROWS * WIDTH, PutBack.apply, numbers(ROWS, WIDTH), index)
     torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=RANKS)
     mesh = init_device_mesh("cpu", (RANKS,))
     whole = 2 * ROWS * WIDTH
