@@ -196,6 +196,9 @@ void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   if (fields.optional("fused_yarn_rotary", !stack.fused_yarn_rotary)) {
     fields.flag("fused_yarn_rotary", stack.fused_yarn_rotary);
   }
+  if (fields.optional("complex_rotary", stack.complex_rotary)) {
+    fields.flag("complex_rotary", stack.complex_rotary);
+  }
   if (fields.optional("copies_heads", stack.copies_heads)) {
     fields.flag("copies_heads", stack.copies_heads);
   }
@@ -322,6 +325,9 @@ void describe_communication(Fields& fields, Described<Fields, StackSpec>& stack)
   }
   if (fields.optional("expert_overlap", stack.expert_overlap)) {
     fields.flag("expert_overlap", stack.expert_overlap);
+  }
+  if (fields.optional("pads_expert_rows", stack.pads_expert_rows)) {
+    fields.flag("pads_expert_rows", stack.pads_expert_rows);
   }
   if (fields.optional("fused_expert_activation", stack.fused_expert_activation)) {
     fields.flag("fused_expert_activation", stack.fused_expert_activation);

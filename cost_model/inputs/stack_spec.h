@@ -173,6 +173,9 @@ struct StackSpec {
   /// Whether one kernel applies rotary positions whose sines and cosines grow (grows_rotary()).
   /// Else PyTorch's operations do, one by one.
   bool fused_yarn_rotary = true;
+  /// Whether rotary positions are products of complex numbers of fp32, which no compiler fuses
+  /// (torchtitan's Llama).
+  bool complex_rotary = false;
   /// Whether queries, keys and values are copied between their product and attention, into the
   /// order of sequences (nanotron).
   bool copies_heads = false;
@@ -264,6 +267,9 @@ struct StackSpec {
   /// Whether experts' products include the activation between them and the casts of what they
   /// return (TransformerEngine's fused grouped MLP).
   bool fused_expert_activation = false;
+  /// Whether rows of experts are padded for products in 8 or 4 bits by kernels of their own, and
+  /// cut again. Hierarchical dispatch pads by itself.
+  bool pads_expert_rows = false;
   /// Whether products add biases and, in 16 bits, apply tanh-GELU and its gradient by themselves.
   /// It matters with MemoryModel::kPtdp alone, whose operations are counted one by one.
   bool fused_epilogues = false;

@@ -88,7 +88,8 @@ double permuted_rows(const Scenario& scenario, const ParallelConfig& config) {
     return 2.0 * (arrived + rows);
   }
   const bool sorts = model.num_experts > config.ep && config.ep > 1;
-  return 2.0 * (tokens + tokens * model.moe_router_topk) + (sorts ? 4.0 * rows : 0.0);
+  return 2.0 * (tokens + tokens * model.moe_router_topk) + (sorts ? 4.0 * rows : 0.0) +
+         (pads_rows(scenario) ? 4.0 * rows : 0.0);
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ constexpr double kRoutingBackward = 46.0;
 constexpr double kExpertProducts = 2.0;  // per forward pass, and per kind of gradient
 /// Products of experts whose times are modeled one by one: the router, and all experts' together.
 constexpr double kModeledProducts = 1.0 + kExpertProducts;
+constexpr double kPaddingKernels = 2.0;  // padding and cutting, in each pass
 constexpr double kProductStreams = 4.0;
 /// The part of kRoutingForward that chooses experts and counts tokens.
 constexpr double kGraphedForward = 16.0;
@@ -211,8 +212,9 @@ LayerKernels expert_kernels(const Scenario& scenario, const ParallelConfig& conf
   add_products(kernels.backward, 2.0 * kExpertProducts, experts);
   const ExpertBiasKernels biases = expert_bias_kernels(
       scenario.job.model, scenario.stack, 1.0 * scenario.job.model.num_experts / config.ep);
-  kernels.forward.launch(biases.forward);
-  kernels.backward.launch(biases.backward);
+  const double padding = pads_rows(scenario) ? kPaddingKernels : 0.0;
+  kernels.forward.launch(biases.forward + padding);
+  kernels.backward.launch(biases.backward + padding);
   const GpuSpec& gpu = scenario.cluster.gpu;
   kernels.forward.with_start = starts_in_products(kModeledProducts, gpu);
   kernels.backward.with_start = starts_in_products(2.0 * kModeledProducts, gpu);
@@ -252,6 +254,13 @@ LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& confi
     kernels.forward.by_host = kernels.backward.by_host = 0.0;
   }
   return kernels;
+}
+
+bool pads_rows(const Scenario& scenario) {
+  const StackSpec& stack = scenario.stack;
+  return stack.pads_expert_rows && stack.fp8 &&
+         stack.expert_dispatch != ExpertDispatch::kHierarchical &&
+         !fuses_expert_activation(scenario);
 }
 
 bool fuses_expert_activation(const Scenario& scenario) {

@@ -123,6 +123,10 @@ struct LayerKernels {
 [[nodiscard]] LayerKernels kernels_without_experts(const Scenario& scenario,
                                                    const ParallelConfig& config);
 
+/// Whether kernels of their own pad rows of experts (pads_expert_rows), and cut them. Products that
+/// fuse the activation pad by themselves.
+[[nodiscard]] bool pads_rows(const Scenario& scenario);
+
 /// Returns how many of `starts` starts of products their modeled times contain: all where the GPU
 /// has a matmul_start, else none.
 [[nodiscard]] double starts_in_products(double starts, const GpuSpec& gpu);
@@ -137,6 +141,7 @@ struct LayerKernels {
 ///              counts for the host (Megatron-Core)
 ///   products   two forward and four backward for each of the E/ep experts on a rank, on four
 ///              streams side by side; for all experts together where the stack fuses them
+///   padding    two forward and two backward, where rows are padded
 ///   biases     expert_bias_kernels()
 ///
 /// Where the router is a graph, the host does not launch 16 of the forward and 12 of the backward

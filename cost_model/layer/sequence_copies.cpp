@@ -1,11 +1,9 @@
 // Counts copies around gathers and reduce-scatters of sequences.
 #include "cost_model/layer/sequence_copies.h"
 
-#include "cost_model/inputs/rank_grid.h"
 #include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/layer/fp8_casts.h"
 #include "cost_model/layer/layer_kernels.h"
-#include "cost_model/layer/product_overlap.h"
 
 namespace ptdp {
 
@@ -26,15 +24,10 @@ SequenceCopies sequence_copies(const Scenario& scenario, const ParallelConfig& c
   const double h = model.hidden_size;
   const double to_attention = attention_input_width(model);
   const double to_mlp = dense_mlp_width(model, kind) > 0 ? h : 0.0;
-  SequenceCopies copies{.backward =
-                            copied(gathered, h + to_mlp) + copied(element, to_attention + to_mlp)};
-  const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, scenario.cluster);
-  if (!runs_within_products(stack, config, group)) {
-    copies.gathers = copied(gathered, to_attention + to_mlp);
-    copies.out_of_attention = copied(element, h);
-    copies.out_of_mlp = copied(element, to_mlp);
-  }
-  return copies;
+  return {.gathers = copied(gathered, to_attention + to_mlp),
+          .out_of_attention = copied(element, h),
+          .out_of_mlp = copied(element, to_mlp),
+          .backward = copied(gathered, h + to_mlp) + copied(element, to_attention + to_mlp)};
 }
 
 }  // namespace ptdp

@@ -88,6 +88,10 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
   if (!stack.fused_element_wise) {
     add_unfused(traffic, passes, model);
   }
+  if (stack.complex_rotary && stack.fused_element_wise) {
+    traffic.forward += 4.0 * rotary;
+    traffic.backward += 4.0 * rotary;
+  }
   if (stack.copies_heads) {
     const bool is_grouped = model.num_query_groups != model.num_attention_heads;
     traffic.forward += 2.0 * all_heads + 8.0 * keys;

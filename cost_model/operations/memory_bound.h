@@ -38,6 +38,10 @@ namespace ptdp {
 /// It adds 8(Q+K) in each pass for rotary positions, which are numbers of fp32 then. It also adds
 /// 16S forward and 17S backward for scores that are converted, scaled, masked and converted back.
 ///
+/// Rotary positions by complex numbers add the same 8(Q+K) in each pass to a stack that fuses all
+/// else: torch.compile has no code for complex numbers, and runs their conversions and their
+/// product as operations of their own (torch/_inductor/lowering.py, fallback_handler).
+///
 /// A stack whose rotary kernel has no factor for YaRN's growth applies such positions by operations
 /// in the elements' precision. This adds 10(Q+K) forward: two products 4, a negated half 1, two
 /// concatenations 4, a sum 3, in place of 2. Backward it adds 12(Q+K): two products 4, the half 1,

@@ -91,6 +91,7 @@ StackSpec seldom_stack() {
   stack.composed_norms = true;
   stack.deterministic = true;
   stack.fused_yarn_rotary = false;
+  stack.complex_rotary = true;
   stack.copies_heads = true;
   stack.looks_up_tokens = true;
   stack.splits_gates = true;
@@ -117,6 +118,7 @@ StackSpec seldom_stack() {
   stack.all_reduces_shards = true;
   stack.expert_dispatch = ExpertDispatch::kHierarchical;
   stack.expert_overlap = true;
+  stack.pads_expert_rows = true;
   stack.fused_expert_activation = true;
   stack.context_parallel_kind = ContextParallel::kAllGather;
   stack.microbatch_overhead = microseconds(11.0);
@@ -153,6 +155,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "composed_norms": true,
   "deterministic": true,
   "fused_yarn_rotary": false,
+  "complex_rotary": true,
   "copies_heads": true,
   "looks_up_tokens": true,
   "splits_gates": true,
@@ -232,6 +235,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "scatter_gather": true,
   "expert_dispatch": "hierarchical",
   "expert_overlap": true,
+  "pads_expert_rows": true,
   "fused_expert_activation": true,
   "context_parallel_kind": "all-gather",
   "pipeline_overlap": "interleaved",
@@ -291,6 +295,7 @@ TEST(StackSpecJson, ReadsBackEachFlag) {
              {&StackSpec::composed_norms, "composed_norms"},
              {&StackSpec::deterministic, "deterministic"},
              {&StackSpec::fused_yarn_rotary, "fused_yarn_rotary"},
+             {&StackSpec::complex_rotary, "complex_rotary"},
              {&StackSpec::copies_heads, "copies_heads"},
              {&StackSpec::looks_up_tokens, "looks_up_tokens"},
              {&StackSpec::splits_gates, "splits_gates"},
@@ -310,6 +315,7 @@ TEST(StackSpecJson, ReadsBackEachFlag) {
              {&StackSpec::all_reduces_shards, "all_reduces_shards"},
              {&StackSpec::scatter_gather, "scatter_gather"},
              {&StackSpec::expert_overlap, "expert_overlap"},
+             {&StackSpec::pads_expert_rows, "pads_expert_rows"},
              {&StackSpec::fused_expert_activation, "fused_expert_activation"}}) {
     for (const bool value : {false, true}) {
       StackSpec stack = unusual_stack();

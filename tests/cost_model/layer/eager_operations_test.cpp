@@ -249,11 +249,6 @@ TEST(EagerOperations, AroundCollectivesOfSequencesCopyWhatPyTorchCopies) {
   EXPECT_EQ(copies.backward, (copied[{"gather", "backward"}] + copied[{"scatter", "backward"}]));
   EXPECT_EQ(copies.forward(), Bytes(2.0 * 4 * numbers));
 
-  // In symmetric memory products of forward passes take chunks as they come.
-  Scenario within = scenario;
-  within.stack.tp_comm_overlap = TpCommOverlap::kSymmetricMemory;
-  EXPECT_EQ(sequence_copies(within, config, {}).forward(), Bytes(0.0));
-  EXPECT_EQ(sequence_copies(within, config, {}).backward, copies.backward);
   // What is gathered in 8 bits is copied in 8 bits.
   Scenario in_8_bits = scenario;
   in_8_bits.stack.fp8_recipes = {{.scaling = Fp8Scaling::kCurrent, .gathers_activations = true}};

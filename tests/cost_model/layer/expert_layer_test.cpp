@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "cost_model/inputs/rank_grid.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/network/expert_dispatch.h"
@@ -58,10 +60,37 @@ TEST(ExpertCosts, PermuteWhatArrivesByHierarchicalDispatch) {
               router + rows + 2.0 * 3 * 1024 * 128, 1e-3);
 }
 
+// 1024 rows of 64 numbers of 2 bytes are read and written to pad them, and again to cut them.
+TEST(ExpertCosts, PadRowsForProductsInEightBits) {
+  Scenario scenario = plain_scenario(small_expert_model());
+  const ParallelConfig config{.dp = 4, .ep = 4, .micro_batch_size = 2};
+  const auto costs = [&](bool pads) {
+    scenario.stack.pads_expert_rows = pads;
+    const ExpertCosts all = expert_costs(scenario, config);
+    return std::pair(all.element_wise_forward, all.element_wise_backward);
+  };
+  const auto kernels = [&](bool pads) {
+    scenario.stack.pads_expert_rows = pads;
+    const LayerKernels all = expert_kernels(scenario, config);
+    return std::pair(all.forward.by_host, all.backward.by_host);
+  };
+  EXPECT_EQ(costs(true), costs(false));  // nothing in 16 bits
+  scenario.stack.fp8 = Fp8Scaling::kMx;
+  const double moved = 4.0 * 2 * 1024 * 64 / kPlainBandwidth;
+  EXPECT_NEAR((costs(true).first - costs(false).first).value(), moved, 1e-15);
+  EXPECT_NEAR((costs(true).second - costs(false).second).value(), moved, 1e-15);
+  EXPECT_EQ(kernels(true).first, kernels(false).first + 2.0);
+  EXPECT_EQ(kernels(true).second, kernels(false).second + 2.0);
+  scenario.stack.expert_dispatch = ExpertDispatch::kHierarchical;
+  EXPECT_EQ(costs(true), costs(false));
+  EXPECT_EQ(kernels(true), kernels(false));
+}
+
 // The gate's three passes over 1024 rows of 128 of 2 bytes forward and five backward are gone: of
 // SwiGLU in MX formats, which the kernels are for.
 TEST(ExpertCosts, HaveNoActivationWhereProductsDoIt) {
   Scenario scenario = plain_scenario(small_expert_model());
+  scenario.stack.pads_expert_rows = false;
   scenario.stack.fp8 = Fp8Scaling::kMx;
   const ParallelConfig config{.dp = 4, .ep = 4, .micro_batch_size = 2};
   const ExpertCosts apart = expert_costs(scenario, config);

@@ -177,6 +177,20 @@ TEST(LayerTraffic, OfOperationsOneByOneInALlama) {
             Bytes(2.0 * (46 - 5) * 512 + (10 - 2) * (512 + 512) + (9 - 5) * 2048));
 }
 
+// float() and back have 3 passes over 2-byte elements each, and a product of complex numbers 4.
+TEST(LayerTraffic, OfComplexRotaryPositions) {
+  const TransformerConfig model = as_llama(small_model());
+  const LayerTraffic fused = layer_traffic(model, 2, 1, false);
+  const LayerTraffic complex = layer_traffic(model, 2, 1, false, {.complex_rotary = true});
+  EXPECT_EQ(complex.forward - fused.forward, Bytes((3.0 + 4 + 3 - 2) * (512 + 512)));
+  EXPECT_EQ(complex.backward - fused.backward, Bytes((3.0 + 4 + 3 - 2) * (512 + 512)));
+  // Where nothing is fused they are counted already.
+  const StackSpec unfused{.fused_element_wise = false};
+  const StackSpec both{.fused_element_wise = false, .complex_rotary = true};
+  EXPECT_EQ(layer_traffic(model, 2, 1, false, both).forward,
+            layer_traffic(model, 2, 1, false, unfused).forward);
+}
+
 // By hand, in passes over 2-byte elements of queries and keys. Forward, products with the cosine
 // and the sine have 2 each, the negated half 1, the halves put together 2, the sum 3, and the copy
 // with the part that is not turned 2: 12 in place of 2. Backward, the products have 2 each, the

@@ -23,16 +23,6 @@ inline Plan plan_of_39b(ScheduleKind schedule = ScheduleKind::kOneFOneB, int vpp
                                           .recompute = Recompute::kFull});
 }
 
-/// Returns the model of small_expert_model() with an MLP of 192 in place of experts.
-inline TransformerConfig small_dense_model() {
-  TransformerConfig model = small_expert_model();
-  const TransformerConfig dense;
-  model.num_experts = dense.num_experts;
-  model.moe_router_topk = dense.moe_router_topk;
-  model.moe_ffn_hidden_size = dense.moe_ffn_hidden_size;
-  return model;
-}
-
 /// Returns plans with all kinds of parallelism, recomputation, experts and offload.
 inline std::vector<Plan> various_plans() {
   const Scenario experts = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 64);
