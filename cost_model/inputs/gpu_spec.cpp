@@ -296,19 +296,13 @@ void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   if (fields.optional("constants_of", !gpu.constants_of.empty())) {
     fields.name("constants_of", gpu.constants_of);
   }
-  if (fields.optional("is_assumed", gpu.is_assumed)) {
-    fields.flag("is_assumed", gpu.is_assumed);
-  }
+  optional_flag(fields, "is_assumed", gpu.is_assumed, false);
   describe_peaks(fields, gpu);
   if constexpr (Fields::kIsReading) {
     take_left_out(fields, gpu);
   }
-  if (fields.optional("fp8_any_layout", gpu.fp8_any_layout)) {
-    fields.flag("fp8_any_layout", gpu.fp8_any_layout);
-  }
-  if (fields.optional("fp8_mx", gpu.fp8_mx)) {
-    fields.flag("fp8_mx", gpu.fp8_mx);
-  }
+  optional_flag(fields, "fp8_any_layout", gpu.fp8_any_layout, false);
+  optional_flag(fields, "fp8_mx", gpu.fp8_mx, false);
   fields.quantity("memory_GiB", gpu.memory, kGibi, kMemoryRange);
   fields.quantity("memory_bandwidth_GBps", gpu.memory_bandwidth, kGiga, kBandwidthRange);
   fields.count("num_multiprocessors", gpu.num_multiprocessors, 1, 100'000);

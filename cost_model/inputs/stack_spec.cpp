@@ -116,29 +116,19 @@ void describe(Fields& fields, Described<Fields, StackCapabilities>& can_run) {
     }
   }
   fields.counts("zero_stages", can_run.zero_stages, 0, kHighestZeroStage);
-  if (fields.optional("tensor_parallel", !can_run.tensor_parallel)) {
-    fields.flag("tensor_parallel", can_run.tensor_parallel);
-  }
+  optional_flag(fields, "tensor_parallel", can_run.tensor_parallel, true);
   fields.flag("sequence_parallel", can_run.sequence_parallel);
   fields.flag("context_parallel", can_run.context_parallel);
   fields.flag("expert_parallel", can_run.expert_parallel);
   fields.count("interleaved_min_stages", can_run.interleaved_min_stages, 2, 1000);
-  if (fields.optional("uneven_layers", can_run.uneven_layers)) {
-    fields.flag("uneven_layers", can_run.uneven_layers);
-  }
+  optional_flag(fields, "uneven_layers", can_run.uneven_layers, false);
   if (fields.optional("split_key_heads", can_run.split_key_heads != SplitKeyHeads::kNever)) {
     fields.choice("split_key_heads", can_run.split_key_heads,
                   NamedValues<SplitKeyHeads>(kSplitKeyHeadsNames));
   }
-  if (fields.optional("hybrid_sharding", can_run.hybrid_sharding)) {
-    fields.flag("hybrid_sharding", can_run.hybrid_sharding);
-  }
-  if (fields.optional("optimizer_instances", can_run.optimizer_instances)) {
-    fields.flag("optimizer_instances", can_run.optimizer_instances);
-  }
-  if (fields.optional("kept_weights", can_run.kept_weights)) {
-    fields.flag("kept_weights", can_run.kept_weights);
-  }
+  optional_flag(fields, "hybrid_sharding", can_run.hybrid_sharding, false);
+  optional_flag(fields, "optimizer_instances", can_run.optimizer_instances, false);
+  optional_flag(fields, "kept_weights", can_run.kept_weights, false);
   if (fields.optional("rank_orders", !can_run.rank_orders.empty())) {
     fields.choices("rank_orders", can_run.rank_orders, NamedValues<RankOrder>(kRankOrderNames));
   }
@@ -184,57 +174,27 @@ void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   if (fields.optional("memory_model", stack.memory_model != MemoryModel::kMegatron)) {
     fields.choice("memory_model", stack.memory_model, NamedValues<MemoryModel>(kMemoryModelNames));
   }
-  if (fields.optional("fused_element_wise", !stack.fused_element_wise)) {
-    fields.flag("fused_element_wise", stack.fused_element_wise);
-  }
-  if (fields.optional("composed_norms", stack.composed_norms)) {
-    fields.flag("composed_norms", stack.composed_norms);
-  }
-  if (fields.optional("deterministic", stack.deterministic)) {
-    fields.flag("deterministic", stack.deterministic);
-  }
-  if (fields.optional("fused_yarn_rotary", !stack.fused_yarn_rotary)) {
-    fields.flag("fused_yarn_rotary", stack.fused_yarn_rotary);
-  }
-  if (fields.optional("complex_rotary", stack.complex_rotary)) {
-    fields.flag("complex_rotary", stack.complex_rotary);
-  }
-  if (fields.optional("copies_heads", stack.copies_heads)) {
-    fields.flag("copies_heads", stack.copies_heads);
-  }
-  if (fields.optional("looks_up_tokens", stack.looks_up_tokens)) {
-    fields.flag("looks_up_tokens", stack.looks_up_tokens);
-  }
-  if (fields.optional("splits_gates", stack.splits_gates)) {
-    fields.flag("splits_gates", stack.splits_gates);
-  }
-  if (fields.optional("fused_expert_biases", !stack.fused_expert_biases)) {
-    fields.flag("fused_expert_biases", stack.fused_expert_biases);
-  }
+  optional_flag(fields, "fused_element_wise", stack.fused_element_wise, true);
+  optional_flag(fields, "composed_norms", stack.composed_norms, false);
+  optional_flag(fields, "deterministic", stack.deterministic, false);
+  optional_flag(fields, "fused_yarn_rotary", stack.fused_yarn_rotary, true);
+  optional_flag(fields, "complex_rotary", stack.complex_rotary, false);
+  optional_flag(fields, "copies_heads", stack.copies_heads, false);
+  optional_flag(fields, "looks_up_tokens", stack.looks_up_tokens, false);
+  optional_flag(fields, "splits_gates", stack.splits_gates, false);
+  optional_flag(fields, "fused_expert_biases", stack.fused_expert_biases, true);
   fields.flag("tensor_parallel_overlap", stack.tensor_parallel_overlap);
   if (fields.optional("tp_comm_overlap", stack.tp_comm_overlap != TpCommOverlap::kNone)) {
     fields.choice("tp_comm_overlap", stack.tp_comm_overlap,
                   NamedValues<TpCommOverlap>(kTpCommOverlapNames));
   }
-  if (fields.optional("keeps_gathered_inputs", stack.keeps_gathered_inputs)) {
-    fields.flag("keeps_gathered_inputs", stack.keeps_gathered_inputs);
-  }
-  if (fields.optional("copies_sequences", stack.copies_sequences)) {
-    fields.flag("copies_sequences", stack.copies_sequences);
-  }
-  if (fields.optional("recompute_stops_early", stack.recompute_stops_early)) {
-    fields.flag("recompute_stops_early", stack.recompute_stops_early);
-  }
-  if (fields.optional("keeps_expert_outputs", !stack.keeps_expert_outputs)) {
-    fields.flag("keeps_expert_outputs", stack.keeps_expert_outputs);
-  }
+  optional_flag(fields, "keeps_gathered_inputs", stack.keeps_gathered_inputs, false);
+  optional_flag(fields, "copies_sequences", stack.copies_sequences, false);
+  optional_flag(fields, "recompute_stops_early", stack.recompute_stops_early, false);
+  optional_flag(fields, "keeps_expert_outputs", stack.keeps_expert_outputs, true);
   fields.flag("fused_gradient_accumulation", stack.fused_gradient_accumulation);
-  if (fields.optional("fused_epilogues", stack.fused_epilogues)) {
-    fields.flag("fused_epilogues", stack.fused_epilogues);
-  }
-  if (fields.optional("fused_bias_gradients", stack.fused_bias_gradients)) {
-    fields.flag("fused_bias_gradients", stack.fused_bias_gradients);
-  }
+  optional_flag(fields, "fused_epilogues", stack.fused_epilogues, false);
+  optional_flag(fields, "fused_bias_gradients", stack.fused_bias_gradients, false);
 }
 
 /// Reads or writes what is kept per parameter, in each precision.
@@ -298,40 +258,24 @@ void describe_traffic(Fields& fields, Described<Fields, StackSpec>& stack) {
 /// Reads or writes what overlaps with what, what starting work costs, and what the stack can run.
 template <class Fields>
 void describe_communication(Fields& fields, Described<Fields, StackSpec>& stack) {
-  if (fields.optional("optimizer_post_validation", stack.optimizer_post_validation)) {
-    fields.flag("optimizer_post_validation", stack.optimizer_post_validation);
-  }
+  optional_flag(fields, "optimizer_post_validation", stack.optimizer_post_validation, false);
   fields.choice("data_parallel_overlap", stack.data_parallel_overlap,
                 NamedValues<DataParallelOverlap>(kDataParallelOverlapNames));
-  if (fields.optional("parameter_gather_overlap", !stack.parameter_gather_overlap)) {
-    fields.flag("parameter_gather_overlap", stack.parameter_gather_overlap);
-  }
-  if (fields.optional("copies_gathered_weights", stack.copies_gathered_weights)) {
-    fields.flag("copies_gathered_weights", stack.copies_gathered_weights);
-  }
-  if (fields.optional("shards_matrices_apart", stack.shards_matrices_apart)) {
-    fields.flag("shards_matrices_apart", stack.shards_matrices_apart);
-  }
+  optional_flag(fields, "parameter_gather_overlap", stack.parameter_gather_overlap, true);
+  optional_flag(fields, "copies_gathered_weights", stack.copies_gathered_weights, false);
+  optional_flag(fields, "shards_matrices_apart", stack.shards_matrices_apart, false);
   if (fields.optional("max_reuse_distance", stack.max_reuse_distance != 0.0)) {
     fields.number("max_reuse_distance", stack.max_reuse_distance, kReuseDistance);
   }
-  if (fields.optional("all_reduces_shards", stack.all_reduces_shards)) {
-    fields.flag("all_reduces_shards", stack.all_reduces_shards);
-  }
+  optional_flag(fields, "all_reduces_shards", stack.all_reduces_shards, false);
   fields.flag("scatter_gather", stack.scatter_gather);
   if (fields.optional("expert_dispatch", stack.expert_dispatch != ExpertDispatch::kAllToAll)) {
     fields.choice("expert_dispatch", stack.expert_dispatch,
                   NamedValues<ExpertDispatch>(kExpertDispatchNames));
   }
-  if (fields.optional("expert_overlap", stack.expert_overlap)) {
-    fields.flag("expert_overlap", stack.expert_overlap);
-  }
-  if (fields.optional("pads_expert_rows", stack.pads_expert_rows)) {
-    fields.flag("pads_expert_rows", stack.pads_expert_rows);
-  }
-  if (fields.optional("fused_expert_activation", stack.fused_expert_activation)) {
-    fields.flag("fused_expert_activation", stack.fused_expert_activation);
-  }
+  optional_flag(fields, "expert_overlap", stack.expert_overlap, false);
+  optional_flag(fields, "pads_expert_rows", stack.pads_expert_rows, false);
+  optional_flag(fields, "fused_expert_activation", stack.fused_expert_activation, false);
   if (fields.optional("context_parallel_kind",
                       stack.context_parallel_kind != ContextParallel::kRing)) {
     fields.choice("context_parallel_kind", stack.context_parallel_kind,

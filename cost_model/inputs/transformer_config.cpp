@@ -276,11 +276,6 @@ void describe_numerics(Fields& fields, Described<Fields, TransformerConfig>& mod
       fields.exact_number(key, value, range);
     }
   };
-  const auto optional_flag = [&fields](const std::string& key, auto& value, bool usual) {
-    if (fields.optional(key, value != usual)) {
-      fields.flag(key, value);
-    }
-  };
   auto& rates = model.dropout_rates;
   optional_number("hidden_dropout", rates.hidden, kUsualDropoutRates.hidden, kDropoutRange);
   // A document that says nothing of it drops probabilities as it drops hidden states. Who reads a
@@ -297,23 +292,25 @@ void describe_numerics(Fields& fields, Described<Fields, TransformerConfig>& mod
   const TransformerConfig usual;
   optional_number("layernorm_epsilon", model.layernorm_epsilon, usual.layernorm_epsilon,
                   kEpsilonRange);
-  optional_flag("layernorm_zero_centered_gamma", model.layernorm_zero_centered_gamma, false);
+  optional_flag(fields, "layernorm_zero_centered_gamma", model.layernorm_zero_centered_gamma,
+                false);
   optional_number("init_method_std", model.init_method_std, usual.init_method_std, kDeviationRange);
   if (fields.optional("activation_func", model.activation_func.has_value())) {
     fields.choice("activation_func", held(model.activation_func),
                   NamedValues<Activation>(kActivationNames));
   }
-  optional_flag("scale_attn_weights", model.scale_attn_weights, true);
-  optional_flag("scale_attn_by_inverse_layer_idx", model.scale_attn_by_inverse_layer_idx, false);
+  optional_flag(fields, "scale_attn_weights", model.scale_attn_weights, true);
+  optional_flag(fields, "scale_attn_by_inverse_layer_idx", model.scale_attn_by_inverse_layer_idx,
+                false);
   optional_number("query_pre_attn_scalar", model.query_pre_attn_scalar, 0.0, kPositiveRange);
   optional_number("attn_logit_softcapping", model.attn_logit_softcapping, 0.0, kPositiveRange);
   optional_number("final_logit_softcapping", model.final_logit_softcapping, 0.0, kPositiveRange);
   optional_number("embedding_multiplier", model.embedding_multiplier, 1.0, kPositiveRange);
   optional_number("logits_multiplier", model.logits_multiplier, 1.0, kPositiveRange);
   optional_number("residual_multiplier", model.residual_multiplier, 1.0, kPositiveRange);
-  optional_flag("parallel_residual", model.parallel_residual, false);
-  optional_flag("shared_residual_norm", model.shared_residual_norm, false);
-  optional_flag("embedding_layernorm", model.embedding_layernorm, false);
+  optional_flag(fields, "parallel_residual", model.parallel_residual, false);
+  optional_flag(fields, "shared_residual_norm", model.shared_residual_norm, false);
+  optional_flag(fields, "embedding_layernorm", model.embedding_layernorm, false);
   optional_number("activation_func_clamp_value", model.activation_func_clamp_value, 0.0,
                   kPositiveRange);
   optional_number("glu_linear_offset", model.glu_linear_offset, 0.0, kPositiveRange);
@@ -370,11 +367,6 @@ void describe(Fields& fields, Described<Fields, TransformerConfig>& model) {
       fields.count(key, value, 1, most);
     }
   };
-  const auto optional_flag = [&fields](const std::string& key, auto& value, bool usual) {
-    if (fields.optional(key, value != usual)) {
-      fields.flag(key, value);
-    }
-  };
   fields.count("num_layers", model.num_layers, 1, kMostModelLayers);
   fields.count("hidden_size", model.hidden_size, 1, kWidestMatrix);
   fields.count("num_attention_heads", model.num_attention_heads, 1, kWidestMatrix);
@@ -384,9 +376,9 @@ void describe(Fields& fields, Described<Fields, TransformerConfig>& model) {
   fields.count("vocab_size", model.vocab_size, 1, kWidestMatrix);
   fields.count("seq_length", model.seq_length, 1, kLongestSequence);
   optional_count("max_position_embeddings", model.max_position_embeddings, kLongestSequence);
-  optional_flag("gated_linear_unit", model.gated_linear_unit, false);
-  optional_flag("add_bias_linear", model.add_bias_linear, true);
-  optional_flag("untied_embeddings", model.untied_embeddings, false);
+  optional_flag(fields, "gated_linear_unit", model.gated_linear_unit, false);
+  optional_flag(fields, "add_bias_linear", model.add_bias_linear, true);
+  optional_flag(fields, "untied_embeddings", model.untied_embeddings, false);
   if (fields.optional("position_embedding",
                       model.position_embedding != PositionEmbedding::kLearned)) {
     fields.choice("position_embedding", model.position_embedding,
@@ -396,21 +388,21 @@ void describe(Fields& fields, Described<Fields, TransformerConfig>& model) {
     fields.choice("normalization", model.normalization,
                   NamedValues<Normalization>(kNormalizationNames));
   }
-  optional_flag("layernorm_bias", model.layernorm_bias, true);
+  optional_flag(fields, "layernorm_bias", model.layernorm_bias, true);
   if (fields.optional("dropout", model.dropout.has_value())) {
     fields.flag("dropout", held(model.dropout));
   }
   describe_numerics(fields, model);
-  optional_flag("add_qkv_bias", model.add_qkv_bias, false);
-  optional_flag("add_projection_bias", model.add_projection_bias, false);
-  optional_flag("add_mlp_bias", model.add_mlp_bias, false);
+  optional_flag(fields, "add_qkv_bias", model.add_qkv_bias, false);
+  optional_flag(fields, "add_projection_bias", model.add_projection_bias, false);
+  optional_flag(fields, "add_mlp_bias", model.add_mlp_bias, false);
   describe_rotary(fields, model.rotary);
   if (fields.optional("norm_placement", model.norm_placement != NormPlacement::kBefore)) {
     fields.choice("norm_placement", model.norm_placement,
                   NamedValues<NormPlacement>(kNormPlacementNames));
   }
-  optional_flag("attention_sinks", model.attention_sinks, false);
-  optional_flag("qk_layernorm", model.qk_layernorm, false);
+  optional_flag(fields, "attention_sinks", model.attention_sinks, false);
+  optional_flag(fields, "qk_layernorm", model.qk_layernorm, false);
   if (fields.optional("qk_layernorm_width", model.qk_layernorm_width != QkNormWidth::kHead)) {
     fields.choice("qk_layernorm_width", model.qk_layernorm_width,
                   NamedValues<QkNormWidth>(kQkNormWidthNames));
@@ -418,7 +410,7 @@ void describe(Fields& fields, Described<Fields, TransformerConfig>& model) {
   optional_count("window_size", model.window_size, kLongestSequence);
   optional_count("first_window_layer", model.first_window_layer, kMostModelLayers);
   optional_count("window_attn_skip_freq", model.window_attn_skip_freq, kMostModelLayers);
-  optional_flag("chunked_attention", model.chunked_attention, false);
+  optional_flag(fields, "chunked_attention", model.chunked_attention, false);
   optional_count("q_lora_rank", model.q_lora_rank, kWidestMatrix);
   optional_count("kv_lora_rank", model.kv_lora_rank, kWidestMatrix);
   optional_count("qk_head_dim", model.qk_head_dim, kWidestMatrix);
@@ -429,9 +421,10 @@ void describe(Fields& fields, Described<Fields, TransformerConfig>& model) {
   optional_count("moe_ffn_hidden_size", model.moe_ffn_hidden_size, kWidestMatrix);
   optional_count("moe_shared_expert_intermediate_size", model.moe_shared_expert_intermediate_size,
                  kWidestMatrix);
-  optional_flag("moe_shared_expert_gate", model.moe_shared_expert_gate, false);
-  optional_flag("moe_router_enable_expert_bias", model.moe_router_enable_expert_bias, false);
-  optional_flag("moe_router_bias", model.moe_router_bias, false);
+  optional_flag(fields, "moe_shared_expert_gate", model.moe_shared_expert_gate, false);
+  optional_flag(fields, "moe_router_enable_expert_bias", model.moe_router_enable_expert_bias,
+                false);
+  optional_flag(fields, "moe_router_bias", model.moe_router_bias, false);
   optional_count("moe_router_num_groups", model.moe_router_num_groups, kMostExperts);
   optional_count("moe_router_group_topk", model.moe_router_group_topk, kMostExperts);
   optional_count("first_dense_layers", model.first_dense_layers, kMostModelLayers);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <type_traits>
 
 namespace ptdp {
@@ -20,6 +21,14 @@ template <class Value>
 template <class Value>
 [[nodiscard]] const Value& held(const std::optional<Value>& value) {
   return *value;
+}
+
+/// Reads or writes a flag that may be left out where it is as usual.
+template <class Fields, class Value>
+void optional_flag(Fields& fields, const std::string& key, Value& value, bool usual) {
+  if (fields.optional(key, value != usual)) {
+    fields.flag(key, value);
+  }
 }
 
 }  // namespace ptdp
