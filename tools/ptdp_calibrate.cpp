@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <iostream>
 #include <iterator>
 #include <optional>
 
@@ -69,9 +70,8 @@ constexpr const char* kUsage =
     "\n"
     "--intervals says what 90 % intervals are worth: each group of runs is predicted by the\n"
     "others alone. --levels prints the constants of the levels, and what the runs say of each\n"
-    "cluster and stack: profiles/published/levels.json. --predictions prints what is predicted "
-    "for\n"
-    "each run without any calibration: profiles/predictions.csv.\n"
+    "cluster and stack: profiles/published/levels.json. --predictions prints what is predicted\n"
+    "for each run without any calibration: profiles/predictions.csv.\n"
     "\n";
 
 CommandTable command_table() {
@@ -127,7 +127,8 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 /// Returns the runs of --runs, or else the published ones, for a flag that prints what it finds.
-/// Throws Error if none can be costed or there is another flag.
+/// Says on standard error which of --runs were skipped. Throws Error if none can be costed or there
+/// is another flag.
 std::vector<CostedRun> runs_to_fit(const CommandLine& line, const std::string& flag) {
   line.allow_only({flag, "runs"}, "--" + flag);
   const std::vector<std::string> files = line.texts("runs");
@@ -138,6 +139,9 @@ std::vector<CostedRun> runs_to_fit(const CommandLine& line, const std::string& f
   if (runs.costed.empty()) {
     throw Error((files.empty() ? "the published runs" : joined(files)) +
                 ": no run could be costed: " + first_skipped(runs.skipped));
+  }
+  if (!files.empty() && !runs.skipped.empty()) {
+    std::cerr << tally_of_skipped(runs.skipped);
   }
   return std::move(runs.costed);
 }

@@ -268,7 +268,7 @@ struct StackSpec {
   /// return (TransformerEngine's fused grouped MLP).
   bool fused_expert_activation = false;
   /// Whether rows of experts are padded for products in 8 or 4 bits by kernels of their own, and
-  /// cut again. Hierarchical dispatch pads by itself.
+  /// cut again (pads_rows()).
   bool pads_expert_rows = false;
   /// Whether products add biases and, in 16 bits, apply tanh-GELU and its gradient by themselves.
   /// It matters with MemoryModel::kPtdp alone, whose operations are counted one by one.

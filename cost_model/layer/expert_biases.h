@@ -22,7 +22,7 @@ struct ExpertBiasTraffic {
 /// sends them as fp32 (DeepEP, HybridEP), else e:
 ///
 ///   bounds    8Vf·e forward: both halves of the first product bounded, and put together again;
-///             Vf(11e + 8) backward: four comparisons and one conjunction of a byte each, two
+///             Vf(11e + 8) backward: three comparisons and a conjunction of a byte each, two
 ///             selections, and the halves put together
 ///   biases    of the second product, in V·h numbers. Forward 5w + e: a bias times its weight, the
 ///             sum, all experts' put together. Backward 6w + 2e: two products and sums for the

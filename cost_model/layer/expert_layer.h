@@ -47,9 +47,7 @@ struct ExpertCosts {
 ///   permutation   by experts and back, T·h + Tk·h forward each
 ///   sorting       by the experts of the rank and back, where it has several and tokens come from
 ///                 others, 2V·h each
-///   padding       of what enters experts in 8 or 4 bits and cutting of what leaves them, 2V·h
-///   each,
-///                 where the stack pads_expert_rows
+///   padding       of rows for products in 8 or 4 bits, and cutting, where pads_rows(): 2V·h each
 ///   hierarchical dispatch, in place of all of these: permutation of what has arrived and back,
 ///                 R·h + V·h each with R = TL·copies_received()
 ///   activation    3Vf/etp where it is gated, else 2Vf/etp, and nothing where the stack fuses it

@@ -42,7 +42,7 @@ constexpr double kRoutingBackward = 46.0;
 constexpr double kExpertProducts = 2.0;  // per forward pass, and per kind of gradient
 /// Products of experts whose times are modeled one by one: the router, and all experts' together.
 constexpr double kModeledProducts = 1.0 + kExpertProducts;
-constexpr double kPaddingKernels = 2.0;  // padding and cutting, in each pass
+constexpr double kPaddingKernels = 3.0;  // rows, weights of visits, and cutting
 constexpr double kProductStreams = 4.0;
 /// The part of kRoutingForward that chooses experts and counts tokens.
 constexpr double kGraphedForward = 16.0;

@@ -124,7 +124,8 @@ struct LayerKernels {
                                                    const ParallelConfig& config);
 
 /// Whether kernels of their own pad rows of experts (pads_expert_rows), and cut them. Products that
-/// fuse the activation pad by themselves.
+/// fuse the activation pad by themselves. Hierarchical dispatch is taken to pad: HybridEP does,
+/// DeepEP does not.
 [[nodiscard]] bool pads_rows(const Scenario& scenario);
 
 /// Returns how many of `starts` starts of products their modeled times contain: all where the GPU
@@ -141,7 +142,7 @@ struct LayerKernels {
 ///              counts for the host (Megatron-Core)
 ///   products   two forward and four backward for each of the E/ep experts on a rank, on four
 ///              streams side by side; for all experts together where the stack fuses them
-///   padding    two forward and two backward, where rows are padded
+///   padding    three each way where rows are padded: rows, weights of visits, and cutting
 ///   biases     expert_bias_kernels()
 ///
 /// Where the router is a graph, the host does not launch 16 of the forward and 12 of the backward

@@ -10,7 +10,8 @@ namespace ptdp {
 SequenceCopies sequence_copies(const Scenario& scenario, const ParallelConfig& config,
                                LayerKind kind) {
   const StackSpec& stack = scenario.stack;
-  if (!stack.copies_sequences || !config.sequence_parallel || config.tp == 1) {
+  if (!stack.copies_sequences || stack.memory_model == MemoryModel::kPtdp ||
+      !config.sequence_parallel || config.tp == 1) {
     return {};
   }
   constexpr double kPasses = 2.0;

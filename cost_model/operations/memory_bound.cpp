@@ -5,6 +5,8 @@
 namespace ptdp {
 namespace {
 
+constexpr double kLookUpShare = 0.2;  // of the memory's bandwidth
+
 /// What one pass over each kind of tensor of a layer moves on a rank.
 struct Passes {
   Bytes norms;
@@ -89,8 +91,12 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
     add_unfused(traffic, passes, model);
   }
   if (stack.complex_rotary && stack.fused_element_wise) {
-    traffic.forward += 4.0 * rotary;
-    traffic.backward += 4.0 * rotary;
+    // Latent attention turns a part of each query, and one part of a key for all heads.
+    const Bytes turned = is_latent ? Bytes(2.0 * per_width * model.qk_pos_emb_head_dim *
+                                           (1.0 * model.num_attention_heads / tp + 1.0))
+                                   : rotary;
+    traffic.forward += 4.0 * turned;
+    traffic.backward += 4.0 * turned;
   }
   if (stack.copies_heads) {
     const bool is_grouped = model.num_query_groups != model.num_attention_heads;
@@ -117,8 +123,7 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
 }
 
 Seconds look_up_time(Bytes moved, const GpuSpec& gpu) {
-  constexpr double share = 0.2;
-  return moved / BytesPerSecond(share * gpu.memory_bandwidth.value());
+  return moved / BytesPerSecond(kLookUpShare * gpu.memory_bandwidth.value());
 }
 
 bool applies_rotary_apart(const TransformerConfig& model, const StackSpec& stack) {

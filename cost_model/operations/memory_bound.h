@@ -38,9 +38,10 @@ namespace ptdp {
 /// It adds 8(Q+K) in each pass for rotary positions, which are numbers of fp32 then. It also adds
 /// 16S forward and 17S backward for scores that are converted, scaled, masked and converted back.
 ///
-/// Rotary positions by complex numbers add the same 8(Q+K) in each pass to a stack that fuses all
-/// else: torch.compile has no code for complex numbers, and runs their conversions and their
-/// product as operations of their own (torch/_inductor/lowering.py, fallback_handler).
+/// Rotary positions by complex numbers add 8(Q+K) in each pass to a stack that fuses all else. Of
+/// latent attention Q and K are then the parts that are turned. torch.compile has no code for
+/// complex numbers, and runs their conversions and their product apart
+/// (torch/_inductor/lowering.py, fallback_handler).
 ///
 /// A stack whose rotary kernel has no factor for YaRN's growth applies such positions by operations
 /// in the elements' precision. This adds 10(Q+K) forward: two products 4, a negated half 1, two
@@ -92,9 +93,11 @@ struct LayerTraffic {
                                          const StackSpec& stack = StackSpec());
 
 /// Time to copy rows that an index chooses, `moved` bytes read and written: moved / (0.2 ·
-/// bandwidth). PyTorch computes an address for each number. Source: on an H100 4096 rows of 4096
-/// numbers of 2 bytes took 85 us (torchtitan pull request 1083), 4096 of 5120 136 us (PyTorch issue
-/// 151612): 0.24 and 0.19 of 3.35 TB/s. Both are of April 2025, before PyTorch 2.8 changed it.
+/// bandwidth). PyTorch computes an address for each number.
+///
+/// Source: two measurements on an H100 of 3.35 TB/s in April 2025, before PyTorch 2.8 changed it.
+/// 4096 rows of 4096 numbers of 2 bytes took 85 us (torchtitan pull request 1083). As many of 5120
+/// took 136 us (PyTorch issue 151612). They are 0.24 and 0.19 of it.
 [[nodiscard]] Seconds look_up_time(Bytes moved, const GpuSpec& gpu);
 
 /// Whether a stack that fuses other element-wise operations applies rotary positions by single

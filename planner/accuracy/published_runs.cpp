@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
@@ -79,6 +80,13 @@ CostedRun StoredPredictions::costed(const MeasuredRun& run) const {
 }
 
 std::string predictions_csv(const std::vector<CostedRun>& runs) {
+  std::unordered_set<std::string_view> ids;
+  for (const CostedRun& run : runs) {
+    if (run.run.id.empty() || !ids.insert(run.run.id).second) {
+      throw Error("predictions: expected an id that no other run has, got " +
+                  in_quotes(run.run.id));
+    }
+  }
   return csv_text<CostedRun>(
       {{kIdColumn, [](const CostedRun& run) { return run.run.id; }},
        {kPrecisionColumn, [](const CostedRun& run) { return run.precision; }},
@@ -87,9 +95,8 @@ std::string predictions_csv(const std::vector<CostedRun>& runs) {
       runs);
 }
 
-PublishedRuns::PublishedRuns(std::vector<CsvTable> tables,
-                             std::optional<StoredPredictions> predictions)
-    : tables_(std::move(tables)), predictions_(std::move(predictions)) {
+PublishedRuns::PublishedRuns(std::vector<CsvTable> tables, ReadPredictions read_predictions)
+    : tables_(std::move(tables)), read_predictions_(std::move(read_predictions)) {
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const CsvTable& table = tables_[t];
     check_columns(table);
@@ -136,15 +143,24 @@ std::vector<MeasuredRun> PublishedRuns::of_job(const Scenario& scenario, std::in
   return runs;
 }
 
+const std::optional<StoredPredictions>& PublishedRuns::predictions() const {
+  std::call_once(has_read_predictions_, [&] {
+    if (read_predictions_) {
+      predictions_ = read_predictions_();
+    }
+  });
+  return predictions_;
+}
+
 std::vector<MeasuredRun> PublishedRuns::read(const std::vector<std::size_t>& rows) const {
+  const std::optional<StoredPredictions>& stored = predictions();
   const std::lock_guard lock(mutex_);
   std::vector<MeasuredRun> runs;
   for (const std::size_t i : rows) {
     auto found = runs_.find(i);
     if (found == runs_.end()) {
       const CsvTable& table = tables_[rows_[i].table];
-      const bool is_of_use =
-          !predictions_ || predictions_->contains(table.text(rows_[i].index, "id"));
+      const bool is_of_use = !stored || stored->contains(table.text(rows_[i].index, "id"));
       found =
           runs_
               .emplace(i, is_of_use ? read_if_costed(table, rows_[i].index, models_) : std::nullopt)
@@ -158,14 +174,15 @@ std::vector<MeasuredRun> PublishedRuns::read(const std::vector<std::size_t>& row
 }
 
 std::vector<CostedRun> PublishedRuns::costed(const std::vector<MeasuredRun>& runs) const {
-  if (!predictions_) {
+  const std::optional<StoredPredictions>& stored = predictions();
+  if (!stored) {
     return cost_runs({.runs = runs}).costed;
   }
   std::vector<CostedRun> costed;
   costed.reserve(runs.size());
   for (const MeasuredRun& run : runs) {
-    if (predictions_->contains(run.id)) {
-      costed.push_back(predictions_->costed(run));
+    if (stored->contains(run.id)) {
+      costed.push_back(stored->costed(run));
     }
   }
   return costed;
@@ -181,7 +198,7 @@ MeasuredRuns PublishedRuns::read_all() const {
 }
 
 const PublishedRuns& published_runs() {
-  static const PublishedRuns published(published_tables(), stored_predictions());
+  static const PublishedRuns published(published_tables(), stored_predictions);
   return published;
 }
 

@@ -43,7 +43,8 @@ class StoredPredictions {
 };
 
 /// Returns the predictions of runs as comma-separated values with the columns id, precision and
-/// predicted_s [s]; what StoredPredictions reads.
+/// predicted_s [s]; what StoredPredictions reads. Throws Error for an id that is empty or there
+/// twice.
 [[nodiscard]] std::string predictions_csv(const std::vector<CostedRun>& runs);
 
 /// Runs of tables, each read when it is asked for the first time. Safe for concurrent use.
@@ -51,10 +52,11 @@ class PublishedRuns {
  public:
   /// Holds no run.
   PublishedRuns() = default;
-  /// Takes tables of runs, and the predictions of all those that can be costed; without
-  /// predictions they are computed. Throws Error for columns that check_columns() refuses.
-  explicit PublishedRuns(std::vector<CsvTable> tables,
-                         std::optional<StoredPredictions> predictions = std::nullopt);
+  /// Reads the predictions of all runs that can be costed; nullopt if they are to be computed.
+  using ReadPredictions = std::function<std::optional<StoredPredictions>()>;
+  /// Takes tables of runs. `read_predictions` is asked once, when runs are looked for; without it
+  /// predictions are computed. Throws Error for columns that check_columns() refuses.
+  explicit PublishedRuns(std::vector<CsvTable> tables, ReadPredictions read_predictions = {});
 
   /// Decides about a cluster and a stack by the names of their profiles.
   using PlaceFilter = std::function<bool(const std::string& cluster, const std::string& stack)>;
@@ -66,7 +68,8 @@ class PublishedRuns {
   /// Throws Error for a malformed row.
   [[nodiscard]] std::vector<MeasuredRun> of_job(const Scenario& scenario, std::int64_t gpus) const;
 
-  /// Returns runs of these tables with their predictions; those that cannot be costed are left out.
+  /// Returns runs of these tables, which their ids tell apart, with their predictions. Those that
+  /// cannot be costed are left out.
   [[nodiscard]] std::vector<CostedRun> costed(const std::vector<MeasuredRun>& runs) const;
 
   /// Reads all rows, as read_measured_runs() does.
@@ -79,9 +82,13 @@ class PublishedRuns {
   };
   /// Returns the runs of rows, which it reads where nobody has. Those of no use are left out.
   [[nodiscard]] std::vector<MeasuredRun> read(const std::vector<std::size_t>& rows) const;
+  /// Returns the predictions, which it reads where nobody has.
+  [[nodiscard]] const std::optional<StoredPredictions>& predictions() const;
 
   std::vector<CsvTable> tables_;
-  std::optional<StoredPredictions> predictions_;
+  ReadPredictions read_predictions_;
+  mutable std::once_flag has_read_predictions_;
+  mutable std::optional<StoredPredictions> predictions_;
   std::vector<Row> rows_;
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> places_;
   mutable std::mutex mutex_;

@@ -1,6 +1,8 @@
 // Tests of ptdp-calibrate, and of plans made with what it writes.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "tests/support/commands.h"
 
 namespace ptdp {
@@ -80,6 +82,25 @@ TEST(Calibrate, NamesTheFileOfWhichNoRunCanBeCosted) {
   const ProgramRun validated = run_validate({"--runs", file});
   EXPECT_TRUE(ends_with(validated, kBadInput));
   EXPECT_THAT(validated.errors, testing::HasSubstr("partial.csv: no run could be costed: "));
+}
+
+TEST(Calibrate, PrintsPredictionsAndSaysWhichRunsItLeftOut) {
+  const TemporaryDirectory directory;
+  std::string text = content_of(published("sc21-t1.csv"));
+  const std::size_t first = text.find("selene-a100", text.find('\n'));
+  const std::string file =
+      directory.file("partial.csv", text.replace(first, 11, "nowhere")).string();
+  const ProgramRun run = run_calibrate({"--predictions", "--runs", file});
+  EXPECT_EQ(run.status, 0);
+  EXPECT_THAT(run.output, testing::StartsWith("id,precision,predicted_s\nsc21-t1-"));
+  EXPECT_EQ(std::ranges::count(run.output, '\n'), 1 + 9);
+  EXPECT_THAT(run.errors, testing::HasSubstr("skipped: 1 run"));
+  EXPECT_THAT(run.errors, testing::HasSubstr("\"nowhere\""));
+  // The same file twice names each run twice.
+  const ProgramRun twice = run_calibrate({"--predictions", "--runs", file, "--runs", file});
+  EXPECT_TRUE(ends_with(twice, kBadInput));
+  EXPECT_THAT(twice.errors, testing::HasSubstr("expected an id that no other run has, got"));
+  EXPECT_EQ(twice.output, "");
 }
 
 TEST(Calibrate, NamesFilesAsATerminalMayBeGivenThem) {

@@ -19,7 +19,7 @@
 namespace ptdp {
 namespace {
 
-constexpr LayerKind kBiasedExperts = {.has_experts = true};
+constexpr LayerKind kLayerOfExperts = {.has_experts = true};
 constexpr double kRows = 1024.0;  // of the experts, for two sequences of small_expert_model()
 
 /// Returns a scenario of GPT-OSS's kind: experts with biases and a bounded gate, queries and keys
@@ -108,8 +108,12 @@ TEST(EagerOperations, OfPositionsMoveWhatPyTorchMoves) {
   const LayerKernels kernels_single = kernels_without_experts(single, {});
   // Queries and keys of 64 for two sequences of 256, and the kernels of each.
   const double numbers = 2.0 * 64 * 512;
-  for (const std::size_t row : {std::size_t{0}, std::size_t{1}}) {
-    ASSERT_EQ(table.text(row, "operation"), "positions");
+  int rows = 0;
+  for (std::size_t row = 0; row < table.num_rows(); ++row) {
+    if (table.text(row, "operation") != "positions") {
+      continue;
+    }
+    ++rows;
     const bool is_forward = table.text(row, "pass") == "forward";
     const Bytes more =
         is_forward ? of_single.forward - of_fused.forward : of_single.backward - of_fused.backward;
@@ -119,6 +123,7 @@ TEST(EagerOperations, OfPositionsMoveWhatPyTorchMoves) {
                                : kernels_single.backward.by_host - kernels_fused.backward.by_host;
     EXPECT_EQ(kernels, 2.0 * (number_of(table, row, "kernels") - 1.0));
   }
+  EXPECT_EQ(rows, 2);
 }
 
 // Where kernels do it, a layer has the context's transposition, 2 passes over queries each way, the
@@ -178,7 +183,8 @@ TEST(EagerOperations, ByIndexMoveWhatPyTorchMoves) {
   EXPECT_EQ(with.looked_up_backward, with.looked_up_forward);
 }
 
-// By two measurements on an H100: 67 MB in 85 us and 84 MB in 136 us.
+// The two measurements on an H100 that the share was read from, 67 MB in 85 us and 84 MB in 136 us,
+// lie this far apart: what is tested is the unit.
 TEST(EagerOperations, ByIndexTakeAboutWhatWasMeasured) {
   const GpuSpec gpu = find_gpu("h100-80gb-sxm");
   EXPECT_NEAR(look_up_time(Bytes(4.0 * 4096 * 4096), gpu).value() / 85e-6, 1.0, 0.2);
@@ -256,7 +262,7 @@ TEST(EagerOperations, AroundCollectivesOfSequencesCopyWhatPyTorchCopies) {
   EXPECT_EQ(sequence_copies(in_8_bits, config, {}).gathers, copies.gathers * 0.5);
   EXPECT_EQ(sequence_copies(in_8_bits, config, {}).scatters(), copies.scatters());
   // Routed experts have collectives of their own.
-  EXPECT_EQ(sequence_copies(plain_with_experts(), config, kBiasedExperts).forward(),
+  EXPECT_EQ(sequence_copies(plain_with_experts(), config, kLayerOfExperts).forward(),
             Bytes(4.0 * numbers));
 
   for (const ParallelConfig& other :
@@ -299,8 +305,8 @@ TEST(EagerOperations, LengthenLayers) {
                               .recompute_modules = {RecomputeModule::kMoeActivation}};
   const Scenario fused = oss_scenario(true);
   const Scenario single = oss_scenario(false);
-  const LayerCosts of_fused = layer_costs(fused, config, kBiasedExperts);
-  const LayerCosts of_single = layer_costs(single, config, kBiasedExperts);
+  const LayerCosts of_fused = layer_costs(fused, config, kLayerOfExperts);
+  const LayerCosts of_single = layer_costs(single, config, kLayerOfExperts);
   const double heads = 2.0 * 64 * 512;
   const double forward = 16.0 * kRows * 128 + 12.0 * kRows * 64 + 20.0 * heads;
   const double backward = 30.0 * kRows * 128 + 16.0 * kRows * 64 + 24.0 * heads;
@@ -318,7 +324,7 @@ TEST(EagerOperations, KeepWhatTheyBounded) {
     const ParallelConfig config{.micro_batch_size = 2,
                                 .recompute = recompute,
                                 .recompute_modules = {RecomputeModule::kMoeActivation}};
-    return kept_by_layer(oss_scenario(is_fused), config, kBiasedExperts);
+    return kept_by_layer(oss_scenario(is_fused), config, kLayerOfExperts);
   };
   EXPECT_DOUBLE_EQ((kept(false, Recompute::kNone) - kept(true, Recompute::kNone)).value(),
                    2.0 * 2 * kRows * 128);

@@ -184,6 +184,15 @@ TEST(LayerTraffic, OfComplexRotaryPositions) {
   const LayerTraffic complex = layer_traffic(model, 2, 1, false, {.complex_rotary = true});
   EXPECT_EQ(complex.forward - fused.forward, Bytes((3.0 + 4 + 3 - 2) * (512 + 512)));
   EXPECT_EQ(complex.backward - fused.backward, Bytes((3.0 + 4 + 3 - 2) * (512 + 512)));
+  // Latent attention turns 8 of 16 numbers of each of 4 heads, and 8 for all heads.
+  TransformerConfig latent = model;
+  latent.kv_lora_rank = 16;
+  latent.qk_head_dim = 8;
+  latent.qk_pos_emb_head_dim = 8;
+  latent.v_head_dim = 8;
+  EXPECT_EQ(layer_traffic(latent, 2, 2, false, {.complex_rotary = true}).forward -
+                layer_traffic(latent, 2, 2, false).forward,
+            Bytes((3.0 + 4 + 3 - 2) * 2 * 2 * 16 * (2 * 8 + 8)));
   // Where nothing is fused they are counted already.
   const StackSpec unfused{.fused_element_wise = false};
   const StackSpec both{.fused_element_wise = false, .complex_rotary = true};

@@ -92,9 +92,14 @@ TEST(PublishedRuns, HaveThePredictionsThatAreStored) {
   const std::string degrees = "1,1,32,1,16,512,full,3.5";
   const std::string rows = row("a", "selene-a100,megatron-lm-2022", degrees) +
                            row("b", "selene-a100,megatron-lm-2022", degrees);
-  const PublishedRuns published({CsvTable::from_text(kHeader + rows, "runs.csv")},
-                                StoredPredictions(CsvTable::from_text(
-                                    "id,precision,predicted_s\nb,bf16,3.25\n", "predictions.csv")));
+  int times_read = 0;
+  const PublishedRuns published({CsvTable::from_text(kHeader + rows, "runs.csv")}, [&] {
+    ++times_read;
+    return StoredPredictions(
+        CsvTable::from_text("id,precision,predicted_s\nb,bf16,3.25\n", "predictions.csv"));
+  });
+  EXPECT_EQ(published.read_all().runs.size(), 2U);
+  EXPECT_EQ(times_read, 0);  // whoever reads all runs costs them
   const std::vector<MeasuredRun> found =
       published.in_places([](const std::string&, const std::string&) { return true; });
   EXPECT_THAT(ids(found), ElementsAre("b"));
@@ -103,6 +108,7 @@ TEST(PublishedRuns, HaveThePredictionsThatAreStored) {
   EXPECT_EQ(costed.front().run.id, "b");
   EXPECT_EQ(costed.front().predicted, Seconds(3.25));
   EXPECT_EQ(costed.front().precision, "bf16");
+  EXPECT_EQ(times_read, 1);
 }
 
 TEST(StoredPredictions, RefuseWhatNothingWrites) {
@@ -115,6 +121,18 @@ TEST(StoredPredictions, RefuseWhatNothingWrites) {
               HasSubstr("predictions.csv: line 2: predicted_s: expected a number"));
   EXPECT_THAT(refusal("id,precision,predicted_s\na,bf16,1\na,bf16,2\n"),
               HasSubstr("predictions.csv: line 3: id: \"a\" is there twice"));
+}
+
+TEST(StoredPredictions, AreNotWrittenWithoutAnIdOfTheirOwn) {
+  const auto written = [](const std::string& first, const std::string& second) {
+    return [=] {
+      return predictions_csv({{.run = {.id = first}, .predicted = Seconds(1.0)},
+                              {.run = {.id = second}, .predicted = Seconds(2.0)}});
+    };
+  };
+  EXPECT_EQ(written("a", "b")(), "id,precision,predicted_s\na,,1\nb,,2\n");
+  EXPECT_THAT(message_of(written("a", "a")), HasSubstr("no other run has, got \"a\""));
+  EXPECT_THAT(message_of(written("a", "")), HasSubstr("no other run has, got \"\""));
 }
 
 // `ptdp-calibrate --predictions` writes the file.
