@@ -53,6 +53,22 @@ GatheredTwice gathered_twice(const PlannedJob& job) {
   return result;
 }
 
+/// Returns the time of a gather's copies into whole weights, for which compute waits.
+Seconds copy_time(const PlannedJob& job, const RankParameters& parameters) {
+  if (!job.stack().copies_gathered_weights || !shards_weights(job.config())) {
+    return Seconds(0.0);
+  }
+  return memory_bound_time(Bytes(2.0 * gathered_weights(job.stack(), parameters).total()),
+                           job.cluster().gpu);
+}
+
+/// Returns what communication adds to compute that runs beside it, where the stack overlaps them.
+Seconds exposed(const PlannedJob& job, Seconds communication, Seconds compute) {
+  return overlaps_reduction(job.stack(), job.config().pp)
+             ? exposed_behind(communication, compute, job.stack().overlap_slowdown)
+             : communication;
+}
+
 }  // namespace
 
 ShardingTime sharding_time(const PlannedJob& job) {
@@ -67,18 +83,6 @@ ShardingTime sharding_time(const PlannedJob& job) {
   const auto reduce = [&](const RankParameters& parameters) {
     return matrices * reduction_time(job, parameters, matrices);
   };
-  // Compute waits for the copies, which run in its stream.
-  const auto copied = [&](const RankParameters& parameters) {
-    return stack.copies_gathered_weights && shards_weights(job.config())
-               ? memory_bound_time(Bytes(2.0 * gathered_weights(stack, parameters).total()),
-                                   job.cluster().gpu)
-               : Seconds(0.0);
-  };
-  const auto behind = [&](Seconds communication, Seconds compute) {
-    return overlaps_reduction(stack, job.config().pp)
-               ? exposed_behind(communication, compute, stack.overlap_slowdown)
-               : communication;
-  };
 
   // The host launches kernels of the pieces in the time in which it could launch those of layers.
   const Seconds pieces =
@@ -88,7 +92,7 @@ ShardingTime sharding_time(const PlannedJob& job) {
   const RankParameters ends = {.dense = end_parameters(model, job.config(), 0)};
   const Bytes staged(rank_parameters(model, job.config(), 0).total() *
                      stack.gradient_staging_traffic);
-  ShardingTime time{.forward = gather(ends) + copied(ends),
+  ShardingTime time{.forward = gather(ends) + copy_time(job, ends),
                     .backward = reduce(ends) + memory_bound_time(staged, job.cluster().gpu)};
   const std::size_t first = index_of(kind_of_layer(model, 0));
   const LayerCounts recomputed = recomputed_of_rank(model, job.config(), 0);
@@ -98,28 +102,30 @@ ShardingTime sharding_time(const PlannedJob& job) {
     const RankParameters parameters =
         layer_parameters_of_rank(model, job.config(), kLayerKinds[kind]);
     const Seconds gathered = gather(parameters);
-    time.forward += count * copied(parameters);
-    time.backward += gathers_again(job.config()) ? count * copied(parameters) : Seconds(0.0);
+    const Seconds copies = count * copy_time(job, parameters);
+    time.forward += copies;
+    time.backward += gathers_again(job.config()) ? copies : Seconds(0.0);
     const Seconds again = layer.recompute(job.config().recompute).total();
     const double prefetched = count - (kind == first ? 1.0 : 0.0);
     time.forward += count * (shards_weights(job.config()) ? pieces : Seconds(0.0));
     const double in_pieces =
         (gathers_again(job.config()) ? 1.0 : 0.0) + (stack.all_reduces_shards ? 0.0 : 1.0);
     time.backward += count * in_pieces * pieces;
-    time.forward += prefetched * behind(gathered, layer.forward.total()) +
+    time.forward += prefetched * exposed(job, gathered, layer.forward.total()) +
                     (kind == first ? gathered : Seconds(0.0));
     const double with_recompute = std::min(recomputed[kind], count);
     const Seconds gathered_again = gathers_again(job.config()) ? gathered : Seconds(0.0);
     const Seconds reduced = reduce(parameters);
     const auto exposed_of = [&](Seconds gathers, Seconds backward) {
-      return stack.all_reduces_shards ? behind(gathers, backward) + reduced
-                                      : behind(gathers + reduced, backward);
+      return stack.all_reduces_shards ? exposed(job, gathers, backward) + reduced
+                                      : exposed(job, gathers + reduced, backward);
     };
     time.backward +=
-        with_recompute * (twice.share > 0.0
-                              ? behind(gathered_again, again) + twice.matrices / matrices * pieces +
-                                    exposed_of(twice.share * gathered_again, layer.backward.total())
-                              : exposed_of(gathered_again, layer.backward.total() + again));
+        with_recompute *
+        (twice.share > 0.0
+             ? exposed(job, gathered_again, again) + twice.matrices / matrices * pieces +
+                   exposed_of(twice.share * gathered_again, layer.backward.total())
+             : exposed_of(gathered_again, layer.backward.total() + again));
     if (with_recompute < count) {
       time.backward +=
           (count - with_recompute) * exposed_of(gathered_again, layer.backward.total());

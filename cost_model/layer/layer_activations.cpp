@@ -47,6 +47,15 @@ double input_bytes(const TransformerConfig& model, LayerKind kind, RecomputeModu
   return of_attention + (drops_norms ? 0.0 : storage.element_bytes) + (keeps_another ? input : 0.0);
 }
 
+/// Returns the numbers per token that single operations keep beside what fused kernels do.
+/// Attention's output in another order is a copy, and a gate's activation is kept apart.
+double kept_of_single_operations(const ParallelConfig& config, double context, double mlp,
+                                 const ActivationStorage& storage) {
+  const bool is_copied =
+      storage.looks_up_tokens || (storage.copies_heads && config.micro_batch_size > 1);
+  return (is_copied ? context : 0.0) + (storage.splits_gates ? mlp : 0.0);
+}
+
 /// Returns the bytes that routed experts and their router keep.
 double kept_by_experts(const TransformerConfig& model, const ParallelConfig& config,
                        RecomputeModules dropped, const ActivationStorage& storage) {
@@ -135,13 +144,9 @@ Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& co
   const double heads = drops_heads ? 0.0 : bytes * (queries + keys + values) + normed + added;
   const double gates = model.gated_linear_unit ? 2.0 : 1.0;
   const double mlp = cover_mlp(dropped, kind.has_experts) ? 0.0 : dense_mlp_width(model, kind);
-  // The projection's input is a copy where attention's output is in another order.
-  const bool is_copied =
-      storage.looks_up_tokens || (storage.copies_heads && config.micro_batch_size > 1);
-  const double copied = is_copied ? bytes * context : 0.0;
-  const double gated = storage.splits_gates ? bytes * mlp : 0.0;
-  const double split = heads + (input + other_use) * context + copied + bytes * gates * mlp +
-                       gated + input * mlp + scores;
+  const double apart = bytes * kept_of_single_operations(config, context, mlp, storage);
+  const double split =
+      heads + (input + other_use) * context + apart + bytes * gates * mlp + input * mlp + scores;
   const double gathered = storage.keeps_gathered_inputs ? inputs * h * (1.0 - 1.0 / sharded) : 0.0;
   const double kept = tokens * (whole / sharded + gathered + split / config.tp) +
                       kept_of_positions(model, config, recompute, storage).value();

@@ -14,11 +14,11 @@ SequenceCopies sequence_copies(const Scenario& scenario, const ParallelConfig& c
       !config.sequence_parallel || config.tp == 1) {
     return {};
   }
-  constexpr double kPasses = 2.0;
+  constexpr double passes = 2.0;
   const TransformerConfig& model = scenario.job.model;
   const auto tokens = static_cast<double>(tokens_of_rank(model, config));
   const auto copied = [&](double element, double width) {
-    return Bytes(kPasses * element * tokens * width);
+    return Bytes(passes * element * tokens * width);
   };
   const double element = element_bytes(stack.precision);
   const double gathered = gathered_activation_bytes(stack);

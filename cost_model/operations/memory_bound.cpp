@@ -10,11 +10,16 @@ constexpr double kLookUpShare = 0.2;  // of the memory's bandwidth
 /// What one pass over each kind of tensor of a layer moves on a rank.
 struct Passes {
   Bytes norms;
+  Bytes queries;
+  Bytes keys;
   Bytes all_heads;  ///< Queries, keys and values.
   Bytes context;
   Bytes mlp;
   Bytes scores;
   Bytes rotary;  ///< Queries and keys, read and written for their positions.
+  /// The part of `rotary` that is turned: in latent attention a part of each query, and one part of
+  /// a key for all heads.
+  Bytes turned;
 };
 
 /// Adds what a stack that fuses nothing moves besides; rotary positions in fp32 take 10 passes for
@@ -25,6 +30,34 @@ void add_unfused(LayerTraffic& traffic, const Passes& passes, const TransformerC
   traffic.backward += 4.0 * passes.rotary + (model.gated_linear_unit ? 4.0 : 0.0) * passes.mlp;
   traffic.attention_forward += 16.0 * passes.scores;
   traffic.attention_backward += 17.0 * passes.scores;
+}
+
+/// Adds what a stack moves that fuses element-wise operations but these.
+void add_single_operations(LayerTraffic& traffic, const Passes& passes,
+                           const TransformerConfig& model, const StackSpec& stack) {
+  if (stack.complex_rotary && stack.fused_element_wise) {
+    traffic.forward += 4.0 * passes.turned;
+    traffic.backward += 4.0 * passes.turned;
+  }
+  if (stack.copies_heads) {
+    const bool is_grouped = model.num_query_groups != model.num_attention_heads;
+    traffic.forward += 2.0 * passes.all_heads + 8.0 * passes.keys;
+    traffic.backward += (is_grouped ? 0.0 : 2.0) * passes.all_heads + 4.0 * passes.keys;
+  }
+  if (stack.looks_up_tokens) {
+    traffic.forward += passes.queries;
+    traffic.backward += passes.all_heads;
+    traffic.looked_up_forward = traffic.looked_up_backward =
+        2.0 * (passes.all_heads + passes.queries);
+  }
+  if (stack.splits_gates && model.gated_linear_unit) {
+    traffic.forward += 2.0 * passes.mlp;
+    traffic.backward += 8.0 * passes.mlp;
+  }
+  if (applies_rotary_apart(model, stack)) {
+    traffic.forward += 5.0 * passes.rotary;
+    traffic.backward += 6.0 * passes.rotary;
+  }
 }
 
 /// Adds what a deterministic stack fills; `whole` are results before they are scattered.
@@ -86,36 +119,14 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
     traffic.forward += norm_forward * compressed;
     traffic.backward += norm_backward * compressed;
   }
-  const Passes passes{norms, all_heads, context, mlp, scores, rotary};
+  const Bytes turned = is_latent ? Bytes(2.0 * per_width * model.qk_pos_emb_head_dim *
+                                         (1.0 * model.num_attention_heads / tp + 1.0))
+                                 : rotary;
+  const Passes passes{norms, queries, keys, all_heads, context, mlp, scores, rotary, turned};
   if (!stack.fused_element_wise) {
     add_unfused(traffic, passes, model);
   }
-  if (stack.complex_rotary && stack.fused_element_wise) {
-    // Latent attention turns a part of each query, and one part of a key for all heads.
-    const Bytes turned = is_latent ? Bytes(2.0 * per_width * model.qk_pos_emb_head_dim *
-                                           (1.0 * model.num_attention_heads / tp + 1.0))
-                                   : rotary;
-    traffic.forward += 4.0 * turned;
-    traffic.backward += 4.0 * turned;
-  }
-  if (stack.copies_heads) {
-    const bool is_grouped = model.num_query_groups != model.num_attention_heads;
-    traffic.forward += 2.0 * all_heads + 8.0 * keys;
-    traffic.backward += (is_grouped ? 0.0 : 2.0) * all_heads + 4.0 * keys;
-  }
-  if (stack.looks_up_tokens) {
-    traffic.forward += queries;
-    traffic.backward += all_heads;
-    traffic.looked_up_forward = traffic.looked_up_backward = 2.0 * (all_heads + queries);
-  }
-  if (stack.splits_gates && model.gated_linear_unit) {
-    traffic.forward += 2.0 * mlp;
-    traffic.backward += 8.0 * mlp;
-  }
-  if (applies_rotary_apart(model, stack)) {
-    traffic.forward += 5.0 * rotary;
-    traffic.backward += 6.0 * rotary;
-  }
+  add_single_operations(traffic, passes, model, stack);
   if (stack.deterministic) {
     add_filled(traffic, passes, is_sequence_parallel ? 4.0 * tp * norms : Bytes(0.0), model);
   }
