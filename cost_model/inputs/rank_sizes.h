@@ -1,4 +1,4 @@
-// How much of a microbatch and of the vocabulary falls to one rank.
+// How much of a microbatch, of experts and of the vocabulary falls to one rank.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,12 @@ namespace ptdp {
 [[nodiscard]] constexpr std::int64_t tokens_of_rank(const TransformerConfig& model,
                                                     const ParallelConfig& config) {
   return std::int64_t{1} * config.micro_batch_size * model.seq_length / config.cp;
+}
+
+/// Returns how many of a layer's E experts a rank has, E/ep; `config.ep` divides E.
+[[nodiscard]] constexpr int experts_of_rank(const TransformerConfig& model,
+                                            const ParallelConfig& config) {
+  return model.num_experts / config.ep;
 }
 
 /// Returns the key heads that attention on a rank works with: those of the model divided by t, or 1

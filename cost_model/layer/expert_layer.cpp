@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cost_model/inputs/rank_grid.h"
+#include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/layer/expert_biases.h"
 #include "cost_model/network/collectives.h"
 #include "cost_model/network/expert_dispatch.h"
@@ -105,7 +106,7 @@ double expert_rows(const TransformerConfig& model, const ParallelConfig& config)
 std::vector<SizedLinear> expert_linears(const TransformerConfig& model,
                                         const ParallelConfig& config) {
   const std::int64_t h = model.hidden_size;
-  const std::int64_t experts = model.num_experts / config.ep;
+  const std::int64_t experts = experts_of_rank(model, config);
   const auto own = static_cast<std::int64_t>(std::ceil(routed_tokens(model, config)));
   const auto rows_of_expert = static_cast<std::int64_t>(
       std::ceil(expert_rows(model, config) / static_cast<double>(experts)));

@@ -155,7 +155,7 @@ class LayerFactors {
         fuses_activation_(fuses_expert_activation(scenario)),
         experts_(fuses_activation_ || casts_experts_together(recipe.scaling)
                      ? 1.0
-                     : 1.0 * model_.num_experts / config_.ep) {}
+                     : experts_of_rank(model_, config_)) {}
 
   void add_attention(CastSum& casts) const {
     const double h = model_.hidden_size;

@@ -52,7 +52,7 @@ constexpr double kGraphedBackward = 12.0;
 /// Returns the number of experts of a rank that have products of their own: all, or 1 for all
 /// together where the stack fuses them.
 double separate_experts(const Scenario& scenario, const ParallelConfig& config) {
-  return fuses_expert_activation(scenario) ? 1.0 : 1.0 * scenario.job.model.num_experts / config.ep;
+  return fuses_expert_activation(scenario) ? 1.0 : experts_of_rank(scenario.job.model, config);
 }
 
 /// Adds the products of all experts of a rank to `pass`, `kinds` for each. On the device several
@@ -210,8 +210,8 @@ LayerKernels expert_kernels(const Scenario& scenario, const ParallelConfig& conf
   kernels.backward.launch(kRoutingBackward);
   add_products(kernels.forward, kExpertProducts, experts);
   add_products(kernels.backward, 2.0 * kExpertProducts, experts);
-  const ExpertBiasKernels biases = expert_bias_kernels(
-      scenario.job.model, scenario.stack, 1.0 * scenario.job.model.num_experts / config.ep);
+  const ExpertBiasKernels biases = expert_bias_kernels(scenario.job.model, scenario.stack,
+                                                       experts_of_rank(scenario.job.model, config));
   const double padding = pads_rows(scenario) ? kPaddingKernels : 0.0;
   kernels.forward.launch(biases.forward + padding);
   kernels.backward.launch(biases.backward + padding);

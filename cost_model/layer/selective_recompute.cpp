@@ -95,7 +95,7 @@ class Repeating {
       work_.kernels += expert_kernels(scenario_, config_).forward;
     } else if (modules.has(RecomputeModule::kMoeActivation)) {
       work_.time.memory_bound += forward_.experts.activation_forward;
-      const double experts = 1.0 * model_.num_experts / config_.ep;
+      const int experts = experts_of_rank(model_, config_);
       work_.kernels.launch(kActivationKernels +
                            expert_bias_kernels(model_, scenario_.stack, experts).bounds);
     }
