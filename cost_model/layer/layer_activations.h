@@ -24,7 +24,7 @@ struct ActivationStorage {
   /// Whether a bounded copy of what experts' first product puts out is kept beside it.
   bool bounds_apart = false;
   /// Whether attention's output is kept beside the projection's input, in another order of tokens.
-  /// Of single sequences both are one.
+  /// A single sequence has one order, and one tensor then serves both.
   bool copies_heads = false;
   /// Whether attention's output is kept beside its rows as they are put back.
   bool looks_up_tokens = false;

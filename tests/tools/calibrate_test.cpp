@@ -96,7 +96,7 @@ TEST(Calibrate, PrintsPredictionsAndSaysWhichRunsItLeftOut) {
   EXPECT_EQ(std::ranges::count(run.output, '\n'), 1 + 9);
   EXPECT_THAT(run.errors, testing::HasSubstr("skipped: 1 run"));
   EXPECT_THAT(run.errors, testing::HasSubstr("\"nowhere\""));
-  // The same file twice names each run twice.
+  // A file that is given twice names each run twice.
   const ProgramRun twice = run_calibrate({"--predictions", "--runs", file, "--runs", file});
   EXPECT_TRUE(ends_with(twice, kBadInput));
   EXPECT_THAT(twice.errors, testing::HasSubstr("expected an id that no other run has, got"));

@@ -109,8 +109,10 @@ class WorkList {
       const GpuSpec& gpu = scenario_.cluster.gpu;
       add_moved("element-wise operations", "forward", memory_bound_time(traffic.forward, gpu));
       add_moved("element-wise operations", "backward", memory_bound_time(traffic.backward, gpu));
-      add_looked_up("forward", traffic.looked_up_forward);
-      add_looked_up("backward", traffic.looked_up_backward);
+      add_some("rows looked up", "forward", traffic.looked_up_forward,
+               look_up_time(traffic.looked_up_forward, gpu));
+      add_some("rows looked up", "backward", traffic.looked_up_backward,
+               look_up_time(traffic.looked_up_backward, gpu));
       return;
     }
     // An operation that a layer has twice, such as its norms, is one row.
@@ -137,24 +139,18 @@ class WorkList {
 
   void add_casts() {
     const LayerCasts casts = layer_casts(scenario_, config_, kind_);
-    const auto add = [&](const char* pass, Bytes moved, double kernels) {
-      const Seconds time = cast_time(moved, kernels, scenario_.cluster.gpu);
-      if (time != Seconds(0.0)) {
-        work_.push_back(
-            {.name = "casts", .pass = pass, .bytes = moved, .time = time * factors_.memory_bound});
-      }
-    };
-    add("forward", casts.forward, casts.forward_kernels);
-    add("backward", casts.backward, casts.backward_kernels);
+    const GpuSpec& gpu = scenario_.cluster.gpu;
+    add_some("casts", "forward", casts.forward,
+             cast_time(casts.forward, casts.forward_kernels, gpu));
+    add_some("casts", "backward", casts.backward,
+             cast_time(casts.backward, casts.backward_kernels, gpu));
   }
 
-  /// Adds rows that are copied by an index, where there are any.
-  void add_looked_up(const char* pass, Bytes moved) {
-    if (moved > Bytes(0.0)) {
-      work_.push_back({.name = "rows looked up",
-                       .pass = pass,
-                       .bytes = moved,
-                       .time = look_up_time(moved, scenario_.cluster.gpu) * factors_.memory_bound});
+  /// Adds work that only some layers have, which takes `time` before the factors; none if it is 0.
+  void add_some(const char* name, const char* pass, Bytes moved, Seconds time) {
+    if (time != Seconds(0.0)) {
+      work_.push_back(
+          {.name = name, .pass = pass, .bytes = moved, .time = time * factors_.memory_bound});
     }
   }
 

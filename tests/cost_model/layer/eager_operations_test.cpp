@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cost_model/layer/expert_biases.h"
 #include "cost_model/layer/expert_layer.h"
@@ -51,24 +53,45 @@ Scenario with_weights(Scenario scenario, const std::string& weights) {
   return scenario;
 }
 
-CsvTable eager_operations() {
-  return CsvTable::from_file(std::string(PTDP_SOURCE_DIR) + "/tests/golden/eager_operations.csv");
-}
+/// A row of the golden table: what PyTorch launches, and moves per number, for an operation.
+struct EagerOperation {
+  std::string operation;
+  std::string weights;
+  bool is_forward = false;
+  double parts = 0.0;
+  double kernels = 0.0;
+  double bytes = 0.0;
+  std::string place;
+};
 
-double number_of(const CsvTable& table, std::size_t row, std::string_view column) {
-  return parse_number(table.text(row, column), 0.0, 1e300, table.place_of(row, column));
+/// Returns the golden table's rows of `operations`.
+std::vector<EagerOperation> eager_operations(const std::set<std::string>& operations) {
+  const CsvTable table =
+      CsvTable::from_file(std::string(PTDP_SOURCE_DIR) + "/tests/golden/eager_operations.csv");
+  std::vector<EagerOperation> rows;
+  for (std::size_t row = 0; row < table.num_rows(); ++row) {
+    const auto number = [&](std::string_view column) {
+      return parse_number(table.text(row, column), 0.0, 1e300, table.place_of(row, column));
+    };
+    if (operations.contains(table.text(row, "operation"))) {
+      rows.push_back({.operation = table.text(row, "operation"),
+                      .weights = table.text(row, "weights"),
+                      .is_forward = table.text(row, "pass") == "forward",
+                      .parts = number("parts"),
+                      .kernels = number("kernels"),
+                      .bytes = number("bytes"),
+                      .place = table.place_of(row, "operation")});
+    }
+  }
+  return rows;
 }
 
 TEST(EagerOperations, OfExpertsMoveWhatPyTorchMoves) {
-  const CsvTable table = eager_operations();
-  int rows = 0;
-  for (std::size_t row = 0; row < table.num_rows(); ++row) {
-    const std::string operation = table.text(row, "operation");
-    if (operation != "bounds" && operation != "biases") {
-      continue;
-    }
-    const bool is_bounds = operation == "bounds";
-    Scenario scenario = with_weights(oss_scenario(false), table.text(row, "weights"));
+  const std::vector<EagerOperation> rows = eager_operations({"bounds", "biases"});
+  EXPECT_EQ(rows.size(), 10U);
+  for (const EagerOperation& row : rows) {
+    const bool is_bounds = row.operation == "bounds";
+    Scenario scenario = with_weights(oss_scenario(false), row.weights);
     TransformerConfig& model = scenario.job.model;
     if (is_bounds) {
       model.add_bias_linear = false;
@@ -78,28 +101,22 @@ TEST(EagerOperations, OfExpertsMoveWhatPyTorchMoves) {
     const auto [forward, backward, bounds] =
         expert_bias_traffic(model, scenario.stack, kRows, model.moe_ffn_hidden_size);
     const double numbers = kRows * (is_bounds ? model.moe_ffn_hidden_size : model.hidden_size);
-    const bool is_forward = table.text(row, "pass") == "forward";
-    EXPECT_DOUBLE_EQ((is_forward ? forward : backward).value(),
-                     number_of(table, row, "bytes") * numbers)
-        << table.place_of(row, "bytes");
+    EXPECT_DOUBLE_EQ((row.is_forward ? forward : backward).value(), row.bytes * numbers)
+        << row.place;
     EXPECT_EQ(bounds, is_bounds ? forward : Bytes(0.0));
 
-    const double experts = number_of(table, row, "parts");
+    const double experts = row.parts;
     const ExpertBiasKernels kernels = expert_bias_kernels(model, scenario.stack, experts);
     // Beyond the golden's: the gate's offset is copied to the device, and gradients of an expert's
     // two biases are added to their sums.
-    const double more = is_bounds ? (is_forward ? 1.0 : 0.0) : (is_forward ? 0.0 : 2.0 * experts);
-    EXPECT_EQ(is_forward ? kernels.forward : kernels.backward,
-              number_of(table, row, "kernels") + more)
-        << table.place_of(row, "kernels");
-    ++rows;
+    const double more =
+        is_bounds ? (row.is_forward ? 1.0 : 0.0) : (row.is_forward ? 0.0 : 2.0 * experts);
+    EXPECT_EQ(row.is_forward ? kernels.forward : kernels.backward, row.kernels + more) << row.place;
   }
-  EXPECT_EQ(rows, 10);
 }
 
 // One kernel turns queries and one keys where they are fused: a pass to read, one to write.
 TEST(EagerOperations, OfPositionsMoveWhatPyTorchMoves) {
-  const CsvTable table = eager_operations();
   const Scenario fused = oss_scenario(true);
   const Scenario single = oss_scenario(false);
   const LayerTraffic of_fused = layer_traffic(fused.job.model, 2, 1, false, fused.stack);
@@ -108,39 +125,28 @@ TEST(EagerOperations, OfPositionsMoveWhatPyTorchMoves) {
   const LayerKernels kernels_single = kernels_without_experts(single, {});
   // Queries and keys of 64 for two sequences of 256, and the kernels of each.
   const double numbers = 2.0 * 64 * 512;
-  int rows = 0;
-  for (std::size_t row = 0; row < table.num_rows(); ++row) {
-    if (table.text(row, "operation") != "positions") {
-      continue;
-    }
-    ++rows;
-    const bool is_forward = table.text(row, "pass") == "forward";
-    const Bytes more =
-        is_forward ? of_single.forward - of_fused.forward : of_single.backward - of_fused.backward;
-    EXPECT_DOUBLE_EQ(more.value(), (number_of(table, row, "bytes") - 2.0 * 2) * numbers);
-    const double kernels = is_forward
+  const std::vector<EagerOperation> rows = eager_operations({"positions"});
+  EXPECT_EQ(rows.size(), 2U);
+  for (const EagerOperation& row : rows) {
+    const Bytes more = row.is_forward ? of_single.forward - of_fused.forward
+                                      : of_single.backward - of_fused.backward;
+    EXPECT_DOUBLE_EQ(more.value(), (row.bytes - 2.0 * 2) * numbers);
+    const double kernels = row.is_forward
                                ? kernels_single.forward.by_host - kernels_fused.forward.by_host
                                : kernels_single.backward.by_host - kernels_fused.backward.by_host;
-    EXPECT_EQ(kernels, 2.0 * (number_of(table, row, "kernels") - 1.0));
+    EXPECT_EQ(kernels, 2.0 * (row.kernels - 1.0));
   }
-  EXPECT_EQ(rows, 2);
 }
 
 // Where kernels do it, a layer has the context's transposition, 2 passes over queries each way, the
 // split of QKV backward, 2 over all heads, and a gate of 3 and 5.
 TEST(EagerOperations, OfHeadsAndGatesMoveWhatPyTorchMoves) {
-  const CsvTable table = eager_operations();
-  int rows = 0;
-  for (std::size_t row = 0; row < table.num_rows(); ++row) {
-    const std::string operation = table.text(row, "operation");
-    if (operation != "heads" && operation != "gate") {
-      continue;
-    }
-    const bool is_heads = operation == "heads";
-    const bool is_forward = table.text(row, "pass") == "forward";
-    const double parts = number_of(table, row, "parts");
+  const std::vector<EagerOperation> rows = eager_operations({"heads", "gate"});
+  EXPECT_EQ(rows.size(), 6U);
+  for (const EagerOperation& row : rows) {
+    const bool is_heads = row.operation == "heads";
     TransformerConfig model = small_dense_model();
-    model.num_query_groups = is_heads ? static_cast<int>(4.0 / parts) : 4;
+    model.num_query_groups = is_heads ? static_cast<int>(4.0 / row.parts) : 4;
     model = resolved(model, "model");
     const StackSpec fused;
     StackSpec single;
@@ -148,29 +154,23 @@ TEST(EagerOperations, OfHeadsAndGatesMoveWhatPyTorchMoves) {
     single.splits_gates = !is_heads;
     const LayerTraffic of_fused = layer_traffic(model, 2, 1, false, fused);
     const LayerTraffic of_single = layer_traffic(model, 2, 1, false, single);
-    const Bytes more =
-        is_forward ? of_single.forward - of_fused.forward : of_single.backward - of_fused.backward;
+    const Bytes more = row.is_forward ? of_single.forward - of_fused.forward
+                                      : of_single.backward - of_fused.backward;
     const double passes_of_fused =
-        is_heads ? 2.0 + (is_forward ? 0.0 : 2.0 * (1.0 + 2.0 / parts)) : (is_forward ? 3.0 : 5.0);
+        is_heads ? 2.0 + (row.is_forward ? 0.0 : 2.0 * (1.0 + 2.0 / row.parts))
+                 : (row.is_forward ? 3.0 : 5.0);
     const double numbers = 512.0 * (is_heads ? 64 : 192);
-    EXPECT_DOUBLE_EQ(more.value(),
-                     (number_of(table, row, "bytes") - 2.0 * passes_of_fused) * numbers)
-        << table.place_of(row, "bytes");
-    ++rows;
+    EXPECT_DOUBLE_EQ(more.value(), (row.bytes - 2.0 * passes_of_fused) * numbers) << row.place;
   }
-  EXPECT_EQ(rows, 6);
 }
 
 // Rows of queries, keys and values are looked up, and attention's are put back: all of 64 features.
 TEST(EagerOperations, ByIndexMoveWhatPyTorchMoves) {
-  const CsvTable table = eager_operations();
   double forward = 0.0;
   double backward = 0.0;
-  for (std::size_t row = 0; row < table.num_rows(); ++row) {
-    const std::string operation = table.text(row, "operation");
-    const double tensors = operation == "look up" ? 3.0 : operation == "put back" ? 1.0 : 0.0;
-    (table.text(row, "pass") == "forward" ? forward : backward) +=
-        tensors * number_of(table, row, "bytes") * 64 * 512;
+  for (const EagerOperation& row : eager_operations({"look up", "put back"})) {
+    const double tensors = row.operation == "look up" ? 3.0 : 1.0;
+    (row.is_forward ? forward : backward) += tensors * row.bytes * 64 * 512;
   }
   const TransformerConfig model = resolved(small_dense_model(), "model");
   const LayerTraffic without = layer_traffic(model, 2, 1, false, {});
@@ -238,21 +238,19 @@ TEST(EagerOperations, CostNothingWhereKernelsDoThem) {
 // Queries, keys and values of 192 in all, an MLP, two sequences of 256: attention and the MLP
 // gather 64 features forward and scatter their gradients backward, and the other way round.
 TEST(EagerOperations, AroundCollectivesOfSequencesCopyWhatPyTorchCopies) {
-  const CsvTable table = eager_operations();
   Scenario scenario = plain_scenario(small_dense_model());
   scenario.stack.copies_sequences = true;
   const ParallelConfig config{.tp = 4, .micro_batch_size = 2, .sequence_parallel = true};
   const SequenceCopies copies = sequence_copies(scenario, config, LayerKind{});
   const double numbers = 2.0 * 64 * 512;
-  std::map<std::pair<std::string, std::string>, Bytes> copied;
-  for (std::size_t row = 0; row < table.num_rows(); ++row) {
-    copied[{table.text(row, "operation"), table.text(row, "pass")}] =
-        Bytes(number_of(table, row, "bytes") * numbers);
+  std::map<std::pair<std::string, bool>, Bytes> copied;  // by whether the pass is forward
+  for (const EagerOperation& row : eager_operations({"gather", "scatter"})) {
+    copied[{row.operation, row.is_forward}] = Bytes(row.bytes * numbers);
   }
-  EXPECT_EQ(copies.gathers, (copied[{"gather", "forward"}]));
-  EXPECT_EQ(copies.scatters(), (copied[{"scatter", "forward"}]));
+  EXPECT_EQ(copies.gathers, (copied[{"gather", true}]));
+  EXPECT_EQ(copies.scatters(), (copied[{"scatter", true}]));
   EXPECT_EQ(copies.out_of_mlp, copies.out_of_attention);
-  EXPECT_EQ(copies.backward, (copied[{"gather", "backward"}] + copied[{"scatter", "backward"}]));
+  EXPECT_EQ(copies.backward, (copied[{"gather", false}] + copied[{"scatter", false}]));
   EXPECT_EQ(copies.forward(), Bytes(2.0 * 4 * numbers));
 
   // What is gathered in 8 bits is copied in 8 bits.
