@@ -56,6 +56,7 @@ void visit_together(StackSpec& stack, PrecisionBytes& bytes, const Visit& visit)
   visit(stack.reduced_gradient_bytes, bytes.reduced_gradient_bytes);
   visit(stack.optimizer_traffic, bytes.optimizer_traffic);
   visit(stack.loss_traffic, bytes.loss_traffic);
+  visit(stack.all_reduces_gradients, bytes.all_reduces_gradients);
 }
 
 /// Returns the entry of other_precisions for `precision`, or null.
@@ -100,14 +101,6 @@ StackSpec with_elements_of(StackSpec stack, Precision precision) {
     throw Error("stack " + stack.name + " says what it keeps in " +
                 std::string(name_of(stack.precision)) + ", not in " +
                 std::string(name_of(precision)) + ": other_precisions lacks it");
-  }
-  if (precision == Precision::kBf16 && stack.precision == Precision::kFp16) {
-    if (stack.bf16_gradient_bytes > 0.0) {
-      stack.gradient_bytes = stack.bf16_gradient_bytes;
-    }
-    if (stack.bf16_optimizer_bytes > 0.0) {
-      stack.optimizer_bytes = stack.bf16_optimizer_bytes;
-    }
   }
   stack.precision = precision;
   return stack;

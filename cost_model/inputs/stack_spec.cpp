@@ -153,6 +153,7 @@ void describe(Fields& fields, Described<Fields, PrecisionBytes>& bytes) {
   fields.number("reduced_gradient_bytes", bytes.reduced_gradient_bytes, kStoredBytes);
   fields.number("optimizer_traffic", bytes.optimizer_traffic, kBytesPerParameter);
   fields.number("loss_traffic", bytes.loss_traffic, kLogitRange);
+  optional_flag(fields, "all_reduces_gradients", bytes.all_reduces_gradients, false);
 }
 
 /// Reads or writes the fields of the software and its kernels.
@@ -203,12 +204,6 @@ void describe_state(Fields& fields, Described<Fields, StackSpec>& stack) {
   fields.number("weight_bytes", stack.weight_bytes, kStoredBytes);
   fields.number("gradient_bytes", stack.gradient_bytes, kStoredBytes);
   fields.number("optimizer_bytes", stack.optimizer_bytes, kBytesPerParameter);
-  if (fields.optional("bf16_gradient_bytes", stack.bf16_gradient_bytes != 0.0)) {
-    fields.number("bf16_gradient_bytes", stack.bf16_gradient_bytes, kStoredBytes);
-  }
-  if (fields.optional("bf16_optimizer_bytes", stack.bf16_optimizer_bytes != 0.0)) {
-    fields.number("bf16_optimizer_bytes", stack.bf16_optimizer_bytes, kStoredBytes);
-  }
   if (fields.optional("other_precisions", !stack.other_precisions.empty())) {
     fields.objects("other_precisions", stack.other_precisions);
     if constexpr (Fields::kIsReading) {
@@ -267,6 +262,7 @@ void describe_communication(Fields& fields, Described<Fields, StackSpec>& stack)
   if (fields.optional("max_reuse_distance", stack.max_reuse_distance != 0.0)) {
     fields.number("max_reuse_distance", stack.max_reuse_distance, kReuseDistance);
   }
+  optional_flag(fields, "all_reduces_gradients", stack.all_reduces_gradients, false);
   optional_flag(fields, "all_reduces_shards", stack.all_reduces_shards, false);
   fields.flag("scatter_gather", stack.scatter_gather);
   if (fields.optional("expert_dispatch", stack.expert_dispatch != ExpertDispatch::kAllToAll)) {

@@ -147,6 +147,7 @@ struct PrecisionBytes {
   double reduced_gradient_bytes = 0.0;
   double optimizer_traffic = 0.0;
   double loss_traffic = 0.0;
+  bool all_reduces_gradients = false;
 
   friend bool operator==(const PrecisionBytes&, const PrecisionBytes&) = default;
 };
@@ -208,12 +209,6 @@ struct StackSpec {
   double weight_bytes = 2.0;      ///< Weights [B per parameter].
   double gradient_bytes = 4.0;    ///< Gradients [B per parameter].
   double optimizer_bytes = 12.0;  ///< Master weights, two moments and copies [B per parameter].
-  /// Gradients that an fp16 stack keeps when it trains in bf16 [B per parameter]; 0:
-  /// gradient_bytes.
-  double bf16_gradient_bytes = 0.0;
-  /// Optimizer states that an fp16 stack keeps when it trains in bf16 [B per parameter]; 0:
-  /// optimizer_bytes.
-  double bf16_optimizer_bytes = 0.0;
   /// What the stack keeps in other precisions, each once, in the order of Precision.
   std::vector<PrecisionBytes> other_precisions;
   /// Ways to train linear layers in 8 or 4 bits; the first is the stack's usual one.
@@ -255,6 +250,9 @@ struct StackSpec {
   /// backward pass, it is gathered for both. 0: it is gathered for the first and stays for the
   /// second.
   double max_reuse_distance = 0.0;
+  /// Whether the replicas of ZeRO-1 all-reduce gradients, of which each then updates its shard
+  /// (DeepSpeed's BF16_Optimizer).
+  bool all_reduces_gradients = false;
   /// Whether full sharding all-reduces gradients in buckets, of which each GPU keeps its shard. It
   /// waits for that before it computes on (DeepSpeed 2021).
   bool all_reduces_shards = false;

@@ -78,12 +78,15 @@ void add_reduction_traffic(const PlannedJob& job, Seconds time, Traffic& traffic
   const Placements& groups = job.groups();
   const auto sent_over = [&](const GroupPlacement& group, double parameters, double weights) {
     const Bytes gradients(parameters * job.stack().reduced_gradient_bytes);
+    const Bytes reduced = all_reduces(job.stack(), job.config())
+                              ? ring_all_reduce_volume(gradients, group.size)
+                              : ring_reduce_scatter_volume(gradients, group.size);
     return shards_optimizer(job.config())
-               ? ring_reduce_scatter_volume(gradients, group.size) +
+               ? reduced +
                      ring_all_reduce_volume(gradients / static_cast<double>(group.size),
                                             groups.shard_replicas.size) +
                      ring_all_gather_volume(Bytes(weights), group.size)
-               : ring_all_reduce_volume(gradients, group.size);
+               : reduced;
   };
   if (shards_gradients(job.config())) {
     traffic.data_parallel = of_all_stages = sharding_volume(job);

@@ -52,9 +52,13 @@ double num_gradient_buckets(const StackSpec& stack, int pp, double parameters) {
              : 1.0;
 }
 
+bool all_reduces(const StackSpec& stack, const ParallelConfig& config) {
+  return !shards_optimizer(config) ||
+         (shards_gradients(config) ? stack.all_reduces_shards : stack.all_reduces_gradients);
+}
+
 Seconds reduction_time(const PlannedJob& job, const RankParameters& parameters, double pieces) {
-  const bool is_whole = !shards_optimizer(job.config()) ||
-                        (job.stack().all_reduces_shards && shards_gradients(job.config()));
+  const bool is_whole = all_reduces(job.stack(), job.config());
   const auto over = [&](const GroupPlacement& group, double count) {
     const Bytes gradients(count * job.stack().reduced_gradient_bytes / pieces);
     const Seconds time = is_whole ? all_reduce_time(gradients, group, job.cluster())

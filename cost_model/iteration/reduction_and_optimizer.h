@@ -21,6 +21,9 @@ namespace ptdp {
 /// Returns the number of buckets of the gradients of `parameters` parameters. It is 1 where the
 /// reduction hides behind nothing.
 [[nodiscard]] double num_gradient_buckets(const StackSpec& stack, int pp, double parameters);
+
+/// Whether replicas all-reduce gradients. Else ZeRO's reduce-scatter them.
+[[nodiscard]] bool all_reduces(const StackSpec& stack, const ParallelConfig& config);
 /// Returns the time of one of `pieces` equal pieces of the reduction of a GPU's gradients over the
 /// GPUs that hold the same parameters. First come all but the experts', then these. Where shards
 /// have replicas it is a reduce-scatter, and then an all-reduce of the shard.

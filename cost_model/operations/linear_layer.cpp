@@ -94,9 +94,11 @@ LinearTime grouped_linear_time(std::int64_t count, std::int64_t tokens, std::int
 
 Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu, const StackSpec& stack) {
   const double fills = stack.deterministic ? 1.0 : 0.0;  // the gradient of this microbatch alone
-  return memory_bound_time(Bytes(weights * ((1.0 + fills) * element_bytes(stack.precision) +
-                                            2.0 * stack.gradient_bytes)),
-                           gpu);
+  const double sum = accumulator_bytes(stack.precision);
+  // Read and written in sums; or cast to one, and that added to another.
+  const double summed = stack.gradient_bytes > sum ? 4.0 * sum : 2.0 * stack.gradient_bytes;
+  return memory_bound_time(
+      Bytes(weights * ((1.0 + fills) * element_bytes(stack.precision) + summed)), gpu);
 }
 
 }  // namespace ptdp

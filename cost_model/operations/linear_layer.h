@@ -61,8 +61,9 @@ struct LinearProducts {
                                              const GpuSpec& gpu, const StackSpec& stack);
 
 /// Time to add the gradient of `weights` weights to the sum over earlier microbatches. The gradient
-/// is read (an element each), the sum read and written. A deterministic stack fills the gradient
-/// before it is computed.
+/// is read (an element each), the sum read and written. A stack whose gradient_bytes are both casts
+/// it first (DeepSpeed's BF16_Optimizer, update_hp_grads): written and read once more, as a sum. A
+/// deterministic stack fills the gradient before it is computed.
 [[nodiscard]] Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu,
                                                  const StackSpec& stack);
 

@@ -31,8 +31,6 @@ StackSpec unusual_stack() {
           .weight_bytes = 1.0,
           .gradient_bytes = 2.0,
           .optimizer_bytes = 16.0,
-          .bf16_gradient_bytes = 4.0,
-          .bf16_optimizer_bytes = 12.0,
           .other_precisions = {PrecisionBytes{.precision = Precision::kFp32,
                                               .weight_bytes = 4.0,
                                               .gradient_bytes = 4.5,
@@ -115,6 +113,7 @@ StackSpec seldom_stack() {
   stack.copies_gathered_weights = true;
   stack.shards_matrices_apart = true;
   stack.max_reuse_distance = 1e9;
+  stack.all_reduces_gradients = true;
   stack.all_reduces_shards = true;
   stack.expert_dispatch = ExpertDispatch::kHierarchical;
   stack.expert_overlap = true;
@@ -172,8 +171,6 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "weight_bytes": 1.0,
   "gradient_bytes": 2.0,
   "optimizer_bytes": 16.0,
-  "bf16_gradient_bytes": 4.0,
-  "bf16_optimizer_bytes": 12.0,
   "other_precisions": [
     {
       "precision": "fp32",
@@ -231,6 +228,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "copies_gathered_weights": true,
   "shards_matrices_apart": true,
   "max_reuse_distance": 1000000000.0,
+  "all_reduces_gradients": true,
   "all_reduces_shards": true,
   "scatter_gather": true,
   "expert_dispatch": "hierarchical",
@@ -312,6 +310,7 @@ TEST(StackSpecJson, ReadsBackEachFlag) {
              {&StackSpec::parameter_gather_overlap, "parameter_gather_overlap"},
              {&StackSpec::copies_gathered_weights, "copies_gathered_weights"},
              {&StackSpec::shards_matrices_apart, "shards_matrices_apart"},
+             {&StackSpec::all_reduces_gradients, "all_reduces_gradients"},
              {&StackSpec::all_reduces_shards, "all_reduces_shards"},
              {&StackSpec::scatter_gather, "scatter_gather"},
              {&StackSpec::expert_overlap, "expert_overlap"},
@@ -539,6 +538,15 @@ TEST(AtPrecision, TakesWhatTheStackSaysOfIt) {
   EXPECT_EQ(stack.loss_traffic, 32.0);
 }
 
+TEST(AtPrecision, AllReducesGradientsWhereItsEntrySaysSo) {
+  StackSpec stack = unusual_stack();
+  stack.all_reduces_gradients = false;
+  stack.other_precisions.back().all_reduces_gradients = true;
+  EXPECT_EQ(parse<StackSpec>(dump(stack)), stack);
+  EXPECT_TRUE(at_precision(stack, Precision::kFp64).all_reduces_gradients);
+  EXPECT_FALSE(at_precision(stack, Precision::kFp32).all_reduces_gradients);
+}
+
 TEST(AtPrecision, LeadsBackOverAnyOther) {
   const StackSpec there =
       at_precision(at_precision(unusual_stack(), Precision::kFp64), Precision::kFp32);
@@ -549,30 +557,13 @@ TEST(AtPrecision, LeadsBackOverAnyOther) {
   EXPECT_EQ(parse<StackSpec>(dump(there)), there);
 }
 
-TEST(AtPrecision, OfAnFp16StackWithoutAListIsBf16WithItsState) {
-  StackSpec stack = unusual_stack();
-  stack.other_precisions.clear();
-  const StackSpec bf16 = at_precision(stack, Precision::kBf16);
-  EXPECT_EQ(bf16.gradient_bytes, 4.0);
-  EXPECT_EQ(bf16.optimizer_bytes, 12.0);
-  EXPECT_EQ(bf16.weight_bytes, stack.weight_bytes);
-}
-
 TEST(AtPrecision, OfAStackThatSaysNothingElseKeepsWhatItHas) {
   StackSpec stack = unusual_stack();
   stack.other_precisions.clear();
-  stack.bf16_gradient_bytes = 0.0;
-  stack.bf16_optimizer_bytes = 0.0;
   const StackSpec bf16 = at_precision(stack, Precision::kBf16);
   EXPECT_EQ(bf16.precision, Precision::kBf16);
   EXPECT_EQ(bf16.gradient_bytes, 2.0);
   EXPECT_EQ(bf16.optimizer_bytes, 16.0);
-  // bf16_* are what a stack of fp16 keeps otherwise, not what comes back.
-  stack = unusual_stack();
-  stack.other_precisions.clear();
-  stack.precision = Precision::kBf16;
-  EXPECT_EQ(at_precision(stack, Precision::kFp16).gradient_bytes, 2.0);
-  EXPECT_EQ(at_precision(stack, Precision::kFp16).precision, Precision::kFp16);
 }
 
 TEST(Fp8RecipeOfAStack, IsTheOneThatIsUsed) {

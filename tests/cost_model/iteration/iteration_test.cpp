@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/stack_precision.h"
 #include "cost_model/iteration/reduction_and_optimizer.h"
 #include "cost_model/iteration/step_builder.h"
 #include "cost_model/memory/memory.h"
@@ -382,6 +384,17 @@ TEST(IterationTraffic, SumsTheReductionOverTheStages) {
   const double held = 1008038758400.0 + 51200.0 * h + replicated;
   EXPECT_NEAR(traffic.data_parallel_total.value(), 2.0 * 5 / 6 * 2.0 * held * 6 / 100.0,
               1e-6 * held);
+}
+
+// Scattered and gathered, 2 bytes each; summed whole in 4 bytes, and gathered.
+TEST(IterationTraffic, CountsWhatZero1AllReduces) {
+  Scenario scenario = selene_2021("1T");
+  ParallelConfig config = trillion();
+  config.zero_stage = 1;
+  const Bytes scattered = iteration_traffic({scenario, config}, Seconds(1.0)).data_parallel;
+  scenario.stack = at_precision(find_stack("megatron-deepspeed-2021"), Precision::kBf16);
+  const Bytes summed = iteration_traffic({scenario, config}, Seconds(1.0)).data_parallel;
+  EXPECT_DOUBLE_EQ(summed / scattered, (4.0 * 2 + 2.0) / (2.0 + 2.0));
 }
 
 // By hand: 2 layers, 6 all-reduces of 2bsh bytes each of which a rank sends 2·7/8, 512 times.

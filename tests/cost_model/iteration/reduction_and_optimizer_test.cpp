@@ -134,10 +134,14 @@ TEST(ReductionTime, IsThatOfTheGroupsThatHoldTheSame) {
       reduction({.dp = 4, .zero_stage = 1, .dp_replicate = 2}, dense),
       half_of_ring(2, gradients) / kNvlink + 2.0 * half_of_ring(2, gradients / 2) / kNvlink);
 
-  // Whole where a stack reduces whole what it shards, which is gradients and not the optimizer.
+  // Whole where a stack reduces whole what it shards: gradients, or the optimizer alone.
   scenario.stack.all_reduces_shards = true;
   expect_seconds(reduction({.dp = 4, .zero_stage = 2}, dense), all_reduce);
   expect_seconds(reduction({.dp = 4, .zero_stage = 1}, dense), all_reduce / 2.0);
+  scenario.stack.all_reduces_shards = false;
+  scenario.stack.all_reduces_gradients = true;
+  expect_seconds(reduction({.dp = 4, .zero_stage = 2}, dense), all_reduce / 2.0);
+  expect_seconds(reduction({.dp = 4, .zero_stage = 1}, dense), all_reduce);
 }
 
 TEST(Placements, HaveReplicasWhereSomebodyElseHoldsTheSame) {

@@ -158,6 +158,12 @@ TEST(GradientAccumulationTime, IsThatOfThreePasses) {
   EXPECT_NEAR(gradient_accumulation_time(100.0, gpu, bf16_stack(false, 2.0)).value(), 600.0, 1e-9);
 }
 
+// Both are kept: 2 bytes read, 4 written, then two sums of 4 read and one written.
+TEST(GradientAccumulationTime, CastsGradientsThatStayBesideTheirSum) {
+  EXPECT_NEAR(gradient_accumulation_time(100.0, slow_memory(), bf16_stack(false, 6.0)).value(),
+              1800.0, 1e-9);
+}
+
 // The new gradients are filled before they are computed.
 TEST(GradientAccumulationTime, HasAPassMoreWhereResultsRepeat) {
   StackSpec stack = bf16_stack(false, 4.0);
