@@ -76,6 +76,7 @@ StackSpec in_fp32(StackSpec stack) {
   stack.offloaded_optimizer_bytes =
       std::min(stack.offloaded_optimizer_bytes, stack.optimizer_bytes);
   stack.optimizer_traffic = kOptimizerPasses * kFp32Bytes;
+  stack.all_reduces_gradients = false;  // which is of bf16's optimizer
   stack.gradient_bucket_bytes = stack.gradient_bucket_bytes > 0.0 ? kFp32Bytes : 0.0;
   stack.loss_traffic =
       std::max(stack.loss_traffic, std::min(2.0 * stack.loss_traffic, kFp32LossTraffic));

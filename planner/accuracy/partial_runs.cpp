@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -63,16 +64,16 @@ struct Way {
   Seconds least;  ///< Lower bound of gpu_time_per_sequence().
 };
 
-/// Completes one row; partial().completions is empty when nothing runs.
+/// Completes one row, first judging its ways, then costing those that are near the fastest.
 class RowCompletion {
  public:
-  RowCompletion(const SkippedRun& skipped, ProfileCache& profiles)
-      : row_(*skipped.row), profiles_(profiles) {
+  explicit RowCompletion(const SkippedRun& skipped) : row_(*skipped.row) {
     partial_.id = skipped.id;
     partial_.group = skipped.group;
   }
 
-  void complete() {
+  /// Finds the ways that can run, and what bounds the time of each.
+  void judge_ways(ProfileCache& profiles) {
     const std::string cluster = row_.text(0, "cluster_key");
     const std::string stack = row_.text(0, "stack_key");
     if (!is_shipped(cluster, find_cluster) || !is_shipped(stack, find_stack)) {
@@ -96,84 +97,27 @@ class RowCompletion {
     }
     for (std::size_t first = 0; first < completions.values.size(); first += kWaysAtATime) {
       judge(std::span(completions.values)
-                .subspan(first, std::min(kWaysAtATime, completions.values.size() - first)));
+                .subspan(first, std::min(kWaysAtATime, completions.values.size() - first)),
+            profiles);
     }
     partial_.fits = !fitting_.empty();
-    cost_near(std::move(partial_.fits ? fitting_ : too_large_));
-  }
-
-  [[nodiscard]] const PartialRun& partial() const { return partial_; }
-  /// Returns why none of the completions runs; empty when the row cannot be completed.
-  [[nodiscard]] std::string reason() const { return text_of(reasons_, partial_); }
-
- private:
-  /// Returns whether the row tells a time, or the tokens of a GPU per second.
-  [[nodiscard]] bool has_time() const {
-    return !row_.text(0, "iter_time_best_s").empty() || !row_.text(0, "tokens_s_gpu").empty();
-  }
-  [[nodiscard]] bool has_measurement() const {
-    return has_time() || !row_.text(0, "tflops_per_gpu").empty();
-  }
-
-  /// Judges some of the ways.
-  void judge(std::span<const RowFields> some) {
-    const CsvTable ways = row_.variations(0, {some.begin(), some.end()});
-    check_columns(ways);
-    for (std::size_t way = 0; way < ways.num_rows(); ++way) {
-      judge(ways, way);
-    }
-  }
-
-  /// Judges one way: keeps it with what bounds its time, by whether it fits.
-  void judge(const CsvTable& ways, std::size_t row) {
-    MeasuredRun run;
-    try {
-      run = read_measured_run(ways, row, models_);
-    } catch (const SkipRow& skip) {
-      ++reasons_[skip.reason];
-      return;
-    }
-    if (const auto reason = find_skip_reason(run, profiles_)) {
-      ++reasons_[*reason];
-      return;
-    }
-    if (!has_time()) {
-      const auto time = time_of_rate(run, ways.text(row, "flop_convention"),
-                                     parse_number(row_.text(0, "tflops_per_gpu"), 1e-6, kMostTflops,
-                                                  row_.place_of(0, "tflops_per_gpu")));
-      if (!time.has_value()) {
-        ++reasons_["no iter_time_best_s, and tflops_per_gpu by a convention that is not known"];
-        return;
-      }
-      run.iteration_time = *time;
-    }
-    try {
-      const Scenario scenario = profiles_.scenario_of(run);
-      const PlannedJob job(scenario, run.config);
-      const Seconds least =
-          is_simulated(run.config) ? least_step_time(job) : iteration_cost(job).total();
-      Way way{.run = run, .least = gpu_time_per_sequence(least, run)};
-      const bool fits = !find_memory_violation(job, usable_memory(scenario.cluster.gpu, 0.0));
-      (fits ? fitting_ : too_large_).push_back(std::move(way));
-    } catch (const Error& error) {
-      ++reasons_[error.what()];
-    }
+    ways_ = std::move(partial_.fits ? fitting_ : too_large_);
+    partial_.num_ways = std::ssize(ways_);
   }
 
   /// Costs the ways that are near the fastest, the lowest bound first: the others need no
   /// simulation.
-  void cost_near(std::vector<Way> ways) {
-    std::stable_sort(ways.begin(), ways.end(),
+  void cost_near(ProfileCache& profiles) {
+    std::stable_sort(ways_.begin(), ways_.end(),
                      [](const Way& a, const Way& b) { return a.least < b.least; });
-    partial_.num_ways = std::ssize(ways);
     StepSimulations simulations;
     Seconds slowest(std::numeric_limits<double>::infinity());
-    for (const Way& way : ways) {
+    for (const Way& way : ways_) {
       if (way.least > slowest) {
         break;
       }
       try {
-        const Scenario scenario = profiles_.scenario_of(way.run);
+        const Scenario scenario = profiles.scenario_of(way.run);
         const Seconds time = iteration_time({scenario, way.run.config}, simulations);
         slowest = std::min(slowest, kNearTheFastest * gpu_time_per_sequence(time, way.run));
         partial_.completions.push_back(
@@ -190,12 +134,71 @@ class RowCompletion {
         partial_.completions.end());
   }
 
+  /// Returns the row as it was completed; its completions are empty when nothing runs.
+  [[nodiscard]] const PartialRun& partial() const { return partial_; }
+  /// Returns why none of the completions runs; empty when the row cannot be completed.
+  [[nodiscard]] std::string reason() const { return text_of(reasons_, partial_); }
+
+ private:
+  /// Returns whether the row tells a time, or the tokens of a GPU per second.
+  [[nodiscard]] bool has_time() const {
+    return !row_.text(0, "iter_time_best_s").empty() || !row_.text(0, "tokens_s_gpu").empty();
+  }
+  [[nodiscard]] bool has_measurement() const {
+    return has_time() || !row_.text(0, "tflops_per_gpu").empty();
+  }
+
+  /// Judges some of the ways.
+  void judge(std::span<const RowFields> some, ProfileCache& profiles) {
+    const CsvTable ways = row_.variations(0, {some.begin(), some.end()});
+    check_columns(ways);
+    for (std::size_t way = 0; way < ways.num_rows(); ++way) {
+      judge(ways, way, profiles);
+    }
+  }
+
+  /// Judges one way: keeps it with what bounds its time, by whether it fits.
+  void judge(const CsvTable& ways, std::size_t row, ProfileCache& profiles) {
+    MeasuredRun run;
+    try {
+      run = read_measured_run(ways, row, models_);
+    } catch (const SkipRow& skip) {
+      ++reasons_[skip.reason];
+      return;
+    }
+    if (const auto reason = find_skip_reason(run, profiles)) {
+      ++reasons_[*reason];
+      return;
+    }
+    if (!has_time()) {
+      const auto time = time_of_rate(run, ways.text(row, "flop_convention"),
+                                     parse_number(row_.text(0, "tflops_per_gpu"), 1e-6, kMostTflops,
+                                                  row_.place_of(0, "tflops_per_gpu")));
+      if (!time.has_value()) {
+        ++reasons_["no iter_time_best_s, and tflops_per_gpu by a convention that is not known"];
+        return;
+      }
+      run.iteration_time = *time;
+    }
+    try {
+      const Scenario scenario = profiles.scenario_of(run);
+      const PlannedJob job(scenario, run.config);
+      const Seconds least =
+          is_simulated(run.config) ? least_step_time(job) : iteration_cost(job).total();
+      Way way{.run = run, .least = gpu_time_per_sequence(least, run)};
+      const bool fits = !find_memory_violation(job, usable_memory(scenario.cluster.gpu, 0.0));
+      (fits ? fitting_ : too_large_).push_back(std::move(way));
+    } catch (const Error& error) {
+      ++reasons_[error.what()];
+    }
+  }
+
   const CsvTable& row_;
-  ProfileCache& profiles_;
   RowModels models_;
   PartialRun partial_;
   std::vector<Way> fitting_;
   std::vector<Way> too_large_;
+  std::vector<Way> ways_;  ///< Those that fit, or all where none does.
   Reasons reasons_;
 };
 
@@ -206,8 +209,21 @@ void complete_partial_runs(CostedRuns& runs) {
   std::vector<std::optional<RowCompletion>> completions(runs.skipped.size());
   run_tasks(completions.size(), profiles.size(), [&](std::size_t worker, std::size_t i) {
     if (runs.skipped[i].row != nullptr) {
-      completions[i].emplace(runs.skipped[i], profiles[worker]).complete();
+      completions[i].emplace(runs.skipped[i]).judge_ways(profiles[worker]);
     }
+  });
+  // The rows with most ways first, so that no worker is left alone with a long one.
+  std::vector<RowCompletion*> longest_first;
+  for (std::optional<RowCompletion>& completion : completions) {
+    if (completion) {
+      longest_first.push_back(&*completion);
+    }
+  }
+  std::ranges::stable_sort(longest_first, std::greater(), [](const RowCompletion* completion) {
+    return completion->partial().num_ways;
+  });
+  run_tasks(longest_first.size(), profiles.size(), [&](std::size_t worker, std::size_t i) {
+    longest_first[i]->cost_near(profiles[worker]);
   });
   std::vector<SkippedRun> still_skipped;
   for (std::size_t i = 0; i < completions.size(); ++i) {

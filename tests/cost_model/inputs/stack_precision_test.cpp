@@ -99,6 +99,12 @@ TEST(WithPrecision, OfFp32SharesNoSequencesUnlessAttentionWasUnfused) {
   EXPECT_TRUE(with_precision(stack, "tf32").can_run.context_parallel);
 }
 
+TEST(WithPrecision, OfFp32HasNoSumThatBf16AllReduces) {
+  const StackSpec bf16 = with_precision(find_stack("megatron-deepspeed-2021"), "bf16");
+  EXPECT_TRUE(bf16.all_reduces_gradients);
+  EXPECT_FALSE(with_precision(bf16, "fp32").all_reduces_gradients);
+}
+
 TEST(WithPrecision, OfFp32TakesAnEntryOfTheStack) {
   StackSpec stack = find_stack("megatron-core-2025");
   stack.other_precisions = {{.precision = Precision::kFp32,
