@@ -42,6 +42,8 @@ KINDS = {
 DEADLINE = 2.0  # of an action [s]
 # A run must have ended after this long [s]: start, deadline, grace, the end of MPI, a loaded machine.
 LIMIT = 40.0
+# A job must have ended its first step after this long [s], beside the other tests on two cores.
+START_LIMIT = 120.0
 ENVIRONMENT = dict(os.environ, PTDP_PROFILES=str(SOURCE / "profiles"), OMPI_ALLOW_RUN_AS_ROOT="1",
                    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
                    PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
@@ -188,7 +190,7 @@ class Campaign:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                    env=ENVIRONMENT, text=True, start_new_session=True,
                                    errors="replace")
-        ending = threading.Timer(LIMIT, os.killpg, (process.pid, signal.SIGKILL))
+        ending = threading.Timer(START_LIMIT, os.killpg, (process.pid, signal.SIGKILL))
         ending.start()
         # Until a step is reported ranks may still meet: then the launcher alone knows who is gone.
         before = ""
