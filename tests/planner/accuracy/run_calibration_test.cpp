@@ -81,7 +81,7 @@ TEST(CalibrateByOwn, IsWorthSomethingWithOneRun) {
   EXPECT_GT(weight, 0.8);
   // The mean is formed of logarithms.
   EXPECT_NEAR(std::log(after.factor),
-              weight * std::log(1.3) + (1.0 - weight) * std::log(before.factor), 0.005);
+              weight * std::log(1.3) + (1.0 - weight) * std::log(before.factor), 0.004);
   EXPECT_LT(after.interval.half_width(), before.interval.half_width());
   own.job = "another";
   const Calibration other = calibrate_by_own({own}, scenario, 3072).at({});
