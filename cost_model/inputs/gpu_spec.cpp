@@ -77,6 +77,7 @@ std::optional<GpuSpec> read_architecture(ObjectReader& fields) {
 void take_constants(GpuSpec& gpu, const GpuSpec& measured) {
   gpu.matmul_efficiency = measured.matmul_efficiency;
   gpu.matmul_sustained = measured.matmul_sustained;
+  gpu.card_spread = measured.card_spread;
   gpu.matmul_start = measured.matmul_start;
   gpu.matmul_startup_depth = measured.matmul_startup_depth;
   gpu.matmul_output_depth = measured.matmul_output_depth;
@@ -243,6 +244,9 @@ void describe_products(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   }
   if (fields.optional("matmul_sustained", gpu.matmul_sustained != 1.0)) {
     fields.number("matmul_sustained", gpu.matmul_sustained, kFractionRange);
+  }
+  if (fields.optional("card_spread", gpu.card_spread != 0.0)) {
+    fields.number("card_spread", gpu.card_spread, {0.0, 0.2});
   }
   if (fields.optional("matmul_start_us", gpu.matmul_start.value() > 0.0)) {
     fields.quantity("matmul_start_us", gpu.matmul_start, kMicro, kLatencyRange);

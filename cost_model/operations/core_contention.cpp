@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cost_model/operations/slowest_card.h"
+
 namespace ptdp {
 namespace {
 
@@ -46,8 +48,9 @@ ComputeFactors compute_factors(const ParallelConfig& config, const ClusterSpec& 
   const TimeFactors& fitted = cluster.time_factors;
   const BusyCores busy = busy_at(cluster, busy_cores(config, cluster));
   const int members = std::min(config.tp, busy.cores);  // busy members of a tensor-parallel group
-  return {.matmul = fitted.matmul * busy.matmul,
-          .attention = fitted.attention * busy.attention,
+  const double slowest = slowest_card_factor(config.world_size(), cluster.gpu.card_spread);
+  return {.matmul = fitted.matmul * busy.matmul * slowest,
+          .attention = fitted.attention * busy.attention * slowest,
           .memory_bound = fitted.memory_bound * busy.memory_bound,
           .optimizer = fitted.memory_bound * busy.optimizer,
           .skew = busy_at(cluster, members).skew};

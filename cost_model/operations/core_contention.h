@@ -16,8 +16,8 @@ namespace ptdp {
 
 /// Factors on the compute time of a rank that has the machine to itself, for when all ranks of a
 /// configuration run. Each is the cluster's time_factors times its busy_cores, linear in the number
-/// of cores between measured numbers. The functions of collectives.h apply the factor of
-/// communication themselves.
+/// of cores between measured numbers. Products and attention run at the speed of the slowest card
+/// (slowest_card.h). The functions of collectives.h apply the factor of communication themselves.
 struct ComputeFactors {
   double matmul = 1.0;
   double attention = 1.0;

@@ -66,9 +66,10 @@ ComputeTimes compute_times(const Plan& plan, const Scenario& scenario) {
   return times;
 }
 
-/// Returns the scenario of a rank that has the machine to itself.
+/// Returns the scenario of a rank that has the machine to itself, on a usual card.
 Scenario alone(Scenario scenario) {
   scenario.cluster.busy_cores.clear();
+  scenario.cluster.gpu.card_spread = 0.0;
   return scenario;
 }
 

@@ -48,6 +48,7 @@ CostsCache::Key CostsCache::key_of(const ParallelConfig& config) const {
           casts_shards(scenario_.stack, config),
           hides_dispatch(scenario_, config),
           busy_cores(config, cluster),
+          cluster.gpu.card_spread > 0.0 ? config.world_size() : 0,
           place(place_group(grid, Dimension::kTensor, cluster)),
           place(place_group(grid, Dimension::kContext, cluster)),
           place_experts(ExpertDimension::kExpert),

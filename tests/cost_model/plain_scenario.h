@@ -18,6 +18,7 @@ inline Scenario plain_scenario(const TransformerConfig& model,
   gpu.num_multiprocessors = 1;
   gpu.matmul_efficiency = 1.0;
   gpu.matmul_sustained = 1.0;
+  gpu.card_spread = 0.0;
   gpu.matmul_start = Seconds(0.0);
   gpu.matmul_startup_depth = 0.0;
   gpu.matmul_output_depth = 0.0;

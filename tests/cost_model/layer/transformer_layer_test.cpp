@@ -156,6 +156,7 @@ TEST(LayerCosts, OfSharedSequencesByHand) {
   Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2024");
   scenario.job.model.seq_length = 8192;
   scenario.stack.host_time_per_kernel = Seconds(0.0);
+  scenario.cluster.gpu.card_spread = 0.0;
   const GpuSpec& gpu = scenario.cluster.gpu;
   ASSERT_TRUE(gpu.measured_operations.empty());
   const LayerCosts costs = layer_costs(scenario, {.cp = 2});

@@ -111,9 +111,9 @@ TEST(ErrorPage, TabulatesErrorsIntervalsAndFactors) {
   EXPECT_THAT(page, HasSubstr("| **all** | 6 | 34.2 | 20.0 | 62.5 | 100.0 | +7.5 | "));
   EXPECT_THAT(
       page,
-      ContainsRegex(R"(\| a \| 4 \| 100 \| 27.0 \| 100 \| .* its kind of program \| unseen \|)"));
+      ContainsRegex(R"(\| a \| 4 \| 100 \| 27.5 \| 100 \| .* its kind of program \| unseen \|)"));
   EXPECT_THAT(page,
-              ContainsRegex(R"(\| b \| 2 \| 0 \| 27.0 \| .* its kind of program \| unseen \|)"));
+              ContainsRegex(R"(\| b \| 2 \| 0 \| 27.5 \| .* its kind of program \| unseen \|)"));
   EXPECT_THAT(page,
               ContainsRegex(R"(\| selene-a100 \| one \| dense \| 4 \| 1.2[0-9]+ \| 20.0 \|)"));
   EXPECT_THAT(page, HasSubstr("\n| its kind of program | 2 | 6 | "));

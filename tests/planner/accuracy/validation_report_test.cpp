@@ -238,7 +238,7 @@ TEST(ValidationReport, SummarisesErrorsByGroup) {
   EXPECT_EQ(a.errors.count, 3);
   EXPECT_NEAR(a.errors.bias, -0.2, 1e-12);
   EXPECT_EQ(a.inside_interval, 1.0);
-  EXPECT_NEAR(a.median_half_width, 0.27, 1e-12);
+  EXPECT_NEAR(a.median_half_width, kUncalibratedInterval.half_width(), 1e-12);
   EXPECT_EQ(b.errors.count, 2);
   EXPECT_NEAR(b.errors.mean_absolute, 0.625, 1e-12);
   EXPECT_NEAR(b.errors.p90_absolute, 0.925, 1e-12);  // nine tenths of the way from 0.25 to 1
