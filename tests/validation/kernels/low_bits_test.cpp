@@ -151,10 +151,12 @@ INSTANTIATE_TEST_SUITE_P(
         Format{"h200_sxm", "h200-141gb-sxm", "fp8", LowBitFormat::kFp8, 1.0},
         Format{"b200_sxm", "b200-180gb-sxm", "fp8", LowBitFormat::kFp8, 1.0},
         Format{"gb200", "gb200-nvl72", "fp8", LowBitFormat::kFp8, 1.0},
+        Format{"gb300", "gb300-nvl72", "fp8", LowBitFormat::kFp8, 1.0},
         Format{"h100_sxm", "h100-80gb-sxm", "fp8_block", LowBitFormat::kFp8Block, kBlockOf128},
         Format{"h200_sxm", "h200-141gb-sxm", "fp8_block", LowBitFormat::kFp8Block, kBlockOf128},
         Format{"b200_sxm", "b200-180gb-sxm", "fp8_block", LowBitFormat::kFp8Block, kBlockOf128},
         Format{"gb200", "gb200-nvl72", "fp8_block", LowBitFormat::kFp8Block, kBlockOf128},
+        Format{"gb300", "gb300-nvl72", "fp8_block", LowBitFormat::kFp8Block, kBlockOf128},
         Format{"b200_sxm", "b200-180gb-sxm", "nvfp4", LowBitFormat::kNvfp4, kFourBits},
         Format{"gb200", "gb200-nvl72", "nvfp4", LowBitFormat::kNvfp4, kFourBits}));
 

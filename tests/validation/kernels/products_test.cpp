@@ -74,7 +74,8 @@ INSTANTIATE_TEST_SUITE_P(
     Gpus, MeasuredProducts,
     testing::Values(System{"a100_sxm", "a100-80gb-sxm"}, System{"h100_sxm", "h100-80gb-sxm"},
                     System{"h200_sxm", "h200-141gb-sxm"}, System{"b200_sxm", "b200-180gb-sxm"},
-                    System{"gb200", "gb200-nvl72"}, System{"l40s", "l40s", Bytes(96e6)},
+                    System{"gb200", "gb200-nvl72"}, System{"gb300", "gb300-nvl72"},
+                    System{"l40s", "l40s", Bytes(96e6)},
                     System{"rtx_pro_6000_server", "rtx-pro-6000-blackwell"}));
 
 }  // namespace
