@@ -99,7 +99,7 @@ struct GpuSpec {
   /// Share of that rate which a power limit leaves to products of a training step, 0 … 1.
   double matmul_sustained = 1.0;
   /// Standard deviation between cards of the time that products and attention take, as a share of
-  /// its mean; 0: not measured. Cards at their power limit differ in clock.
+  /// its mean; 0: not measured, or cards are alike.
   double card_spread = 0.0;
   Seconds matmul_start;  ///< Fixed time of a product, the start of its kernel included.
   /// Steps of the inner dimension [elements] that filling a tile's pipe costs.

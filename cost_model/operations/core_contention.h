@@ -1,4 +1,4 @@
-// What ranks that share the cores of a host lose to one another.
+// What ranks lose to one another: cores of a host that they share, and the slowest card of a job.
 #pragma once
 
 #include "cost_model/inputs/cluster_spec.h"
@@ -16,8 +16,9 @@ namespace ptdp {
 
 /// Factors on the compute time of a rank that has the machine to itself, for when all ranks of a
 /// configuration run. Each is the cluster's time_factors times its busy_cores, linear in the number
-/// of cores between measured numbers. Products and attention run at the speed of the slowest card
-/// (slowest_card.h). The functions of collectives.h apply the factor of communication themselves.
+/// of cores between measured numbers. Those of products and attention are multiplied by
+/// slowest_card_factor(). The functions of collectives.h apply the factor of communication
+/// themselves.
 struct ComputeFactors {
   double matmul = 1.0;
   double attention = 1.0;

@@ -17,7 +17,11 @@ double expected_largest_deviation(std::int64_t cards) {
 }
 
 double slowest_card_factor(std::int64_t cards, double card_spread) {
-  return card_spread > 0.0 ? 1.0 + card_spread * expected_largest_deviation(cards) : 1.0;
+  if (card_spread == 0.0) {
+    return 1.0;
+  }
+  constexpr double steps = 500.0;
+  return 1.0 + std::round(steps * card_spread * expected_largest_deviation(cards)) / steps;
 }
 
 }  // namespace ptdp

@@ -6,7 +6,7 @@
 namespace ptdp {
 
 /// Returns how many standard deviations the slowest of `cards` lies above the mean of all, on
-/// average: the largest of as many normal values. 0 for one card; 1.43 for 8, 3.23 for 1000.
+/// average. It is the largest of as many normal values: 0 of one, 1.43 of 8, 3.23 of 1000.
 ///
 ///   Φ⁻¹((n − 3/8)/(n + 1/4))
 ///
@@ -14,8 +14,9 @@ namespace ptdp {
 /// the exact values.
 [[nodiscard]] double expected_largest_deviation(std::int64_t cards);
 
-/// Returns the time of products on the slowest of `cards` over that on a usual one, given the
-/// spread of one card (GpuSpec::card_spread).
+/// Returns the time of products and attention on the slowest of `cards` over that on a card of mean
+/// speed, given how cards differ (GpuSpec::card_spread). It is rounded to 0.002, so that a search
+/// shares what jobs of nearly as many cards cost.
 [[nodiscard]] double slowest_card_factor(std::int64_t cards, double card_spread);
 
 }  // namespace ptdp

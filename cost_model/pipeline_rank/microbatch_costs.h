@@ -15,7 +15,7 @@ namespace ptdp {
 ///     whether messages of experts are hidden (hides_dispatch());
 ///   - how tensor-parallel, context-parallel and expert groups lie on nodes, and how many cores of
 ///     each node are busy;
-///   - the number of GPUs, where their speeds differ (GpuSpec::card_spread).
+///   - how slow the slowest of all GPUs is (slowest_card_factor()).
 struct MicrobatchCosts {
   /// Costs of one layer by kind, in the order of kLayerKinds; set for the kinds that the model has.
   std::array<LayerCosts, kLayerKinds.size()> layers;

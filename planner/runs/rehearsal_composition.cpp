@@ -285,6 +285,9 @@ std::vector<std::string> modelled_of(const Plan& plan, std::size_t num_rehearsed
   if (plan.scenario.cluster.cores_per_node) {
     lines.emplace_back("what ranks lose to others that compute on the cores of their host");
   }
+  if (plan.scenario.cluster.gpu.card_spread > 0.0 && config.world_size() > 1) {
+    lines.push_back(fmt::format("what all lose to the slowest of {} cards", config.world_size()));
+  }
   if (static_cast<int>(num_rehearsed) < config.pp) {
     lines.emplace_back(
         "ranks that were not rehearsed: they have the times of the nearest one that was, scaled by "

@@ -37,7 +37,8 @@ struct ComputeTimes {
 };
 
 /// Predicts the compute of ranks that have the machine to themselves: without the cores that other
-/// ranks keep busy (ClusterSpec::busy_cores). Calibrated as the plan is.
+/// ranks keep busy (ClusterSpec::busy_cores), and on a card of mean speed (GpuSpec::card_spread).
+/// The plan's calibration applies.
 [[nodiscard]] ComputeTimes predicted_alone(const Plan& plan);
 
 /// The times that a pipeline rank took by itself.
@@ -77,11 +78,11 @@ struct Composition {
 ///   P   what is predicted while all ranks compute
 ///   P₁  what is predicted of a rank alone on the machine
 ///
-/// P(a)/P₁(a') scales by layers, by what the ends of the model have more, and by what cores lose
-/// that share caches. Collectives, messages, reductions and the exchange of the norm are the plan's
-/// model. All of the plan's microbatches are simulated (simulate_step()), and ranks that share
-/// cores wait for them pass by pass (time_on_shared_cores()). Without `rehearsed` all is as
-/// predicted.
+/// P(a)/P₁(a') scales by layers, by what the ends of the model have more, by what cores lose that
+/// share caches, and by the slowest card. Collectives, messages, reductions and the exchange of the
+/// norm are the plan's model. All of the plan's microbatches are simulated (simulate_step()), and
+/// ranks that share cores wait for them pass by pass (time_on_shared_cores()). Without `rehearsed`
+/// all is as predicted.
 [[nodiscard]] Composition compose(const Plan& plan, std::span<const RehearsedTimes> rehearsed);
 
 /// Returns the number of microbatches that a rehearsal of a pipeline rank runs: about twice as many

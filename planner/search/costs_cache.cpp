@@ -5,6 +5,7 @@
 #include "cost_model/layer/expert_layer.h"
 #include "cost_model/layer/fp8_casts.h"
 #include "cost_model/operations/core_contention.h"
+#include "cost_model/operations/slowest_card.h"
 
 namespace ptdp {
 
@@ -48,7 +49,7 @@ CostsCache::Key CostsCache::key_of(const ParallelConfig& config) const {
           casts_shards(scenario_.stack, config),
           hides_dispatch(scenario_, config),
           busy_cores(config, cluster),
-          cluster.gpu.card_spread > 0.0 ? config.world_size() : 0,
+          slowest_card_factor(config.world_size(), cluster.gpu.card_spread),
           place(place_group(grid, Dimension::kTensor, cluster)),
           place(place_group(grid, Dimension::kContext, cluster)),
           place_experts(ExpertDimension::kExpert),

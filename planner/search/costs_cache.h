@@ -19,7 +19,7 @@ namespace ptdp {
 ///   - whether tokens travel to experts behind other microbatches;
 ///   - how tensor-parallel, context-parallel and expert groups lie on nodes;
 ///   - how many cores of a node are busy;
-///   - the number of GPUs, where their speeds differ.
+///   - how slow the slowest of all GPUs is (slowest_card_factor()).
 ///
 /// Keeps a reference to the scenario.
 class CostsCache {
@@ -41,8 +41,8 @@ class CostsCache {
  private:
   /// The nodes that a group touches, and its members on the node that has the fewest.
   using Place = std::pair<std::int64_t, std::int64_t>;
-  using Key = std::tuple<int, int, int, int, bool, RecomputeModules, bool, bool, bool, int,
-                         std::int64_t, Place, Place, Place, Place, Place>;
+  using Key = std::tuple<int, int, int, int, bool, RecomputeModules, bool, bool, bool, int, double,
+                         Place, Place, Place, Place, Place>;
 
   [[nodiscard]] Key key_of(const ParallelConfig& config) const;
 

@@ -24,7 +24,7 @@ struct KnownName {
   const char* gpu;
   const char* cluster;
 };
-constexpr std::array<KnownName, 9> kKnownNames = {{
+constexpr std::array<KnownName, 10> kKnownNames = {{
     {"GB300", "gb300-nvl72", "dgx-gb300"},
     {"GB200", "gb200-nvl72", "dgx-gb200"},
     {"B300", "b300-sxm", "dgx-b300"},
@@ -32,6 +32,7 @@ constexpr std::array<KnownName, 9> kKnownNames = {{
     {"H200", "h200-141gb-sxm", "hgx-h200"},
     {"H800", "h800-80gb-sxm", "h800"},
     {"H100 80GB HBM3", "h100-80gb-sxm", "dgx-h100"},
+    {"RTX PRO 6000 Blackwell Server", "rtx-pro-6000-blackwell", "8x-rtx-pro-6000"},
     {"A100-SXM4-80GB", "a100-80gb-sxm", "selene-a100"},
     {"A100-SXM4-40GB", "a100-40gb-sxm", "dgx-a100-40gb"},
 }};

@@ -98,5 +98,42 @@ TEST(Readme, ShowsWhatTheCommandsPrint) {
   EXPECT_GE(num_lines, 20);
 }
 
+/// Returns the cells of each row of a page's tables, without blanks around them.
+std::vector<std::vector<std::string>> table_rows(const std::string& page) {
+  std::vector<std::vector<std::string>> rows;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("| ")) {
+      rows.emplace_back();
+      std::istringstream cells(line.substr(2));
+      for (std::string cell; std::getline(cells, cell, '|');) {
+        rows.back().push_back(cell.substr(0, cell.find_last_not_of(' ') + 1));
+        cells >> std::ws;
+      }
+    }
+  }
+  return rows;
+}
+
+// "mean, worst" of README.md are two columns of a group's row on the page of errors.
+TEST(Readme, HasTheErrorsOfThePageOfErrors) {
+  const std::string errors = source_file("profiles/published/README.md");
+  const auto page = table_rows(errors.substr(0, errors.find("\n## Intervals\n")));
+  const auto pair = [](const std::string& mean, const std::string& worst) {
+    return mean + " %, " + worst + " %";
+  };
+  int num_rows = 0;
+  for (const std::vector<std::string>& row : table_rows(source_file("README.md"))) {
+    if (row.size() == 4 && row[2].find(" %, ") != std::string::npos) {
+      EXPECT_TRUE(std::ranges::any_of(page, [&](const std::vector<std::string>& group) {
+        return group.size() == 12 && group[1] == row[1] && pair(group[2], group[5]) == row[2] &&
+               pair(group[7], group[10]) == row[3];
+      })) << row[0];
+      ++num_rows;
+    }
+  }
+  EXPECT_EQ(num_rows, 7);
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -11,6 +11,7 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/inputs/stack_precision.h"
+#include "cost_model/operations/slowest_card.h"
 #include "cost_model/text/as_typed.h"
 #include "cost_model/text/csv_table.h"
 #include "cost_model/text/files.h"
@@ -372,6 +373,17 @@ void choose_stack(const CommandLine& line, const ImportedRun* from, PlanRequest&
                           : as_asked(with_changes(stack, from->stack), line, from->precision);
 }
 
+/// Returns how much longer products take on the slowest of `gpus` cards; empty where cards are
+/// taken to be alike.
+std::string slowest_card_text(const GpuSpec& gpu, std::int64_t gpus) {
+  const double longer = slowest_card_factor(gpus, gpu.card_spread) - 1.0;
+  return longer > 0.0 ? fmt::format(
+                            "products {:.1f} % longer than on a usual {}: all GPUs wait for "
+                            "the slowest of {}",
+                            100.0 * longer, gpu.name, gpus)
+                      : "";
+}
+
 }  // namespace
 
 PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
@@ -410,6 +422,7 @@ PlanRequest read_request(const CommandLine& line, const ImportedRun* from) {
   tell_alias(line, "cluster", ProfileKind::kCluster, request);
   request.scenario.cluster = find_cluster(cluster.value_or(model.home));
   choose_stack(line, from, request);
+  assume(request, slowest_card_text(request.scenario.cluster.gpu, request.gpus));
   if (has_relative_positions(model.config) && request.scenario.stack.attention != "unfused") {
     assume(request,
            "unfused attention for relative positions, which exports refuse: no fused kernel adds "

@@ -205,9 +205,12 @@ std::vector<Curve> roofs(const Scenario& scenario, std::pair<double, double> ran
 std::string layer_note(const Plan& plan) {
   const LayerKind kind = usual_layer_kind(plan.scenario.job.model);
   return fmt::format(
-      "One microbatch of a layer{}{} on one GPU, as the cost model times it, without the "
+      "One microbatch of a layer{}{} on one GPU{}, as the cost model times it, without the "
       "calibration's factor, starts of kernels and communication.",
-      kind.has_experts ? " with experts" : "", kind.has_window ? ", attention in its window," : "");
+      kind.has_experts ? " with experts" : "", kind.has_window ? ", attention in its window," : "",
+      plan.scenario.cluster.gpu.card_spread > 0.0 && plan.config.world_size() > 1
+          ? fmt::format(", the slowest of {}", plan.config.world_size())
+          : "");
 }
 
 std::string text_of_rate(const LayerWork& work) {

@@ -55,6 +55,7 @@ GpuSpec unusual_gpu() {
           .num_multiprocessors = 99,
           .matmul_efficiency = 0.9,
           .matmul_sustained = 0.75,
+          .card_spread = 0.0125,
           .matmul_start = microseconds(1.5),
           .matmul_startup_depth = 100.0,
           .matmul_output_depth = 30.0,
@@ -276,6 +277,7 @@ TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
       }
     ],
     "matmul_sustained": 0.75,
+    "card_spread": 0.0125,
     "matmul_start_us": 1.5,
     "matmul_startup_depth": 100.0,
     "matmul_output_depth": 30.0,
@@ -459,6 +461,7 @@ TEST(ClusterSpecJson, ReadsBackWithoutAnyOneOfItsParts) {
       [](ClusterSpec& cluster) { cluster.gpu.low_bit_products.front().sustained.reset(); },
       [](ClusterSpec& cluster) { cluster.gpu.constants_of.clear(); },
       [](ClusterSpec& cluster) { cluster.gpu.matmul_sustained = 1.0; },
+      [](ClusterSpec& cluster) { cluster.gpu.card_spread = 0.0; },
       [](ClusterSpec& cluster) { cluster.gpu.matmul_start = Seconds(0.0); },
       [](ClusterSpec& cluster) { cluster.gpu.cast_efficiency.reset(); },
       [](ClusterSpec& cluster) { cluster.gpu.cast_start.reset(); },

@@ -25,14 +25,14 @@ TEST(SlowestCard, LiesAsFarFromTheMeanAsTablesSay) {
 TEST(SlowestCard, CostsNothingAloneOrWhereNoSpreadIsKnown) {
   EXPECT_EQ(slowest_card_factor(1, 0.1), 1.0);
   EXPECT_EQ(slowest_card_factor(3072, 0.0), 1.0);
-  EXPECT_NEAR(slowest_card_factor(8, 0.02), 1.0 + 0.02 * 1.4236, 0.02 * 0.03);
+  EXPECT_NEAR(slowest_card_factor(8, 0.02), 1.0 + 0.02 * 1.4236, 0.001 + 0.02 * 0.03);
 }
 
 TEST(SlowestCard, SlowsProductsAndAttentionAlone) {
   ClusterSpec cluster{.gpus_per_node = 8};
   cluster.gpu.card_spread = 0.02;
   const ComputeFactors factors = compute_factors({.tp = 2, .pp = 2, .dp = 2}, cluster);
-  EXPECT_EQ(factors.matmul, slowest_card_factor(8, 0.02));
+  EXPECT_NEAR(factors.matmul, 1.0 + 0.02 * 1.434, 0.001);
   EXPECT_EQ(factors.attention, factors.matmul);
   EXPECT_EQ(factors.memory_bound, 1.0);
   EXPECT_EQ(factors.optimizer, 1.0);
@@ -48,7 +48,7 @@ TEST(SlowestCard, IsThatOfTheWholeJob) {
   EXPECT_EQ(forward({.dp = 64}).total(), alike.total());
   scenario.cluster.gpu.card_spread = 0.02;
   EXPECT_EQ(forward({.dp = 1}).total(), alike.total());
-  const double factor = slowest_card_factor(64, 0.02);
+  const double factor = 1.046;  // 1 + 0.02·Φ⁻¹(63.625/64.25), to 0.002
   EXPECT_NEAR(forward({.dp = 64}).matmul / alike.matmul, factor, 1e-12);
   EXPECT_NEAR(forward({.pp = 8, .dp = 8}).matmul / alike.matmul, factor, 1e-12);
   EXPECT_EQ(forward({.dp = 64}).memory_bound, alike.memory_bound);

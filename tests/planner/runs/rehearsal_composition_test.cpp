@@ -338,6 +338,20 @@ TEST(ModelledOf, ListsWhatTheConfigurationHasThatARankAloneHasNot) {
       modelled_of(plan_of(scenario, layout(1, 4, 2)), 4),
       ElementsAre(messages, "reductions and gathers over 2 replicas, and what hides them", norm,
                   "what ranks lose to others that compute on the cores of their host"));
+  scenario.cluster.cores_per_node.reset();
+  scenario.cluster.gpu.card_spread = 0.01;
+  EXPECT_THAT(modelled_of(plan_of(scenario, layout(1, 4, 2)), 4),
+              ElementsAre(messages, "reductions and gathers over 2 replicas, and what hides them",
+                          norm, "what all lose to the slowest of 8 cards"));
+}
+
+TEST(PredictedAlone, IsOnACardOfMeanSpeed) {
+  Scenario scenario = scenario_of(8);
+  const Plan alike = plan_of(scenario, layout(1, 4, 1));
+  scenario.cluster.gpu.card_spread = 0.05;
+  const Plan differing = plan_of(scenario, layout(1, 4, 1));
+  EXPECT_EQ(predicted_alone(differing).stages[1].forward, predicted_alone(alike).stages[1].forward);
+  EXPECT_GT(differing.predicted.iteration_time.value, alike.predicted.iteration_time.value);
 }
 
 }  // namespace
