@@ -8,7 +8,7 @@ double expected_largest_deviation(std::int64_t cards) {
   if (cards <= 1) {
     return 0.0;
   }
-  const double n = static_cast<double>(cards);
+  const auto n = static_cast<double>(cards);
   const double above = 0.625 / (n + 0.25);
   // The normal quantile, within 4.5e-4: Abramowitz and Stegun, 26.2.23.
   const double t = std::sqrt(-2.0 * std::log(above));

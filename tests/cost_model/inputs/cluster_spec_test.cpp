@@ -614,8 +614,8 @@ TEST(ClusterSpecJson, TakesTheFileOfAGpuBesideItself) {
 }
 
 TEST(ClusterSpecJson, TakesAGpuThatWasPastedWithItsSchema) {
-  const std::string text = replaced(dump(unusual_cluster()), "\"name\": \"g\"",
-                                    R"("schema": "ptdp.gpu/1", "name": "g")");
+  const std::string text =
+      replaced(dump(unusual_cluster()), R"("name": "g")", R"("schema": "ptdp.gpu/1", "name": "g")");
   EXPECT_EQ(parse<ClusterSpec>(text), unusual_cluster());
 }
 
