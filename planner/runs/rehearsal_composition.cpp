@@ -18,6 +18,7 @@
 #include "cost_model/iteration/step_builder.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/operations/core_contention.h"
+#include "cost_model/operations/slowest_card.h"
 #include "cost_model/schedule/validator/validator.h"
 #include "cost_model/simulation/core_scheduler.h"
 #include "cost_model/simulation/engine/step_simulator.h"
@@ -285,7 +286,7 @@ std::vector<std::string> modelled_of(const Plan& plan, std::size_t num_rehearsed
   if (plan.scenario.cluster.cores_per_node) {
     lines.emplace_back("what ranks lose to others that compute on the cores of their host");
   }
-  if (plan.scenario.cluster.gpu.card_spread > 0.0 && config.world_size() > 1) {
+  if (slowest_card_factor(config.world_size(), plan.scenario.cluster.gpu.card_spread) > 1.0) {
     lines.push_back(fmt::format("what all lose to the slowest of {} cards", config.world_size()));
   }
   if (static_cast<int>(num_rehearsed) < config.pp) {

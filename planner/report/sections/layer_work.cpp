@@ -19,6 +19,7 @@
 #include "cost_model/operations/gemm.h"
 #include "cost_model/operations/linear_layer.h"
 #include "cost_model/operations/memory_bound.h"
+#include "cost_model/operations/slowest_card.h"
 #include "cost_model/pipeline_rank/rank_layers.h"
 #include "planner/formatting.h"
 
@@ -208,7 +209,7 @@ std::string layer_note(const Plan& plan) {
       "One microbatch of a layer{}{} on one GPU{}, as the cost model times it, without the "
       "calibration's factor, starts of kernels and communication.",
       kind.has_experts ? " with experts" : "", kind.has_window ? ", attention in its window," : "",
-      plan.scenario.cluster.gpu.card_spread > 0.0 && plan.config.world_size() > 1
+      slowest_card_factor(plan.config.world_size(), plan.scenario.cluster.gpu.card_spread) > 1.0
           ? fmt::format(", the slowest of {}", plan.config.world_size())
           : "");
 }
