@@ -248,6 +248,9 @@ void describe_traffic(Fields& fields, Described<Fields, StackSpec>& stack) {
   if (fields.optional("loss_bytes", stack.loss_bytes != kUsualLossBytes)) {
     fields.number("loss_bytes", stack.loss_bytes, kLogitRange);
   }
+  if (fields.optional("split_loss_bytes", stack.split_loss_bytes != 0.0)) {
+    fields.number("split_loss_bytes", stack.split_loss_bytes, kLogitRange);
+  }
 }
 
 /// Reads or writes what overlaps with what, what starting work costs, and what the stack can run.

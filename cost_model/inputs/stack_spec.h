@@ -232,6 +232,8 @@ struct StackSpec {
   double loss_scaling_traffic = 0.0;
   double loss_traffic = 52.0;  ///< HBM traffic of the loss, forward and backward [B per logit].
   double loss_bytes = 8.0;     ///< What is kept beside a logit until its gradient is there [B].
+  /// What is kept where tensor parallelism splits the logits [B]; 0: loss_bytes.
+  double split_loss_bytes = 0.0;
   /// Whether ranks of a pipeline go on without waiting for one another's gradients. They undo the
   /// optimizer's step if they should have waited (arXiv:2401.10241 section 4).
   bool optimizer_post_validation = false;

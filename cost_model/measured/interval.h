@@ -18,7 +18,7 @@ struct RelativeInterval {
 
 /// The interval of the cost model as it is, without any level: fitted to profiles/published by
 /// `ptdp-calibrate --intervals`.
-inline constexpr RelativeInterval kUncalibratedInterval = {0.92, 1.47};
+inline constexpr RelativeInterval kUncalibratedInterval = {0.92, 1.42};
 
 /// How far a prediction missed a run.
 struct Residual {

@@ -78,19 +78,25 @@ double maximize(const std::function<double(double)>& value, double low, double h
   return (low + high) / 2.0;
 }
 
+/// A constant that is fitted has this place and range.
+struct Parameter {
+  double* place = nullptr;
+  double least = kLeastVariance;
+  double most = kMostVariance;
+};
+
 /// Maximizes `value` over the logarithms of `parameters`, one after another until it grows no more.
-void climb(const std::vector<double*>& parameters, const std::function<double()>& value,
-           double most) {
+void climb(const std::vector<Parameter>& parameters, const std::function<double()>& value) {
   constexpr int most_rounds = 200;
   constexpr double least_gain = 1e-6;
   double best = value();
   for (int round = 0; round < most_rounds; ++round) {
-    for (double* parameter : parameters) {
+    for (const Parameter& parameter : parameters) {
       const auto at = [&](double logarithm) {
-        *parameter = std::exp(logarithm);
+        *parameter.place = std::exp(logarithm);
         return value();
       };
-      at(maximize(at, std::log(kLeastVariance), std::log(most)));
+      at(maximize(at, std::log(parameter.least), std::log(parameter.most)));
     }
     const double reached = value();
     if (reached - best < least_gain) {
@@ -105,34 +111,42 @@ void climb(const std::vector<double*>& parameters, const std::function<double()>
 void fit_scatter(const RunsByScope& scopes, LevelModel& model, double most) {
   const std::vector<SampleVariance> samples = sample_variances(scopes);
   double scatter_squared = model.scatter * model.scatter;
-  climb(
-      {&scatter_squared, &model.scatter_runs},
-      [&] { return log_density(samples, scatter_squared, model.scatter_runs); }, most);
+  climb({{.place = &scatter_squared, .most = most}, {.place = &model.scatter_runs, .most = most}},
+        [&] { return log_density(samples, scatter_squared, model.scatter_runs); });
   model.scatter = std::sqrt(scatter_squared);
 }
 
-void fit_variances(std::span<const ScopeStatistics> scopes, LevelModel& model, double most) {
-  std::vector<double*> parameters = {&model.job, &model.noise};
-  const bool has_programs =
-      std::any_of(scopes.begin(), scopes.end(), [&](const ScopeStatistics& scope) {
-        return scope.path.program != scopes.front().path.program;
-      });
-  for (std::size_t level = has_programs ? 0 : 1; level < model.variances.size(); ++level) {
-    parameters.push_back(&model.variances[level]);
+void fit_variances(std::span<const ScopeStatistics> scopes, LevelModel& model,
+                   const VarianceRange& range) {
+  std::vector<Parameter> parameters = {{.place = &model.job, .most = range.most},
+                                       {.place = &model.noise, .most = range.most}};
+  const auto differ_in = [&](auto of_path) {
+    return std::ranges::any_of(scopes, [&](const ScopeStatistics& scope) {
+      return of_path(scope.path) != of_path(scopes.front().path);
+    });
+  };
+  auto& [program, stack, experts, cluster] = model.variances;
+  if (differ_in([](const LevelPath& path) { return path.program; })) {
+    parameters.push_back({.place = &program, .most = range.most});
   }
-  climb(
-      parameters, [&] { return restricted_log_likelihood(model, scopes); }, most);
+  parameters.push_back({.place = &stack, .most = range.most});
+  if (differ_in([](const LevelPath& path) { return path.has_experts; })) {
+    parameters.push_back({.place = &experts, .most = range.most});
+  }
+  parameters.push_back({.place = &cluster, .least = range.least_of_clusters, .most = range.most});
+  climb(parameters, [&] { return restricted_log_likelihood(model, scopes); });
 }
 
-LevelModel fit_levels(const RunsByScope& scopes, const LevelModel& start, double most) {
+LevelModel fit_levels(const RunsByScope& scopes, const LevelModel& start,
+                      const VarianceRange& range) {
   if (scopes.size() < kFewestScopes) {
     return start;
   }
   const RunsByScope fewer = thinned(scopes);
   LevelModel model = start;
-  fit_scatter(fewer, model, most);
+  fit_scatter(fewer, model, range.most);
   const std::vector<ScopeStatistics> statistics = statistics_of(model, fewer);
-  fit_variances(statistics, model, most);
+  fit_variances(statistics, model, range);
   double sum = 0.0;
   for (const ScopeStatistics& scope : statistics) {
     sum += scope.scatter_squared / static_cast<double>(statistics.size());

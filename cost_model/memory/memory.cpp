@@ -200,12 +200,14 @@ Bytes MemoryOfRanks::working_set(const ParallelConfig& config, const LayersOfRan
     const auto tokens = static_cast<double>(tokens_of_rank(model, config));
     const double logits = (1 + model.mtp_num_layers) * tokens *
                           static_cast<double>(padded_vocab_size(model, config.tp)) / config.tp;
+    const StackSpec& stack = scenario_.stack;
+    const bool is_split = config.tp > 1 && stack.split_loss_bytes > 0.0;
+    const double loss_bytes = is_split ? stack.split_loss_bytes : stack.loss_bytes;
     // The inputs of the final norm and of the logits are kept beside the loss.
     const double shards = config.sequence_parallel ? config.tp : 1.0;
     const double inputs = 2.0 * sbh(model, config) / shards;
-    largest =
-        std::max(largest, Bytes((storage_.element_bytes + scenario_.stack.loss_bytes) * logits +
-                                storage_.element_bytes * inputs));
+    largest = std::max(largest, Bytes((storage_.element_bytes + loss_bytes) * logits +
+                                      storage_.element_bytes * inputs));
   }
   return largest;
 }

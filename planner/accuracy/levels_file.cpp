@@ -84,7 +84,7 @@ Levels make_levels(const std::vector<CostedRun>& runs) {
 }
 
 LevelModel fit_memory_levels(const RunsByScope& runs, const LevelModel& start) {
-  return fit_levels(runs, start, kMostMemoryVariance);
+  return fit_levels(runs, start, kMemoryVariances);
 }
 
 std::string to_json(const Levels& levels) {

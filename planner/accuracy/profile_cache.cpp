@@ -55,6 +55,7 @@ bool is_like_stack(const StackSpec& a, const StackSpec& b) {
   like.reserve_fraction = b.reserve_fraction;
   like.memory_model = b.memory_model;
   like.loss_bytes = b.loss_bytes;
+  like.split_loss_bytes = b.split_loss_bytes;
   like.fp8 = b.fp8;
   like.data_parallel_overlap = b.data_parallel_overlap;
   like.tp_comm_overlap = b.tp_comm_overlap;

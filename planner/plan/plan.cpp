@@ -157,11 +157,17 @@ void describe(Fields& fields, Described<Fields, PlanMemory>& memory) {
 
 namespace {
 
+/// Ends of intervals of memory are written in steps of this [GiB]: a belief that was written and
+/// read has lost its last digits.
+constexpr double kIntervalStep = 1e-6;
+
 /// Returns the 90 % interval of a belief [GiB].
 std::vector<double> memory_interval(const MemoryBelief& belief) {
+  const auto rounded = [](Bytes end) {
+    return std::round(end.value() / kGibi / kIntervalStep) * kIntervalStep;
+  };
   const Bytes half_width = belief.half_width();
-  return {(belief.expected - half_width).value() / kGibi,
-          (belief.expected + half_width).value() / kGibi};
+  return {rounded(belief.expected - half_width), rounded(belief.expected + half_width)};
 }
 
 /// Throws Error at `place` unless an interval that was read is that of the belief.
@@ -169,10 +175,9 @@ void check_interval(const std::vector<double>& found, const MemoryBelief& belief
                     const std::string& place) {
   const std::vector<double> expected = memory_interval(belief);
   // An end may lie near 0, so that its own size is no measure of rounding.
-  const double rounding = 1e-9 * (expected[1] - expected[0]);
-  const bool follows =
-      std::equal(found.begin(), found.end(), expected.begin(), expected.end(),
-                 [&](double a, double b) { return std::abs(a - b) <= rounding || is_close(a, b); });
+  const bool follows = std::equal(
+      found.begin(), found.end(), expected.begin(), expected.end(),
+      [](double a, double b) { return std::abs(a - b) < 1.5 * kIntervalStep || is_close(a, b); });
   if (!follows) {
     throw Error(
         fmt::format("{}: expected [{:.6g}, {:.6g}], which follows from the other keys, got "

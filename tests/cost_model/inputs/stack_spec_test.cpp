@@ -107,6 +107,7 @@ StackSpec seldom_stack() {
   stack.loss_scaling_traffic = 6.0;
   stack.loss_traffic = 36.5;
   stack.loss_bytes = 10.0;
+  stack.split_loss_bytes = 14.5;
   stack.logged_flops = FlopCount::kCausal;
   stack.optimizer_post_validation = true;
   stack.parameter_gather_overlap = false;
@@ -222,6 +223,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "loss_scaling_traffic": 6.0,
   "loss_traffic": 36.5,
   "loss_bytes": 10.0,
+  "split_loss_bytes": 14.5,
   "optimizer_post_validation": true,
   "data_parallel_overlap": "single-stage",
   "parameter_gather_overlap": false,

@@ -420,6 +420,17 @@ TEST(StageMemory, HoldsWhatTheLossKeepsOfEachLogit) {
   EXPECT_EQ(two - rank_memory({scenario, config}, 0).working_set, Bytes(4.0 * 2048 * 51200));
 }
 
+// A loss that is written for split logits has arrays of its own; one rank alone has none of them.
+TEST(StageMemory, HoldsWhatTheLossKeepsOfEachSplitLogit) {
+  Scenario scenario = shipped_scenario("1.7B", "selene-a100", "megatron-lm-2021");
+  const auto held = [&](int tp) { return rank_memory({scenario, {.tp = tp}}, 0).working_set; };
+  const Bytes alone = held(1);
+  const Bytes split = held(2);
+  scenario.stack.split_loss_bytes = scenario.stack.loss_bytes + 6.0;
+  EXPECT_EQ(held(1), alone);
+  EXPECT_EQ(held(2) - split, Bytes(6.0 * 2048 * 51200 / 2));
+}
+
 // By hand, of modules that each predict one more token with logits of their own, on the last stage:
 // 2 bytes and 4 of the loss of 2048 tokens and 51200 entries of the vocabulary over two ranks.
 TEST(StageMemory, HoldsTheLogitsOfEveryTokenThatIsPredicted) {

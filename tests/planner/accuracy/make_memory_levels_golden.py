@@ -19,6 +19,8 @@ import scipy.stats
 
 ROOT = pathlib.Path(__file__).parents[3]
 LEAST, MOST = 1e-6, 1e3  # the range of fitted variances (level_fit.h)
+LEAST_OF_CLUSTERS = 16.0
+OF_EXPERTS = 4.0  # all rows are of dense models, which say nothing of it: where the search starts
 LEVELS = ["program", "stack", "experts", "cluster"]
 
 
@@ -93,6 +95,8 @@ def fit(paths, jobs, y):
             sum(numpy.exp(x) * part for x, part in zip(logarithms, parts)), y)
 
     bounds = [(numpy.log(LEAST), numpy.log(MOST))] * len(parts)
+    bounds[LEVELS.index("cluster")] = (numpy.log(LEAST_OF_CLUSTERS), numpy.log(MOST))
+    bounds[LEVELS.index("experts")] = (numpy.log(OF_EXPERTS), numpy.log(OF_EXPERTS))
     starts = [[numpy.log(a)] * len(LEVELS) + [numpy.log(b)] * 2 for a in (0.1, 4.0, 50.0)
               for b in (0.1, 0.5)]
     best = min((scipy.optimize.minimize(loss, start, method="L-BFGS-B", bounds=bounds,

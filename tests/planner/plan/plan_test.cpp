@@ -56,11 +56,11 @@ TEST(Plan, ReadsBackAsTheSameBytes) {
 
 /// Returns the plan with a belief that no more than a few GiB lie beyond the formulas, which say 71
 /// GiB and more.
-Plan plan_with_belief(double degrees = 3.5) {
+Plan plan_with_belief(double degrees = 3.5, double expected_GiB = 1.25) {
   const Plan plain = trillion_plan();
   const MemoryBelief beyond = {
       .support = {.num_runs = 2, .stack_runs = 2, .program_runs = 60, .all_runs = 87},
-      .expected = Bytes(1.25 * kGibi),
+      .expected = Bytes(expected_GiB * kGibi),
       .deviation = Bytes(2.5 * kGibi),
       .degrees = degrees};
   return make_plan({plain.scenario, plain.config}, plain.gpus, plain.memory_headroom,
@@ -78,6 +78,15 @@ TEST(Plan, HoldsWhatRunsSayOfItsMemory) {
   const std::string key = "\"probability_of_fitting\": ";
   other.replace(other.find(key) + key.size(), 3, "0.1");
   EXPECT_THAT(message_of_plan(other), HasSubstr("memory.probability_of_fitting"));
+}
+
+// An end near 0 is the small difference of numbers that are written to fifteen digits.
+TEST(Plan, HoldsAnIntervalOfMemoryWithAnEndNearZero) {
+  constexpr double half_width_GiB = 2.5 * 6.313752;
+  for (int i = 1; i <= 50; ++i) {
+    const std::string text = to_json(plan_with_belief(1.0, half_width_GiB - i / 7.0));
+    EXPECT_EQ(to_json(parse_plan(text, "plan.json")), text) << i;
+  }
 }
 
 // With one degree of freedom 95 % lie below tan(0.45π) = 6.31375 deviations of 2.5 GiB.
