@@ -24,7 +24,7 @@ ClusterSpec cluster_of(const StackSpec& stack, const TrainingJob& job) {
     return found->second;
   }
   for (const char* name :
-       {"selene-a100", "dgx-h100", "hgx-h200", "dgx-b200", "dgx1-v100-16gb", "host"}) {
+       {"selene-a100", "dgx-h100", "hgx-h200", "dgx-b200", "dgx1-v100-16gb", "8x-mi355x", "host"}) {
     const ClusterSpec cluster = find_cluster(name);
     try {
       check({.job = job, .cluster = cluster, .stack = stack});
