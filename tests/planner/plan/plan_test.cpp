@@ -56,11 +56,11 @@ TEST(Plan, ReadsBackAsTheSameBytes) {
 
 /// Returns the plan with a belief that no more than a few GiB lie beyond the formulas, which say 71
 /// GiB and more.
-Plan plan_with_belief(double degrees = 3.5, double expected_GiB = 1.25) {
+Plan plan_with_belief(double degrees = 3.5, double expected_gib = 1.25) {
   const Plan plain = trillion_plan();
   const MemoryBelief beyond = {
       .support = {.num_runs = 2, .stack_runs = 2, .program_runs = 60, .all_runs = 87},
-      .expected = Bytes(expected_GiB * kGibi),
+      .expected = Bytes(expected_gib * kGibi),
       .deviation = Bytes(2.5 * kGibi),
       .degrees = degrees};
   return make_plan({plain.scenario, plain.config}, plain.gpus, plain.memory_headroom,
@@ -82,9 +82,9 @@ TEST(Plan, HoldsWhatRunsSayOfItsMemory) {
 
 // An end near 0 is the small difference of numbers that are written to fifteen digits.
 TEST(Plan, HoldsAnIntervalOfMemoryWithAnEndNearZero) {
-  constexpr double half_width_GiB = 2.5 * 6.313752;
+  constexpr double half_width_gib = 2.5 * 6.313752;
   for (int i = 1; i <= 50; ++i) {
-    const std::string text = to_json(plan_with_belief(1.0, half_width_GiB - i / 7.0));
+    const std::string text = to_json(plan_with_belief(1.0, half_width_gib - i / 7.0));
     EXPECT_EQ(to_json(parse_plan(text, "plan.json")), text) << i;
   }
 }
