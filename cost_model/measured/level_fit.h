@@ -32,11 +32,12 @@ inline constexpr LevelModel kLevelStart = {.variances = {0.01, 0.01, 0.01, 0.01}
                                            .scatter_runs = 1.0};
 
 /// Where the search starts for memory: variances in GiB², scatter in GiB.
-inline constexpr LevelModel kMemoryLevelStart = {.variances = {4.0, 4.0, 4.0, 16.0},
-                                                 .job = 0.5,
-                                                 .noise = 0.5,
-                                                 .scatter = 2.0,
-                                                 .scatter_runs = 1.0};
+inline constexpr LevelModel kMemoryLevelStart = {
+    .variances = {4.0, 4.0, 4.0, kMemoryVariances.least_of_clusters},
+    .job = 0.5,
+    .noise = 0.5,
+    .scatter = 2.0,
+    .scatter_runs = 1.0};
 
 /// The fewest scopes that constants are fitted to.
 inline constexpr std::size_t kFewestScopes = 8;
