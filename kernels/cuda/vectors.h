@@ -15,11 +15,13 @@ namespace ptdp::cuda {
 /// Returns vector number `number` from `from` on, which is aligned to a vector.
 template <int kSize, class T>
 __device__ inline Vector<T, kSize> load(const T* from, std::int64_t number) {
+  assert(reinterpret_cast<std::uintptr_t>(from) % sizeof(Vector<T, kSize>) == 0);
   return reinterpret_cast<const Vector<T, kSize>*>(from)[number];
 }
 /// Writes vector number `number` from `to` on, which is aligned to a vector.
 template <int kSize, class T>
 __device__ inline void store(T* to, std::int64_t number, const Vector<T, kSize>& vector) {
+  assert(reinterpret_cast<std::uintptr_t>(to) % sizeof(Vector<T, kSize>) == 0);
   reinterpret_cast<Vector<T, kSize>*>(to)[number] = vector;
 }
 

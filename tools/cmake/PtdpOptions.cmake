@@ -52,6 +52,9 @@ set(checks_by_calls)
 if(PTDP_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(checks_by_calls --param=asan-instrumentation-with-call-threshold=0)
 endif()
+# For what is called once by a command or a step, and calls what computes: g++'s quickest code takes a quarter
+# less time to compile than -O1, half of -O3.
+set(compiled_quickly ${checks_by_calls} $<$<CONFIG:Release>:-Og>)
 # Checking every pointer for null, alignment, type, size and wrapping takes a third of the compilation.
 # Libraries that reinterpret no pointer but as bytes can only have a null one or one out of bounds, whose use the
 # address sanitizer reports. Linked behind ptdp_options, which asks for all checks; the fuzz targets, which

@@ -119,7 +119,7 @@ TEST(Flips, AreFewerWithLessWorkAndSayWhatIsLeftOut) {
   EXPECT_FALSE(fine.is_coarse);
   ASSERT_EQ(fine.inputs.size(), 5U);  // two nodes stay two within 20 %
   std::set<std::size_t> sizes;
-  for (; options.flip_work > Seconds(1e-6); options.flip_work = 0.8 * options.flip_work) {
+  for (; options.flip_work > Seconds(1e-6); options.flip_work = 0.5 * options.flip_work) {
     const Flips flips = find_flips(small_scenario(), options, answer);
     sizes.insert(num_points(flips));
     EXPECT_EQ(num_points(find_flips(small_scenario(), options, answer)), num_points(flips));

@@ -16,7 +16,7 @@ Candidate best_of(const Scenario& scenario, const SearchOptions& options) {
 // 512 sequences keep at most 512 replicas busy, and 1000 = 2^3 5^3 GPUs have no such divisor.
 TEST(IdleGpus, WorkWithABatchThatTheirNumberDivides) {
   const Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025", 512);
-  const SearchOptions options{.gpus = 1000};
+  const SearchOptions options{.gpus = 1000, .space = {.pp = IntegerRanges(1)}};
   const Candidate best = best_of(scenario, options);
   ASSERT_LT(best.config.world_size(), 900);
   const auto fuller = batch_that_uses_gpus(scenario, options, best);
@@ -43,7 +43,8 @@ TEST(IdleGpus, AreNotAskedAboutWhereFewAreOrNobodyPays) {
   const Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025", 512);
   const SearchOptions all{.gpus = 64};
   EXPECT_FALSE(batch_that_uses_gpus(scenario, all, best_of(scenario, all)));
-  const SearchOptions cheap{.gpus = 1000, .objective = Objective::kCost};
+  const SearchOptions cheap{
+      .gpus = 1000, .space = {.pp = IntegerRanges(1)}, .objective = Objective::kCost};
   EXPECT_FALSE(batch_that_uses_gpus(scenario, cheap, best_of(scenario, cheap)));
 }
 
