@@ -266,6 +266,7 @@ void describe_communication(Fields& fields, Described<Fields, StackSpec>& stack)
     fields.number("max_reuse_distance", stack.max_reuse_distance, kReuseDistance);
   }
   optional_flag(fields, "all_reduces_gradients", stack.all_reduces_gradients, false);
+  optional_flag(fields, "broadcasts_weights", stack.broadcasts_weights, false);
   optional_flag(fields, "all_reduces_shards", stack.all_reduces_shards, false);
   fields.flag("scatter_gather", stack.scatter_gather);
   if (fields.optional("expert_dispatch", stack.expert_dispatch != ExpertDispatch::kAllToAll)) {

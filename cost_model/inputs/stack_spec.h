@@ -255,6 +255,9 @@ struct StackSpec {
   /// Whether the replicas of ZeRO-1 all-reduce gradients, of which each then updates its shard
   /// (DeepSpeed's BF16_Optimizer).
   bool all_reduces_gradients = false;
+  /// Whether each shard of ZeRO's weights is broadcast by itself, in place of one gather of all
+  /// (InternEvo).
+  bool broadcasts_weights = false;
   /// Whether full sharding all-reduces gradients in buckets, of which each GPU keeps its shard. It
   /// waits for that before it computes on (DeepSpeed 2021).
   bool all_reduces_shards = false;

@@ -73,6 +73,19 @@ Seconds reduction_time(const PlannedJob& job, const RankParameters& parameters, 
                                   : time;
 }
 
+Seconds broadcast_latency(const PlannedJob& job, const RankParameters& parameters) {
+  const GroupPlacement& shards = job.groups().data;
+  if (!job.stack().broadcasts_weights || shards.is_within_node()) {
+    return Seconds(0.0);
+  }
+  const TransformerConfig& model = job.model();
+  const double in_a_layer = model.gated_linear_unit ? 5.0 : 4.0;  // QKV, projection, MLP
+  const double matrices = in_a_layer * model.num_layers / job.config().pp + 1.0;  // an embedding
+  const auto ranks = static_cast<double>(shards.size);
+  const double share = parameters.total() / rank_parameters(model, job.config(), 0).total();
+  return share * std::min(matrices, ranks) * ranks * job.cluster().nic.hop_latency;
+}
+
 Seconds gathering_time(const PlannedJob& job, const RankParameters& parameters, double pieces) {
   if (!shards_optimizer(job.config())) {
     return Seconds(0.0);
@@ -81,7 +94,8 @@ Seconds gathering_time(const PlannedJob& job, const RankParameters& parameters, 
   const auto over = [&](const GroupPlacement& group, double bytes) {
     return all_gather_time(Bytes(bytes) / pieces, group, job.cluster());
   };
-  const Seconds time = over(job.groups().data, weights.dense);
+  const Seconds time =
+      over(job.groups().data, weights.dense) + broadcast_latency(job, parameters) / pieces;
   return weights.experts > 0.0 ? time + over(job.groups().expert_data, weights.experts) : time;
 }
 

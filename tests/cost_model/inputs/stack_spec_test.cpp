@@ -115,6 +115,7 @@ StackSpec seldom_stack() {
   stack.shards_matrices_apart = true;
   stack.max_reuse_distance = 1e9;
   stack.all_reduces_gradients = true;
+  stack.broadcasts_weights = true;
   stack.all_reduces_shards = true;
   stack.expert_dispatch = ExpertDispatch::kHierarchical;
   stack.expert_overlap = true;
@@ -231,6 +232,7 @@ TEST(StackSpecJson, HasEveryFieldUnderItsName) {
   "shards_matrices_apart": true,
   "max_reuse_distance": 1000000000.0,
   "all_reduces_gradients": true,
+  "broadcasts_weights": true,
   "all_reduces_shards": true,
   "scatter_gather": true,
   "expert_dispatch": "hierarchical",
@@ -313,6 +315,7 @@ TEST(StackSpecJson, ReadsBackEachFlag) {
              {&StackSpec::copies_gathered_weights, "copies_gathered_weights"},
              {&StackSpec::shards_matrices_apart, "shards_matrices_apart"},
              {&StackSpec::all_reduces_gradients, "all_reduces_gradients"},
+             {&StackSpec::broadcasts_weights, "broadcasts_weights"},
              {&StackSpec::all_reduces_shards, "all_reduces_shards"},
              {&StackSpec::scatter_gather, "scatter_gather"},
              {&StackSpec::expert_overlap, "expert_overlap"},

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cost_model/pipeline_rank/rank_parameters.h"
 #include "tests/cost_model/plain_scenario.h"
 
 namespace ptdp {
@@ -142,6 +143,36 @@ TEST(ReductionTime, IsThatOfTheGroupsThatHoldTheSame) {
   scenario.stack.all_reduces_gradients = true;
   expect_seconds(reduction({.dp = 4, .zero_stage = 2}, dense), all_reduce / 2.0);
   expect_seconds(reduction({.dp = 4, .zero_stage = 1}, dense), all_reduce);
+}
+
+// By hand: eight replicas on two nodes. One layer has four matrices beside the embedding, five with
+// a gate; four layers have more than there are replicas. Each broadcast passes all eight.
+TEST(GatheringTime, WaitsForBroadcastsOfMatricesWhereTheStackSendsThem) {
+  TransformerConfig model = small_dense_model();
+  Scenario scenario = on_plain_links(model);
+  constexpr double kHop = 14e-6;
+  scenario.cluster.nic.hop_latency = Seconds(kHop);
+  const auto added = [&](const ParallelConfig& config, double share = 1.0, double pieces = 1.0) {
+    Scenario with = scenario;
+    with.stack.broadcasts_weights = true;
+    const RankParameters held{.dense =
+                                  share * rank_parameters(scenario.job.model, config, 0).total()};
+    return gathering_time({with, config}, held, pieces) -
+           gathering_time({scenario, config}, held, pieces);
+  };
+  const ParallelConfig sharded{.dp = 8, .zero_stage = 1};
+  scenario.job.model.num_layers = 1;
+  scenario.job.model.gated_linear_unit = false;
+  expect_seconds(added(sharded), 5.0 * 8.0 * kHop);
+  expect_seconds(added(sharded, 0.25), 5.0 * 8.0 * kHop / 4.0);
+  expect_seconds(added(sharded, 1.0, 10.0), 5.0 * 8.0 * kHop / 10.0);
+  scenario.job.model.gated_linear_unit = true;
+  expect_seconds(added(sharded), 6.0 * 8.0 * kHop);
+  scenario.job.model.num_layers = 4;
+  expect_seconds(added(sharded), 8.0 * 8.0 * kHop);
+  expect_seconds(added({.pp = 4, .dp = 8, .zero_stage = 1}), 6.0 * 8.0 * kHop);
+  EXPECT_EQ(added({.dp = 4, .zero_stage = 1}), Seconds(0.0));
+  EXPECT_EQ(added({.dp = 8}), Seconds(0.0));
 }
 
 TEST(Placements, HaveReplicasWhereSomebodyElseHoldsTheSame) {
