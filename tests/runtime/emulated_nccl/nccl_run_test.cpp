@@ -35,7 +35,7 @@ struct RunOnGpus {
   std::string fault;                  ///< What ended the run, or "".
   RunRecord record;                   ///< Of the steps that all ranks completed.
   std::int64_t done_steps = 0;        ///< Number of those steps.
-  int communicators_of_each_gpu = 0;  ///< Counted in the last action.
+  int communicators_of_each_gpu = 0;  ///< The most that there were in an action.
   /// Kernels of libraries that were loaded in steps while their GPU had to wait for another one.
   int loads_in_steps = 0;
 };
@@ -73,7 +73,11 @@ class RunOverNccl : public ::testing::Test {
     options.make_host_backend = [] { return std::make_unique<CpuBackend>(); };
     options.hooks = [&](int /*rank*/) -> ActionHooks {
       return {.before = [&](std::int64_t, const Action&, Lane) {
-        communicators = emulated_nccl::communicators();
+        // Before its last actions the other rank may have ended, and its communicators with it.
+        const int now = emulated_nccl::communicators();
+        int most = communicators;
+        while (most < now && !communicators.compare_exchange_weak(most, now)) {
+        }
         int none = -1;
         loads_before.compare_exchange_strong(none, emulated_gpu::loads_beside_meetings());
       }};
