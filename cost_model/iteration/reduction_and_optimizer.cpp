@@ -21,6 +21,21 @@ namespace {
 constexpr Bytes kOverflowFlag(4.0);
 constexpr Bytes kNorm(8.0);  // a double
 
+/// Returns what broadcasts of a GPU's parameters wait for beyond their transfer, if the stack sends
+/// weights so (gathering_time()).
+Seconds broadcast_latency(const PlannedJob& job, const RankParameters& parameters) {
+  const GroupPlacement& shards = job.groups().data;
+  if (!job.stack().broadcasts_weights || shards.is_within_node()) {
+    return Seconds(0.0);
+  }
+  const TransformerConfig& model = job.model();
+  const double in_a_layer = model.gated_linear_unit ? 5.0 : 4.0;  // QKV, projection, MLP
+  const double matrices = in_a_layer * model.num_layers / job.config().pp + 1.0;  // an embedding
+  const auto ranks = static_cast<double>(shards.size);
+  const double share = parameters.total() / rank_parameters(model, job.config(), 0).total();
+  return share * std::min(matrices, ranks) * ranks * job.cluster().nic.hop_latency;
+}
+
 }  // namespace
 
 Seconds exchange_time(const PlannedJob& job, const Placements& groups, double messages) {
@@ -71,19 +86,6 @@ Seconds reduction_time(const PlannedJob& job, const RankParameters& parameters, 
   const Seconds time = over(job.groups().data, parameters.dense);
   return parameters.experts > 0.0 ? time + over(job.groups().expert_data, parameters.experts)
                                   : time;
-}
-
-Seconds broadcast_latency(const PlannedJob& job, const RankParameters& parameters) {
-  const GroupPlacement& shards = job.groups().data;
-  if (!job.stack().broadcasts_weights || shards.is_within_node()) {
-    return Seconds(0.0);
-  }
-  const TransformerConfig& model = job.model();
-  const double in_a_layer = model.gated_linear_unit ? 5.0 : 4.0;  // QKV, projection, MLP
-  const double matrices = in_a_layer * model.num_layers / job.config().pp + 1.0;  // an embedding
-  const auto ranks = static_cast<double>(shards.size);
-  const double share = parameters.total() / rank_parameters(model, job.config(), 0).total();
-  return share * std::min(matrices, ranks) * ranks * job.cluster().nic.hop_latency;
 }
 
 Seconds gathering_time(const PlannedJob& job, const RankParameters& parameters, double pieces) {

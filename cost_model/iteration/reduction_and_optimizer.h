@@ -29,19 +29,15 @@ namespace ptdp {
 /// have replicas it is a reduce-scatter, and then an all-reduce of the shard.
 [[nodiscard]] Seconds reduction_time(const PlannedJob& job, const RankParameters& parameters,
                                      double pieces);
-/// Returns what broadcasts of a GPU's parameters wait for, beyond their transfer, where the stack
-/// broadcasts_weights and shards lie on several nodes; else 0.
-///
-/// Whole matrices belong to a shard, so that b = min(n, matrices) shards of n have some, and each
-/// is one broadcast: t = b·n·hop. A broadcast passes all n ranks, and each passes a chunk on once
-/// it has it. NCCL's model gives each of these steps the network's latency of a chunk, 14 us, which
-/// is the usual latency of a NIC's hop. Source: broadcast_params() and ParamBcastSyncHandler of
-/// InternLM 870dd7d; ncclTopoTuneModel in NCCL 2.30.7 (src/graph/tuning.cc), its case of
-/// ncclFuncBroadcast.
-[[nodiscard]] Seconds broadcast_latency(const PlannedJob& job, const RankParameters& parameters);
 /// Returns the time of one of `pieces` equal pieces of gathering a GPU's parameters from the shards
-/// of ZeRO's optimizer; 0 without shards. First come all but the experts', with
-/// broadcast_latency(), then these.
+/// of ZeRO's optimizer; 0 without shards. First come all but the experts', then these.
+///
+/// A stack that broadcasts_weights waits longer where shards lie on several nodes. Whole matrices
+/// belong to a shard, so that b = min(n, matrices) shards of n have some, and each is one
+/// broadcast: t = b·n·hop. A broadcast passes all n ranks, and each passes a chunk on once it has
+/// it. NCCL's model gives each of these steps the network's latency of a chunk, 14 us, which is the
+/// usual latency of a NIC's hop. Source: broadcast_params() and ParamBcastSyncHandler of InternLM
+/// 870dd7d; ncclTopoTuneModel in NCCL 2.30.7 (src/graph/tuning.cc), its case of ncclFuncBroadcast.
 [[nodiscard]] Seconds gathering_time(const PlannedJob& job, const RankParameters& parameters,
                                      double pieces);
 /// Whether a GPU with `parameters` holds some that others hold too, so that there is something to

@@ -56,13 +56,14 @@ endif()
 # less time to compile than -O1, half of -O3.
 set(compiled_quickly ${checks_by_calls} $<$<CONFIG:Release>:-Og>)
 # Checking every pointer for null, alignment, type, size and wrapping takes a third of the compilation.
+set(pointer_checks null,alignment,vptr,object-size,pointer-overflow)
 # Libraries that reinterpret no pointer but as bytes can only have a null one or one out of bounds, whose use the
 # address sanitizer reports. Linked behind ptdp_options, which asks for all checks; the fuzz targets, which
 # clang compiles, have them.
 add_library(ptdp_casts_no_pointer INTERFACE)
 if(PTDP_SANITIZE MATCHES undefined AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(ptdp_casts_no_pointer INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=null,alignment,vptr,object-size,pointer-overflow>)
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=${pointer_checks}>)
 endif()
 if(PTDP_LLD)
   target_link_options(ptdp_own_options INTERFACE -fuse-ld=lld)
