@@ -150,8 +150,8 @@ TEST(ReductionTime, IsThatOfTheGroupsThatHoldTheSame) {
 TEST(GatheringTime, WaitsForBroadcastsOfMatricesWhereTheStackSendsThem) {
   TransformerConfig model = small_dense_model();
   Scenario scenario = on_plain_links(model);
-  constexpr double kHop = 14e-6;
-  scenario.cluster.nic.hop_latency = Seconds(kHop);
+  constexpr double hop = 14e-6;
+  scenario.cluster.nic.hop_latency = Seconds(hop);
   const auto added = [&](const ParallelConfig& config, double share = 1.0, double pieces = 1.0) {
     Scenario with = scenario;
     with.stack.broadcasts_weights = true;
@@ -163,14 +163,14 @@ TEST(GatheringTime, WaitsForBroadcastsOfMatricesWhereTheStackSendsThem) {
   const ParallelConfig sharded{.dp = 8, .zero_stage = 1};
   scenario.job.model.num_layers = 1;
   scenario.job.model.gated_linear_unit = false;
-  expect_seconds(added(sharded), 5.0 * 8.0 * kHop);
-  expect_seconds(added(sharded, 0.25), 5.0 * 8.0 * kHop / 4.0);
-  expect_seconds(added(sharded, 1.0, 10.0), 5.0 * 8.0 * kHop / 10.0);
+  expect_seconds(added(sharded), 5.0 * 8.0 * hop);
+  expect_seconds(added(sharded, 0.25), 5.0 * 8.0 * hop / 4.0);
+  expect_seconds(added(sharded, 1.0, 10.0), 5.0 * 8.0 * hop / 10.0);
   scenario.job.model.gated_linear_unit = true;
-  expect_seconds(added(sharded), 6.0 * 8.0 * kHop);
+  expect_seconds(added(sharded), 6.0 * 8.0 * hop);
   scenario.job.model.num_layers = 4;
-  expect_seconds(added(sharded), 8.0 * 8.0 * kHop);
-  expect_seconds(added({.pp = 4, .dp = 8, .zero_stage = 1}), 6.0 * 8.0 * kHop);
+  expect_seconds(added(sharded), 8.0 * 8.0 * hop);
+  expect_seconds(added({.pp = 4, .dp = 8, .zero_stage = 1}), 6.0 * 8.0 * hop);
   EXPECT_EQ(added({.dp = 4, .zero_stage = 1}), Seconds(0.0));
   EXPECT_EQ(added({.dp = 8}), Seconds(0.0));
 }
