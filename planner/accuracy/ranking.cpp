@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "cost_model/measured/calibration.h"
@@ -23,34 +24,72 @@ JobKey job_of(const MeasuredRun& run) {
           .gpus = run.config.world_size()};
 }
 
-void count_pair(const CostedRun& a, const CostedRun& b, RankingFigures& figures) {
-  const auto [faster, slower] =
-      a.run.iteration_time <= b.run.iteration_time ? std::pair(&a, &b) : std::pair(&b, &a);
-  if (slower->run.iteration_time / faster->run.iteration_time - 1.0 < kMeasuredTie) {
-    return;
+/// Counts numbers of a known range by how many lie below one of them (a Fenwick tree).
+class CountsBelow {
+ public:
+  explicit CountsBelow(std::size_t range) : m_counts(range + 1) {}
+
+  void add(std::size_t number) {
+    for (std::size_t i = number + 1; i < m_counts.size(); i += lowest_bit(i)) {
+      ++m_counts[i];
+    }
   }
-  ++figures.pairs;
-  if (faster->predicted <= slower->predicted) {
-    figures.ordered += faster->predicted < slower->predicted ? 1.0 : 0.5;
+  [[nodiscard]] std::int64_t below(std::size_t number) const {
+    std::int64_t count = 0;
+    for (std::size_t i = number; i > 0; i -= lowest_bit(i)) {
+      count += m_counts[i];
+    }
+    return count;
+  }
+
+ private:
+  static std::size_t lowest_bit(std::size_t i) { return i & (~i + 1); }
+
+  std::vector<std::int64_t> m_counts;
+};
+
+bool is_predicted_faster(const CostedRun* a, const CostedRun* b) {
+  return a->predicted < b->predicted;
+}
+
+bool is_measured_faster(const CostedRun* a, const CostedRun* b) {
+  return a->run.iteration_time < b->run.iteration_time;
+}
+
+/// Counts the pairs of `rows`, which are sorted by their prediction. A file may hold 10^5 rows of
+/// one job: rows go from the fastest measured to the slowest, each against all that are faster.
+void count_pairs(const std::vector<const CostedRun*>& rows, RankingFigures& figures) {
+  std::vector<std::size_t> by_measured(rows.size());
+  std::iota(by_measured.begin(), by_measured.end(), std::size_t{0});
+  std::stable_sort(by_measured.begin(), by_measured.end(), [&](std::size_t a, std::size_t b) {
+    return is_measured_faster(rows[a], rows[b]);
+  });
+  CountsBelow faster(rows.size());
+  std::size_t num_faster = 0;
+  for (const std::size_t slower : by_measured) {
+    const auto differs = [&](std::size_t other) {
+      return rows[slower]->run.iteration_time / rows[other]->run.iteration_time - 1.0 >=
+             kMeasuredTie;
+    };
+    for (; differs(by_measured[num_faster]); ++num_faster) {
+      faster.add(by_measured[num_faster]);
+    }
+    const auto [tie, after] =
+        std::equal_range(rows.begin(), rows.end(), rows[slower], is_predicted_faster);
+    figures.pairs += static_cast<std::int64_t>(num_faster);
+    figures.ordered += (static_cast<double>(faster.below(std::size_t(tie - rows.begin()))) +
+                        static_cast<double>(faster.below(std::size_t(after - rows.begin())))) /
+                       2.0;
   }
 }
 
 /// Computes the figures of a set of at least two rows.
 RankingFigures figures_of(std::vector<const CostedRun*> rows) {
   RankingFigures figures{.rows = static_cast<int>(rows.size())};
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    for (std::size_t other = i + 1; other < rows.size(); ++other) {
-      count_pair(*rows[i], *rows[other], figures);
-    }
-  }
-  const auto is_measured_faster = [](const CostedRun* a, const CostedRun* b) {
-    return a->run.iteration_time < b->run.iteration_time;
-  };
   const Seconds fastest =
       (*std::min_element(rows.begin(), rows.end(), is_measured_faster))->run.iteration_time;
-  std::stable_sort(rows.begin(), rows.end(), [](const CostedRun* a, const CostedRun* b) {
-    return a->predicted < b->predicted;
-  });
+  std::stable_sort(rows.begin(), rows.end(), is_predicted_faster);
+  count_pairs(rows, figures);
   const auto end = rows.begin() + static_cast<std::ptrdiff_t>(std::min(kChoices, rows.size()));
   figures.regret = rows.front()->run.iteration_time / fastest - 1.0;
   figures.regret_of_three =

@@ -18,7 +18,7 @@ inline constexpr double kMeasuredTie = 0.02;
 /// How well a set of at least two rows is ordered.
 struct RankingFigures {
   int rows = 0;
-  int pairs = 0;  ///< Pairs that differ by at least kMeasuredTie.
+  std::int64_t pairs = 0;  ///< Pairs that differ by at least kMeasuredTie.
   /// Pairs among `pairs` predicted in the measured order; a predicted tie counts 1/2.
   double ordered = 0.0;
   /// Measured time of the row predicted fastest, over the shortest measured time, minus 1.
@@ -29,7 +29,7 @@ struct RankingFigures {
 
   /// Returns the share of pairs predicted in the measured order; nullopt if there are no pairs.
   [[nodiscard]] std::optional<double> pair_accuracy() const {
-    return pairs == 0 ? std::nullopt : std::optional(ordered / pairs);
+    return pairs == 0 ? std::nullopt : std::optional(ordered / static_cast<double>(pairs));
   }
 };
 
@@ -80,7 +80,7 @@ inline constexpr int kNumOrderBins = 10;
 struct RankingTotals {
   int sets = 0;
   int rows = 0;
-  int pairs = 0;
+  std::int64_t pairs = 0;
   double ordered = 0.0;
   double mean_regret = 0.0;
   double max_regret = 0.0;
@@ -89,7 +89,7 @@ struct RankingTotals {
 
   /// Returns the share of pairs predicted in the measured order; nullopt if there are no pairs.
   [[nodiscard]] std::optional<double> pair_accuracy() const {
-    return pairs == 0 ? std::nullopt : std::optional(ordered / pairs);
+    return pairs == 0 ? std::nullopt : std::optional(ordered / static_cast<double>(pairs));
   }
 };
 

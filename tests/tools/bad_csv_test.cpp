@@ -285,7 +285,7 @@ TEST(RunsFile, WithControlCharactersInANameIsRefused) {
   }
 }
 
-// A file may have 64 MiB, a quarter of a million runs: time must not grow with their square.
+// A file may have 16 MiB, 145,000 runs of one job: time must not grow with their square.
 TEST(RunsFile, OfTenThousandRunsIsReportedInASecondOrSo) {
   if (kIsSanitized) {
     GTEST_SKIP() << "the bound holds for a user's build";

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
 namespace ptdp {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 /// Returns rows of one job from measured and predicted seconds.
 std::vector<CostedRun> rows_of(const std::vector<std::pair<double, double>>& times) {
   std::vector<CostedRun> rows;
+  rows.reserve(times.size());
   for (const auto& [measured, predicted] : times) {
     CostedRun row{.predicted = Seconds(predicted)};
     row.run.group = "group";
@@ -56,6 +58,44 @@ TEST(RankByJob, IgnoresPairsThatAreMeasuredAlike) {
 
 TEST(RankByJob, CountsAPredictedTieHalf) {
   EXPECT_EQ(rank(rows_of({{1.0, 1.0}, {2.0, 1.0}})).front().all.pair_accuracy(), 0.5);
+}
+
+// Few distinct times, so that ties and near ties are common.
+TEST(RankByJob, CountsThePairsThatComparingEachWithEachFinds) {
+  std::mt19937_64 random(5);
+  std::uniform_int_distribution<int> steps(0, 9);
+  for (int i = 0; i < 200; ++i) {
+    std::vector<std::pair<double, double>> times(static_cast<std::size_t>(2 + i / 4));
+    for (auto& [measured, predicted] : times) {
+      measured = 1.0 + 0.013 * steps(random);
+      predicted = 1.0 + steps(random);
+    }
+    int pairs = 0;
+    double ordered = 0.0;
+    for (const auto& [slower, slower_predicted] : times) {
+      for (const auto& [faster, faster_predicted] : times) {
+        if (slower / faster >= 1.0 + kMeasuredTie) {
+          ++pairs;
+          ordered += faster_predicted < slower_predicted    ? 1.0
+                     : faster_predicted == slower_predicted ? 0.5
+                                                            : 0.0;
+        }
+      }
+    }
+    const RankingFigures figures = rank(rows_of(times)).front().all;
+    EXPECT_EQ(figures.pairs, pairs);
+    EXPECT_EQ(figures.ordered, ordered);
+  }
+}
+
+// As many rows of one job as a file may hold: by hand, half of them against the other half.
+TEST(RankByJob, CountsBillionsOfPairs) {
+  constexpr std::int64_t half = 50'000;
+  std::vector<std::pair<double, double>> times(half, {1.0, 1.0});
+  times.resize(2 * half, {2.0, 3.0});
+  const RankingFigures figures = rank(rows_of(times)).front().all;
+  EXPECT_EQ(figures.pairs, half * half);
+  EXPECT_EQ(figures.pair_accuracy(), 1.0);
 }
 
 TEST(RankByJob, ComparesRowsOfOneJobOnly) {
