@@ -471,6 +471,7 @@ int main(int argc, char** argv) {
     return ptdp::complete_words(argc, argv);
   }
   ptdp::report_crashes();
+  ptdp::load_unwinder();
   // Before threads start, and before CUDA reads the environment.
   ptdp::prepare_nccl_environment();
   ptdp::prepare_open_blas_environment();

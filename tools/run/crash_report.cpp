@@ -1,5 +1,6 @@
 #include "tools/run/crash_report.h"
 
+#include <execinfo.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -70,6 +71,11 @@ void report_crashes() {
       static_cast<void>(::sigaction(signal, &handler, nullptr));
     }
   }
+}
+
+void load_unwinder() {
+  std::array<void*, 1> frame{};
+  static_cast<void>(::backtrace(frame.data(), static_cast<int>(frame.size())));
 }
 
 }  // namespace ptdp

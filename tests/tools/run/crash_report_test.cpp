@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
+#include <mutex>
+#include <new>
 
 #include "runtime/faults/action_log.h"
 
@@ -21,6 +25,26 @@ void fault(rlim_t limit) {
   ActionLog log(4, 2);
   log.begin(5, Lane::kCompute, 3, {ActionKind::kForward, 2, 7});
   static_cast<void>(std::raise(SIGSEGV));
+}
+
+/// Throws out of a callback of the C library when nothing more can be allocated, and exits with 0
+/// where it catches that.
+void throw_without_memory() {
+  load_unwinder();
+  const rlimit no_space{.rlim_cur = 0, .rlim_max = RLIM_INFINITY};
+  ::setrlimit(RLIMIT_AS, &no_space);
+  for (std::size_t size = std::size_t{1} << 20; size > 0; size /= 2) {
+    // The optimizer may leave out a block that nobody reads.
+    while (void* volatile block = std::malloc(size)) {
+      static_cast<void>(block);
+    }
+  }
+  std::once_flag once;
+  try {
+    std::call_once(once, [] { throw std::bad_alloc(); });
+  } catch (const std::bad_alloc&) {
+    ::_exit(0);
+  }
 }
 
 class CrashReport : public testing::Test {
@@ -43,6 +67,10 @@ TEST_F(CrashReportDeathTest, EndsWithStatus4WhereAddressSpaceIsLimited) {
 TEST_F(CrashReportDeathTest, NamesThePlaceOfAnyOtherFault) {
   EXPECT_EXIT(fault(RLIM_INFINITY), testing::KilledBySignal(SIGSEGV),
               ": rank 5: 2F7 of step 4: segmentation fault");
+}
+
+TEST_F(CrashReportDeathTest, LeavesExceptionsAWayThroughTheCLibraryWhereMemoryLacks) {
+  EXPECT_EXIT(throw_without_memory(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
