@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <string_view>
 
 #include "cost_model/error.h"
@@ -58,9 +59,19 @@ void report_crash(int signal) {
   static_cast<void>(std::raise(signal));
 }
 
+/// Ends the process with status 4 where a library ends it with 1 for want of memory, as libgomp
+/// does. The main thread's own end is not a library's.
+void end_for_library(int status, void* /*unused*/) {
+  if (status == EXIT_FAILURE && ::gettid() != ::getpid() && lacks_address_space()) {
+    remove_temporary_files();
+    ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
+  }
+}
+
 }  // namespace
 
 void report_crashes() {
+  static_cast<void>(::on_exit(&end_for_library, nullptr));
   const ::stack_t spare{.ss_sp = spare_stack.data(), .ss_flags = 0, .ss_size = spare_stack.size()};
   static_cast<void>(::sigaltstack(&spare, nullptr));
   for (const int signal : {SIGSEGV, SIGBUS}) {

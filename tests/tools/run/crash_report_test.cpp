@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <thread>
 
 #include "runtime/faults/action_log.h"
 
@@ -25,6 +26,14 @@ void fault(rlim_t limit) {
   ActionLog log(4, 2);
   log.begin(5, Lane::kCompute, 3, {ActionKind::kForward, 2, 7});
   static_cast<void>(std::raise(SIGSEGV));
+}
+
+/// Exits with 1 on a thread of its own, with this much address space, as a library may.
+void exit_on_thread(rlim_t limit) {
+  const rlimit space{.rlim_cur = limit, .rlim_max = RLIM_INFINITY};
+  ::setrlimit(RLIMIT_AS, &space);
+  report_crashes();
+  std::thread([] { std::exit(1); }).join();  // NOLINT(concurrency-mt-unsafe): what libgomp does
 }
 
 /// Throws out of a callback of the C library when nothing more can be allocated, and exits with 0
@@ -67,6 +76,11 @@ TEST_F(CrashReportDeathTest, EndsWithStatus4WhereAddressSpaceIsLimited) {
 TEST_F(CrashReportDeathTest, NamesThePlaceOfAnyOtherFault) {
   EXPECT_EXIT(fault(RLIM_INFINITY), testing::KilledBySignal(SIGSEGV),
               ": rank 5: 2F7 of step 4: segmentation fault");
+}
+
+TEST_F(CrashReportDeathTest, EndsWithStatus4WhereALibraryExitsInLimitedAddressSpace) {
+  EXPECT_EXIT(exit_on_thread(rlim_t{1} << 40), testing::ExitedWithCode(4), "");
+  EXPECT_EXIT(exit_on_thread(RLIM_INFINITY), testing::ExitedWithCode(1), "");
 }
 
 TEST_F(CrashReportDeathTest, LeavesExceptionsAWayThroughTheCLibraryWhereMemoryLacks) {
