@@ -96,6 +96,9 @@ std::vector<std::string> near_names(std::string_view found, std::span<const std:
   };
   std::vector<Near> near;
   for (const std::string& name : known) {
+    if (name.size() > kLongestName) {
+      continue;  // a key of the file, where a known one is missing
+    }
     if (const Likeness like = likeness(found, name);
         like.shared_words > 0 || like.is_part || like.is_spelled) {
       near.push_back({like, name});

@@ -124,6 +124,7 @@ TEST(DidYouMean, IsSilentWhereNothingIsKnown) {
 TEST(DidYouMean, IsSilentAboutVeryLongNames) {
   const std::vector<std::string> known = {std::string(10'000, 'x')};
   EXPECT_EQ(did_you_mean(std::string(10'000, 'x'), known), "");
+  EXPECT_EQ(did_you_mean("xxx", known), "");
 }
 
 TEST(FindChoice, FindsAWordOrListsThemAll) {
