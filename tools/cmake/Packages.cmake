@@ -61,10 +61,11 @@ endif()
 
 # Libraries, for programs of others: find_package(ptdp), ptdp::cost_model, ptdp::planner.
 set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/ptdp)
-foreach(library cost_model planning planner)
+foreach(library cost_model searches planning planner)
   set_target_properties(ptdp_${library} PROPERTIES EXPORT_NAME ${library})
 endforeach()
-install(TARGETS ptdp_options ptdp_casts_no_pointer ptdp_cost_model ptdp_planning ptdp_planner
+install(TARGETS ptdp_options ptdp_casts_no_pointer ptdp_cost_model ptdp_searches
+                ptdp_planning ptdp_planner
         EXPORT ptdp ARCHIVE COMPONENT development)
 install(EXPORT ptdp NAMESPACE ptdp:: DESTINATION ${package_directory} FILE ptdpTargets.cmake
         COMPONENT development)

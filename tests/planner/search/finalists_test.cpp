@@ -10,26 +10,16 @@
 
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/memory/memory.h"
-#include "planner/answer/planning.h"
 #include "tests/planner/costed_alone.h"
+#include "tests/planner/synchronous_schedules.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {
 namespace {
 
-std::vector<ScheduleKind> all_schedules() {
-  std::vector<ScheduleKind> schedules;
-  for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
-    if (traits_of(schedule.value).is_synchronous) {
-      schedules.push_back(schedule.value);
-    }
-  }
-  return schedules;
-}
-
 SearchOptions options_of(std::int64_t gpus, int num_best) {
   return {.gpus = gpus,
-          .space = {.schedules = all_schedules(), .ignores_stack_support = true},
+          .space = {.schedules = synchronous_schedules(), .ignores_stack_support = true},
           .num_best = num_best};
 }
 
@@ -55,7 +45,7 @@ std::vector<Candidate> brute_force(const Scenario& given, std::int64_t gpus, Obj
       for (int dp = 1; std::int64_t{tp} * pp * dp <= gpus; ++dp) {
         for (int b = 1; b <= scenario.job.global_batch_size; ++b) {
           for (int vpp = 1; vpp <= scenario.job.model.num_layers; ++vpp) {
-            for (const ScheduleKind schedule : all_schedules()) {
+            for (const ScheduleKind schedule : synchronous_schedules()) {
               const bool is_pipeline = pp > 1 || schedule == ScheduleKind::kOneFOneB;
               if (has_chunks(schedule, vpp) && is_pipeline) {
                 for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
@@ -132,7 +122,7 @@ TEST(Finalists, AreWhatSimulatingEverythingFinds) {
     for (const Candidate& candidate : expected) {
       kinds.insert(candidate.config.schedule);
     }
-    EXPECT_EQ(kinds.size(), all_schedules().size());
+    EXPECT_EQ(kinds.size(), synchronous_schedules().size());
     for (const int num_best : {1, 5, 40}) {
       SearchOptions options = options_of(row.gpus, num_best);
       options.objective = row.objective;
@@ -146,18 +136,6 @@ TEST(Finalists, AreWhatSimulatingEverythingFinds) {
       expect_equal(found.pareto, front, front.size(), "front");
     }
   }
-}
-
-TEST(Finalists, LeaveNoTraceOfTheNumberOfThreads) {
-  const Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022", 256);
-  const auto json = [&](int threads) {
-    SearchOptions options = options_of(64, 20);
-    options.num_threads = threads;
-    return to_json(plan_training(scenario, options));
-  };
-  const std::string one = json(1);
-  EXPECT_NE(one.find("\"run_by_stack\": false"), std::string::npos);
-  EXPECT_EQ(json(3), one);
 }
 
 // Against every configuration of the searched schedule alone, on a stack that it was made for.

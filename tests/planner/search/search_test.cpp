@@ -10,7 +10,6 @@
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/partition/balance_equal_layers.h"
-#include "planner/answer/planning.h"
 #include "tests/cost_model/partition/partitions.h"
 #include "tests/planner/costed_alone.h"
 #include "tests/support/scenarios.h"
@@ -280,17 +279,6 @@ TEST(Search, ParetoFrontIsWhatNoOtherBeatsInBoth) {
       EXPECT_FALSE(is_no_worse && is_better)
           << to_string(other.config) << " beats " << to_string(on_front.config);
     }
-  }
-}
-
-TEST(Search, GivesTheSameBytesForAnyNumberOfThreads) {
-  const Scenario scenario = shipped_scenario("gpt3-175b", "selene-a100", "megatron-lm-2022");
-  const auto json = [&](int threads) {
-    return to_json(plan_training(scenario, {.gpus = 1024, .num_best = 50, .num_threads = threads}));
-  };
-  const std::string one = json(1);
-  for (const int threads : {2, 3, 8}) {
-    EXPECT_EQ(json(threads), one) << threads << " threads";
   }
 }
 

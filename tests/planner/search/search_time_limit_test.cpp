@@ -5,26 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <memory>
 #include <set>
 #include <vector>
 
 #include "cost_model/iteration/iteration.h"
-#include "planner/answer/planning.h"
-#include "planner/answer/strategies.h"
 #include "planner/search/degrees_order.h"
 #include "tests/planner/costed_alone.h"
+#include "tests/planner/limited_search.h"
+#include "tests/planner/synchronous_schedules.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {
 namespace {
-
-/// Returns a limit that is over once it was asked `number` times.
-SearchLimit after_questions(int number) {
-  const auto asked = std::make_shared<std::atomic<int>>(0);
-  return SearchLimit([asked, number] { return static_cast<double>(++*asked) / number; });
-}
 
 struct LimitedSearch {
   const char* name;
@@ -33,13 +25,8 @@ struct LimitedSearch {
 };
 
 std::vector<LimitedSearch> spaces() {
-  std::vector<ScheduleKind> all;
-  for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
-    if (traits_of(schedule.value).is_synchronous) {
-      all.push_back(schedule.value);
-    }
-  }
-  const SearchSpace every_schedule = {.schedules = all, .ignores_stack_support = true};
+  const SearchSpace every_schedule = {.schedules = synchronous_schedules(),
+                                      .ignores_stack_support = true};
   return {
       {"closed form", shipped_scenario("1T", "selene-a100", "megatron-lm-2021"), {.gpus = 3072}},
       {"cost",
@@ -204,41 +191,6 @@ TEST(ComputeFloor, IsBelowTheFastestCandidatesOfItsSplit) {
     }
     EXPECT_GT(tightest, 0.2) << space.name;  // a floor that says something
   }
-}
-
-TEST(Planning, SaysWhatItsSearchDidNotLookAt) {
-  const Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022", 240);
-  int unproven = 0;
-  for (int questions = 1; questions < 100; questions *= 2) {
-    const PlanningResult result =
-        plan_training(scenario, {.gpus = 240, .limit = after_questions(questions)},
-                      CalibrationSource::parse("none", ""));
-    if (!result.search.unseen.has_value()) {
-      break;
-    }
-    const std::string json = to_json(result);
-    EXPECT_NE(json.find("\"complete\": false"), std::string::npos);
-    EXPECT_NE(json.find("\"least_unseen_s\": "), std::string::npos);
-    const std::string remark = unproven_remark(result.search, result.options, 1.0);
-    if (!result.search.is_proven && !result.plans.empty()) {
-      ++unproven;
-      EXPECT_NE(json.find("\"proven\": false"), std::string::npos);
-      EXPECT_NE(remark.find("Not proven"), std::string::npos);
-    }
-  }
-  EXPECT_GT(unproven, 0);
-}
-
-TEST(StrategyComparison, GivesEveryStrategyItsShareOfTheLimit) {
-  const Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022", 240);
-  SearchOptions options{.gpus = 240};
-  options.limit = after_questions(20);
-  const StrategyComparison comparison =
-      compare_strategies(scenario, options, CalibrationSource::parse("none", ""));
-  for (const StrategyResult& result : comparison.results) {
-    EXPECT_GT(result.search.enumerated, 0) << result.name.name;
-  }
-  EXPECT_FALSE(comparison.results.front().search.is_proven);
 }
 
 TEST(SearchLimit, OfWorkIsOverOnceThatIsDoneAndWithTheLimitThatItIsMadeOf) {
