@@ -475,7 +475,7 @@ int main(int argc, char** argv) {
   // Before threads start, and before CUDA reads the environment.
   ptdp::prepare_nccl_environment();
   ptdp::prepare_open_blas_environment();
-  return ptdp::run_launched_command(
+  return ptdp::own_status(ptdp::run_launched_command(
       ptdp::as_typed(ptdp::kProgram), argc, argv,
-      [&](ptdp::JobProcess* process) { return ptdp::run(argc, argv, process); });
+      [&](ptdp::JobProcess* process) { return ptdp::run(argc, argv, process); }));
 }

@@ -97,7 +97,7 @@ std::vector<std::string> near_names(std::string_view found, std::span<const std:
   std::vector<Near> near;
   for (const std::string& name : known) {
     if (name.size() > kLongestName) {
-      continue;  // a key of the file, where a known one is missing
+      continue;  // where a key is missing, the known names are those of a hostile file
     }
     if (const Likeness like = likeness(found, name);
         like.shared_words > 0 || like.is_part || like.is_spelled) {

@@ -17,7 +17,7 @@ namespace ptdp {
 
 /// Returns a tail for an error message: `; did you mean "1T" or "1.7B"?`. It has at most three
 /// names, nearest first, equal distances in the order of `known`. It is empty when no known name is
-/// near.
+/// near. Names of more than 80 characters are near to none.
 [[nodiscard]] std::string did_you_mean(std::string_view found, std::span<const std::string> known);
 
 /// Returns the name in `known` that is nearest to `found`, or nullopt if none is near.

@@ -24,20 +24,20 @@ JobKey job_of(const MeasuredRun& run) {
           .gpus = run.config.world_size()};
 }
 
-/// Counts numbers of a known range by how many lie below one of them (a Fenwick tree).
+/// Holds whole numbers of a known range, and says how many of them lie below one (a Fenwick tree).
 class CountsBelow {
  public:
-  explicit CountsBelow(std::size_t range) : m_counts(range + 1) {}
+  explicit CountsBelow(std::size_t range) : counts_(range + 1) {}
 
   void add(std::size_t number) {
-    for (std::size_t i = number + 1; i < m_counts.size(); i += lowest_bit(i)) {
-      ++m_counts[i];
+    for (std::size_t i = number + 1; i < counts_.size(); i += lowest_bit(i)) {
+      ++counts_[i];
     }
   }
   [[nodiscard]] std::int64_t below(std::size_t number) const {
     std::int64_t count = 0;
     for (std::size_t i = number; i > 0; i -= lowest_bit(i)) {
-      count += m_counts[i];
+      count += counts_[i];
     }
     return count;
   }
@@ -45,7 +45,7 @@ class CountsBelow {
  private:
   static std::size_t lowest_bit(std::size_t i) { return i & (~i + 1); }
 
-  std::vector<std::int64_t> m_counts;
+  std::vector<std::int64_t> counts_;
 };
 
 bool is_predicted_faster(const CostedRun* a, const CostedRun* b) {
@@ -56,8 +56,9 @@ bool is_measured_faster(const CostedRun* a, const CostedRun* b) {
   return a->run.iteration_time < b->run.iteration_time;
 }
 
-/// Counts the pairs of `rows`, which are sorted by their prediction. A file may hold 10^5 rows of
-/// one job: rows go from the fastest measured to the slowest, each against all that are faster.
+/// Counts the pairs of `rows` that differ by kMeasuredTie; `rows` are sorted by their prediction. A
+/// file may hold 10^5 rows of one job: each, from the fastest measured on, meets all faster at
+/// once.
 void count_pairs(const std::vector<const CostedRun*>& rows, RankingFigures& figures) {
   std::vector<std::size_t> by_measured(rows.size());
   std::iota(by_measured.begin(), by_measured.end(), std::size_t{0});
@@ -179,8 +180,8 @@ std::vector<OrderBin> order_bins(const std::vector<CostedRun>& rows,
   }
   for (OrderBin& bin : bins) {
     if (bin.pairs > 0) {
-      bin.stated /= bin.pairs;
-      bin.observed /= bin.pairs;
+      bin.stated /= static_cast<double>(bin.pairs);
+      bin.observed /= static_cast<double>(bin.pairs);
     }
   }
   return bins;

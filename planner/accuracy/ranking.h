@@ -64,15 +64,16 @@ struct RankedSet {
 struct OrderBin {
   double low = 0.5;  ///< The bin holds stated probabilities from here to `high`.
   double high = 0.55;
-  int pairs = 0;          ///< Pairs whose measured times differ by at least kMeasuredTie.
-  double stated = 0.0;    ///< Mean stated probability.
-  double observed = 0.0;  ///< Share of the pairs measured in the stated order.
+  std::int64_t pairs = 0;  ///< Pairs whose measured times differ by at least kMeasuredTie.
+  double stated = 0.0;     ///< Mean stated probability.
+  double observed = 0.0;   ///< Share of the pairs measured in the stated order.
 };
 inline constexpr int kNumOrderBins = 10;
 
 /// Sorts all pairs of rows of one job and stack into kNumOrderBins bins from 0.5 to 1.
 /// `layout_variances` say how layouts of each row's job scatter. Pairs predicted alike are left
-/// out. A factor that calibrates all rows of a job moves no pair.
+/// out. A factor that calibrates all rows of a job moves no pair. Its time grows with the square of
+/// the rows of a job.
 [[nodiscard]] std::vector<OrderBin> order_bins(const std::vector<CostedRun>& rows,
                                                const std::vector<double>& layout_variances);
 

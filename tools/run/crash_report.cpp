@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -59,10 +60,14 @@ void report_crash(int signal) {
   static_cast<void>(std::raise(signal));
 }
 
+std::atomic<bool> has_own_status = false;
+
 /// Ends the process with status 4 where a library ends it with 1 for want of memory, as libgomp
-/// does. The main thread's own end is not a library's.
+/// does after a line of its own.
 void end_for_library(int status, void* /*unused*/) {
-  if (status == EXIT_FAILURE && ::gettid() != ::getpid() && lacks_address_space()) {
+  if (status == EXIT_FAILURE && !has_own_status && lacks_address_space()) {
+    tell_by_write(program_invocation_short_name);
+    tell_by_write(": out of memory: a library ended the process (see ulimit -v)\n");
     remove_temporary_files();
     ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
   }
@@ -82,6 +87,11 @@ void report_crashes() {
       static_cast<void>(::sigaction(signal, &handler, nullptr));
     }
   }
+}
+
+int own_status(int status) {
+  has_own_status = true;
+  return status;
 }
 
 void load_unwinder() {

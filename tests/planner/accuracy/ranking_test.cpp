@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <random>
 
 namespace ptdp {
@@ -88,7 +89,7 @@ TEST(RankByJob, CountsThePairsThatComparingEachWithEachFinds) {
   }
 }
 
-// As many rows of one job as a file may hold: by hand, half of them against the other half.
+// More than an int counts: by hand, half of the rows against the other half.
 TEST(RankByJob, CountsBillionsOfPairs) {
   constexpr std::int64_t half = 50'000;
   std::vector<std::pair<double, double>> times(half, {1.0, 1.0});
@@ -163,7 +164,7 @@ TEST(OrderBins, StateTheProbabilityOfTheOrder) {
 
 TEST(OrderBins, LeaveOutTiesAndRowsOfOtherJobs) {
   const auto pairs = [](const std::vector<CostedRun>& rows) {
-    int sum = 0;
+    std::int64_t sum = 0;
     for (const OrderBin& bin : order_bins(rows, {0.005, 0.005})) {
       sum += bin.pairs;
     }

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "cost_model/iteration/iteration.h"
 #include "planner/search/degrees_order.h"
+#include "planner/search/search.h"
 #include "tests/planner/costed_alone.h"
 #include "tests/planner/limited_search.h"
 #include "tests/planner/synchronous_schedules.h"

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
-#include <thread>
 
 #include "runtime/faults/action_log.h"
 
@@ -28,12 +27,12 @@ void fault(rlim_t limit) {
   static_cast<void>(std::raise(SIGSEGV));
 }
 
-/// Exits with 1 on a thread of its own, with this much address space, as a library may.
-void exit_on_thread(rlim_t limit) {
+/// Exits with `status`, with this much address space, as libgomp does on a thread that computes.
+[[noreturn]] void exit_in(rlim_t limit, int status) {
   const rlimit space{.rlim_cur = limit, .rlim_max = RLIM_INFINITY};
   ::setrlimit(RLIMIT_AS, &space);
   report_crashes();
-  std::thread([] { std::exit(1); }).join();  // NOLINT(concurrency-mt-unsafe): what libgomp does
+  std::exit(status);  // NOLINT(concurrency-mt-unsafe): there is one thread
 }
 
 /// Throws out of a callback of the C library when nothing more can be allocated, and exits with 0
@@ -79,8 +78,9 @@ TEST_F(CrashReportDeathTest, NamesThePlaceOfAnyOtherFault) {
 }
 
 TEST_F(CrashReportDeathTest, EndsWithStatus4WhereALibraryExitsInLimitedAddressSpace) {
-  EXPECT_EXIT(exit_on_thread(rlim_t{1} << 40), testing::ExitedWithCode(4), "");
-  EXPECT_EXIT(exit_on_thread(RLIM_INFINITY), testing::ExitedWithCode(1), "");
+  EXPECT_EXIT(exit_in(rlim_t{1} << 40, 1), testing::ExitedWithCode(4), ": out of memory: ");
+  EXPECT_EXIT(exit_in(RLIM_INFINITY, 1), testing::ExitedWithCode(1), "^$");
+  EXPECT_EXIT(exit_in(rlim_t{1} << 40, own_status(1)), testing::ExitedWithCode(1), "^$");
 }
 
 TEST_F(CrashReportDeathTest, LeavesExceptionsAWayThroughTheCLibraryWhereMemoryLacks) {
