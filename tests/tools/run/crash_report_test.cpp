@@ -43,6 +43,7 @@ void throw_without_memory() {
   ::setrlimit(RLIMIT_AS, &no_space);
   for (std::size_t size = std::size_t{1} << 20; size > 0; size /= 2) {
     // The optimizer may leave out a block that nobody reads.
+    // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): it is to lack, so nothing is to own it
     while (void* volatile block = std::malloc(size)) {
       static_cast<void>(block);
     }
