@@ -78,8 +78,8 @@ void count_pairs(const std::vector<const CostedRun*>& rows, RankingFigures& figu
     const auto [tie, after] =
         std::equal_range(rows.begin(), rows.end(), rows[slower], is_predicted_faster);
     figures.pairs += static_cast<std::int64_t>(num_faster);
-    figures.ordered += (static_cast<double>(faster.below(std::size_t(tie - rows.begin()))) +
-                        static_cast<double>(faster.below(std::size_t(after - rows.begin())))) /
+    figures.ordered += static_cast<double>(faster.below(std::size_t(tie - rows.begin())) +
+                                           faster.below(std::size_t(after - rows.begin()))) /
                        2.0;
   }
 }

@@ -24,6 +24,7 @@
 #include "planner/search/search.h"
 #include "planner/search/split_lower_bound.h"
 #include "tests/planner/costed_alone.h"
+#include "tests/planner/same_candidates.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {
@@ -124,18 +125,6 @@ std::vector<Candidate> undominated_of(std::vector<Candidate> all) {
     }
   }
   return front;
-}
-
-void expect_same_candidates(const std::vector<Candidate>& found,
-                            const std::vector<Candidate>& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_EQ(found[i].config, expected[i].config)
-        << "place " << i << ": " << to_string(found[i].config) << ", expected "
-        << to_string(expected[i].config);
-    EXPECT_EQ(found[i].time, expected[i].time);
-    EXPECT_EQ(found[i].memory, expected[i].memory);
-  }
 }
 
 TEST(FamilySearch, FindsWhatCostingEachCandidateFinds) {

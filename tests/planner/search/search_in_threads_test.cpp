@@ -2,26 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <vector>
 
 #include "planner/constraints/constraint.h"
 #include "planner/search/search.h"
+#include "tests/planner/same_candidates.h"
 #include "tests/planner/synchronous_schedules.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {
 namespace {
-
-void expect_candidates_of_one(const std::vector<Candidate>& found,
-                              const std::vector<Candidate>& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_EQ(found[i].config, expected[i].config) << i;
-    EXPECT_EQ(found[i].time, expected[i].time) << i;
-    EXPECT_EQ(found[i].memory, expected[i].memory) << i;
-  }
-}
 
 /// Searches with each number of threads, and expects every bit of what one finds. Returns that.
 SearchResult expect_no_trace(const Scenario& scenario, SearchOptions options,
@@ -45,9 +35,9 @@ SearchResult expect_no_trace(const Scenario& scenario, SearchOptions options,
     if (several.fastest && one.fastest) {
       EXPECT_EQ(several.fastest->config, one.fastest->config);
     }
-    expect_candidates_of_one(several.best, one.best);
-    expect_candidates_of_one(several.ties, one.ties);
-    expect_candidates_of_one(several.pareto, one.pareto);
+    expect_same_candidates(several.best, one.best);
+    expect_same_candidates(several.ties, one.ties);
+    expect_same_candidates(several.pareto, one.pareto);
     EXPECT_FALSE(several.unseen.has_value());
     EXPECT_TRUE(several.is_proven);
   }
