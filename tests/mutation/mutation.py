@@ -8,10 +8,12 @@ A fault has the keys "file", "what", "find" (an expression, or whole statements:
 the text of "in"), "replace", "tests" (the programs that should notice) and, where nobody could, "harmless".
 
 usage: tests/mutation/mutation.py DIRECTORY [--only NUMBERS] [--wide] [--jobs N]
+       tests/mutation/mutation.py --check
   DIRECTORY  where the copy is made and built; can be used again
+  --check    says whether the code still has the text of every fault, and builds nothing
   --only     numbers of faults, as 3,7,10-20
   --wide     what its own programs do not notice is tried on all others, too
-Exit status: 0, or 1 where a fault goes unnoticed."""
+Exit status: 0, or 1 where a fault goes unnoticed or has no place in the code."""
 
 import argparse
 import concurrent.futures
@@ -87,15 +89,29 @@ def write_if_other(path, text):
         path.write_bytes(text)
 
 
-def copy_tree(source, mutants):
-    listing = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-                             cwd=ROOT, check=True, capture_output=True, text=True)
+def by_file(mutants):
+    """The faults of each file with their numbers. Ends the program where a file is missing."""
     of_file = {}
     for number, mutant in enumerate(mutants):
         of_file.setdefault(mutant["file"], []).append((number, mutant))
+    for path in of_file:
+        if not (ROOT / path).is_file():
+            sys.exit(f"mutants.json: no file {path}")
+    return of_file
+
+
+def check(mutants):
+    """Ends the program where a fault has no place in the code."""
+    for path, faults in by_file(mutants).items():
+        edited((ROOT / path).read_text(), faults, path)
+    print(f"{len(mutants)} faults have their place")
+
+
+def copy_tree(source, mutants):
+    listing = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+                             cwd=ROOT, check=True, capture_output=True, text=True)
+    of_file = by_file(mutants)
     paths = [path for path in listing.stdout.splitlines() if (ROOT / path).is_file()]
-    for missing in set(of_file) - set(paths):
-        sys.exit(f"mutants.json: no file {missing}")
     for path in paths:
         if path in of_file:
             text = edited((ROOT / path).read_text(), of_file[path], path).encode()
@@ -140,12 +156,18 @@ def fails(program, number):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("directory", type=pathlib.Path, nargs="?")
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("--only", type=numbers)
     parser.add_argument("--wide", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
+    if options.check == (options.directory is not None):
+        parser.error("expected a directory or --check")
     mutants = json.loads((ROOT / "tests/mutation/mutants.json").read_text())
+    if options.check:
+        check(mutants)
+        return 0
     chosen = sorted(options.only or (number for number, mutant in enumerate(mutants)
                                      if not mutant.get("harmless")))
     source = options.directory.resolve() / "source"
