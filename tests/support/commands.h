@@ -21,12 +21,15 @@ inline constexpr int kRuntimeFault = 4;
 inline constexpr int kOutputFailed = 5;
 inline constexpr int kOutsideTolerance = 6;
 
-/// Factor for time limits, which hold for an optimized build.
+/// Factor by which builds that are not optimized may be slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(NDEBUG)
 inline constexpr double kSlowdown = 20.0;
 #else
 inline constexpr double kSlowdown = 1.0;
 #endif
+/// CPU time [s] beyond which a command counts as running away. Commands with such a test take 0.01
+/// s to 2 s; what grows too fast takes 20 s or never ends. How fast they are is no test's matter.
+inline constexpr double kRunawaySeconds = 10.0 * kSlowdown;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kIsSanitized = true;  // memory and address space are not those of a user
 #else

@@ -25,8 +25,8 @@ struct SignalOnText {
   int signal = 0;
   std::chrono::milliseconds delay{0};
 };
-/// How to run a program.
 
+/// How to run a program.
 struct RunOptions {
   /// Variables added to the inherited environment.
   std::map<std::string, std::string> environment = {};

@@ -14,11 +14,11 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kHugeFile = std::int64_t{1} << 30;
 constexpr std::int64_t kMebi = std::int64_t{1} << 20;
 
-/// Expects a refusal within a second of CPU time. Memory may reach twice the largest size that any
-/// reader takes, 64 MiB.
+/// Expects a refusal by a command that does not run away. Memory may reach twice the largest size
+/// that any reader takes, 64 MiB.
 testing::AssertionResult is_refused_cheaply(const ProgramRun& run,
                                             const std::vector<std::string>& mentions) {
-  if (run.cpu_seconds > kSlowdown) {
+  if (run.cpu_seconds > kRunawaySeconds) {
     return testing::AssertionFailure() << run.command << " took " << run.cpu_seconds << " s";
   }
   if (!kIsSanitized && run.peak_memory > std::int64_t{128} * kMebi) {
@@ -132,7 +132,7 @@ TEST(InputFile, WithALongNameIsRefused) {
   }
 }
 
-TEST(InputFile, OfOneGibibyteIsRefusedInASecond) {
+TEST(InputFile, OfOneGibibyteIsRefusedCheaply) {
   const TemporaryDirectory directory;
   // Nothing but zeros, and a string that never ends.
   for (const char* beginning : {"", R"({"schema": ")", "id,layers\n"}) {
@@ -144,7 +144,7 @@ TEST(InputFile, OfOneGibibyteIsRefusedInASecond) {
   }
 }
 
-TEST(JsonFile, NestedAMillionDeepIsRefusedInASecond) {
+TEST(JsonFile, NestedAMillionDeepIsRefusedCheaply) {
   const TemporaryDirectory directory;
   constexpr int depth = 1'000'000;
   std::string objects;
@@ -161,7 +161,7 @@ TEST(JsonFile, NestedAMillionDeepIsRefusedInASecond) {
   }
 }
 
-TEST(JsonFile, OfManyKeysIsRefusedInASecond) {
+TEST(JsonFile, OfManyKeysIsRefusedCheaply) {
   const TemporaryDirectory directory;
   for (const int count : {900'000, 3'000'000}) {  // below and above the limit of bytes
     const fs::path file = directory.file("keys.json", object_of_keys(count));
@@ -170,7 +170,7 @@ TEST(JsonFile, OfManyKeysIsRefusedInASecond) {
   }
 }
 
-TEST(JsonFile, OfManyNumbersIsRefusedInASecond) {
+TEST(JsonFile, OfManyNumbersIsRefusedCheaply) {
   const TemporaryDirectory directory;
   std::string numbers = "0";
   for (int i = 1; i < 3'000'000; ++i) {

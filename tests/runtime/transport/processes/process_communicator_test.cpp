@@ -203,7 +203,7 @@ TEST(ProcessCommunicator, LetsSeveralThreadsUseGroupsOfTheirOwnAtOnce) {
   });
 }
 
-// The bound is some hundred times what it takes, for a loaded machine.
+// The bound is some thousand times what it takes, for a loaded machine.
 TEST(ProcessCommunicator, EndsAWaitSoonAfterAnAbortByAnotherThread) {
   on_ranks(2, kRing, [](const TestRank& rank) {
     if (rank.all.rank() != 0) {
@@ -216,7 +216,7 @@ TEST(ProcessCommunicator, EndsAWaitSoonAfterAnAbortByAnotherThread) {
       rank.world.abort();
     });
     EXPECT_THROW((void)received(rank.all, 1, 1), Aborted);
-    EXPECT_LT(Clock::now() - aborted, std::chrono::seconds(1));
+    EXPECT_LT(Clock::now() - aborted, std::chrono::seconds(10));
   });
 }
 
