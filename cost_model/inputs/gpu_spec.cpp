@@ -194,6 +194,9 @@ void describe(Fields& fields, Described<Fields, LowBitProducts>& products) {
   }
   fields.number("startup_depth", products.startup_depth, {0.0, 1e6});
   fields.quantity("start_us", products.start, kMicro, kLatencyRange);
+  if (fields.optional("cast_efficiency", products.cast_efficiency.has_value())) {
+    fields.number("cast_efficiency", held(products.cast_efficiency), kFractionRange);
+  }
 }
 
 template <class Fields>

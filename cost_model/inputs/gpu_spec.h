@@ -43,7 +43,7 @@ struct AttentionRate {
 /// Formats of 8 and 4 bits: "fp8" has a scale per tensor, the others have one per block.
 enum class LowBitFormat { kFp8, kFp8Block, kFp8Mx, kNvfp4 };
 
-/// Products of factors in a format of 8 or 4 bits at full clocks, without the casts.
+/// Products of factors in a format of 8 or 4 bits at full clocks, and what casts to it reach.
 struct LowBitProducts {
   LowBitFormat format = LowBitFormat::kFp8;
   double efficiency = 0.0;  ///< Stands in for GpuSpec::matmul_efficiency, of the format's peak.
@@ -51,6 +51,8 @@ struct LowBitProducts {
   std::optional<double> sustained = std::nullopt;
   double startup_depth = 0.0;  ///< Stands in for GpuSpec::matmul_startup_depth.
   Seconds start;               ///< Stands in for GpuSpec::matmul_start.
+  /// Stands in for GpuSpec::cast_efficiency; nullopt: that one holds.
+  std::optional<double> cast_efficiency = std::nullopt;
 
   friend bool operator==(const LowBitProducts&, const LowBitProducts&) = default;
 };

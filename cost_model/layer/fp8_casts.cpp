@@ -5,6 +5,7 @@
 #include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/layer/expert_layer.h"
 #include "cost_model/layer/layer_kernels.h"
+#include "cost_model/operations/linear_layer.h"
 
 namespace ptdp {
 namespace {
@@ -308,10 +309,25 @@ double gathered_activation_bytes(const StackSpec& stack) {
                                                           : element_bytes(stack.precision);
 }
 
-Seconds cast_time(Bytes traffic, double kernels, const GpuSpec& gpu) {
-  const double efficiency = gpu.cast_efficiency.value_or(gpu.memory_efficiency);
+Seconds cast_time(Bytes traffic, double kernels, const GpuSpec& gpu, LowBitFormat format) {
+  double efficiency = gpu.cast_efficiency.value_or(gpu.memory_efficiency);
+  for (const LowBitProducts& products : gpu.low_bit_products) {
+    if (products.format == format) {
+      efficiency = products.cast_efficiency.value_or(efficiency);
+    }
+  }
   return traffic / BytesPerSecond(efficiency * gpu.memory_bandwidth.value()) +
          kernels * gpu.cast_start.value_or(Seconds(0.0));
+}
+
+CastTimes cast_times(const LayerCasts& casts, const Scenario& scenario) {
+  if (!scenario.stack.fp8) {
+    return {};
+  }
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  const LowBitFormat format = format_of(*scenario.stack.fp8);
+  return {.forward = cast_time(casts.forward, casts.forward_kernels, gpu, format),
+          .backward = cast_time(casts.backward, casts.backward_kernels, gpu, format)};
 }
 
 LayerCasts repeated_casts(const Scenario& scenario, const ParallelConfig& config, LayerKind kind) {

@@ -62,13 +62,23 @@ struct LayerCasts {
 [[nodiscard]] LayerCasts layer_casts(const Scenario& scenario, const ParallelConfig& config,
                                      LayerKind kind);
 
-/// Returns the time of casts that move `traffic` in `kernels` kernels:
+/// Returns the time of casts to a format that move `traffic` in `kernels` kernels:
 ///
 ///   t = traffic / (cast_efficiency · bandwidth) + kernels · cast_start
 ///
-/// A GPU without these constants casts as it runs element-wise kernels, without their starts. The
-/// pass that finds the largest element takes what a cast takes that moves as much.
-[[nodiscard]] Seconds cast_time(Bytes traffic, double kernels, const GpuSpec& gpu);
+/// The efficiency is the format's, else the GPU's. A GPU without these constants casts as it runs
+/// element-wise kernels, without their starts. The pass that finds the largest element takes what a
+/// cast takes that moves as much.
+[[nodiscard]] Seconds cast_time(Bytes traffic, double kernels, const GpuSpec& gpu,
+                                LowBitFormat format);
+
+/// Times of a layer's casts per microbatch.
+struct CastTimes {
+  Seconds forward;
+  Seconds backward;
+};
+/// Returns the times of casts that layer_casts() or repeated_casts() counted; 0 without 8 bits.
+[[nodiscard]] CastTimes cast_times(const LayerCasts& casts, const Scenario& scenario);
 
 /// Returns the part of a layer's forward casts that selective recomputation repeats: those of the
 /// config's recompute_modules, weights apart. The backward fields are 0. The module "op" drops no

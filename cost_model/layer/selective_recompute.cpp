@@ -140,7 +140,7 @@ RepeatedWork repeated_work(const Scenario& scenario, const ParallelConfig& confi
   }
   RepeatedWork work = Repeating(scenario, config, kind, forward).of(config.recompute_modules);
   const LayerCasts casts = repeated_casts(scenario, config, kind);
-  work.time.memory_bound += cast_time(casts.forward, casts.forward_kernels, scenario.cluster.gpu);
+  work.time.memory_bound += cast_times(casts, scenario).forward;
   work.kernels.launch(casts.forward_kernels,
                       starts_in_casts(casts.forward_kernels, scenario.cluster.gpu));
   return work;

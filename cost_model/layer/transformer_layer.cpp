@@ -343,8 +343,9 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
   }
 
   const LayerCasts casts = layer_casts(scenario, config, kind);
-  element_wise.forward += cast_time(casts.forward, casts.forward_kernels, gpu);
-  element_wise.backward += cast_time(casts.backward, casts.backward_kernels, gpu);
+  const CastTimes cast = cast_times(casts, scenario);
+  element_wise.forward += cast.forward;
+  element_wise.backward += cast.backward;
 
   LayerCosts costs;
   costs.forward = {.matmul = all.forward + element_wise.forward_epilogues * factors.memory_bound,

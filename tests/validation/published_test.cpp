@@ -191,9 +191,10 @@ TEST(PublishedPairs, AreInTheirOrderAsOftenAsStated) {
   double pairs = 0.0;
   for (const OrderBin& bin : order_bins(rows, layout_variances)) {
     EXPECT_NEAR(bin.observed, bin.stated, 0.05) << bin.low;
-    stated += bin.stated * bin.pairs;
-    observed += bin.observed * bin.pairs;
-    pairs += bin.pairs;
+    const auto weight = static_cast<double>(bin.pairs);
+    stated += bin.stated * weight;
+    observed += bin.observed * weight;
+    pairs += weight;
   }
   EXPECT_NEAR(observed / pairs, stated / pairs, 0.05);
 }

@@ -140,11 +140,9 @@ class WorkList {
 
   void add_casts() {
     const LayerCasts casts = layer_casts(scenario_, config_, kind_);
-    const GpuSpec& gpu = scenario_.cluster.gpu;
-    add_some("casts", "forward", casts.forward,
-             cast_time(casts.forward, casts.forward_kernels, gpu));
-    add_some("casts", "backward", casts.backward,
-             cast_time(casts.backward, casts.backward_kernels, gpu));
+    const CastTimes times = cast_times(casts, scenario_);
+    add_some("casts", "forward", casts.forward, times.forward);
+    add_some("casts", "backward", casts.backward, times.backward);
   }
 
   /// Adds work that only some layers have, which takes `time` before the factors; none if it is 0.

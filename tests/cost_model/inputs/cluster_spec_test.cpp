@@ -38,7 +38,8 @@ GpuSpec unusual_gpu() {
                                    .efficiency = 0.35,
                                    .sustained = 0.65,
                                    .startup_depth = 200.0,
-                                   .start = microseconds(6.5)};
+                                   .start = microseconds(6.5),
+                                   .cast_efficiency = 0.55};
   return {.name = "g",
           .source = "a test",
           .constants_of = "h",
@@ -273,7 +274,8 @@ TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
         "efficiency": 0.35,
         "sustained": 0.65,
         "startup_depth": 200.0,
-        "start_us": 6.5
+        "start_us": 6.5,
+        "cast_efficiency": 0.55
       }
     ],
     "matmul_sustained": 0.75,
@@ -459,6 +461,7 @@ TEST(ClusterSpecJson, ReadsBackWithoutAnyOneOfItsParts) {
       },
       [](ClusterSpec& cluster) { cluster.gpu.low_bit_products.clear(); },
       [](ClusterSpec& cluster) { cluster.gpu.low_bit_products.front().sustained.reset(); },
+      [](ClusterSpec& cluster) { cluster.gpu.low_bit_products.front().cast_efficiency.reset(); },
       [](ClusterSpec& cluster) { cluster.gpu.constants_of.clear(); },
       [](ClusterSpec& cluster) { cluster.gpu.matmul_sustained = 1.0; },
       [](ClusterSpec& cluster) { cluster.gpu.card_spread = 0.0; },

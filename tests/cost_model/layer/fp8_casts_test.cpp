@@ -220,10 +220,15 @@ TEST(Fp8Casts, TakeTheirOwnShareOfBandwidthAndTheirStarts) {
   GpuSpec gpu;
   gpu.memory_bandwidth = BytesPerSecond(1e12);
   gpu.memory_efficiency = 0.25;
-  EXPECT_DOUBLE_EQ(cast_time(Bytes(1e9), 3.0, gpu).value(), 4e-3);
+  EXPECT_DOUBLE_EQ(cast_time(Bytes(1e9), 3.0, gpu, LowBitFormat::kFp8).value(), 4e-3);
   gpu.cast_efficiency = 0.5;
   gpu.cast_start = microseconds(2.0);
-  EXPECT_DOUBLE_EQ(cast_time(Bytes(1e9), 3.0, gpu).value(), 2e-3 + 6e-6);
+  gpu.low_bit_products = {{.format = LowBitFormat::kFp8Mx, .cast_efficiency = 0.25},
+                          {.format = LowBitFormat::kFp8Block}};
+  for (const LowBitFormat format : {LowBitFormat::kFp8, LowBitFormat::kFp8Block}) {
+    EXPECT_DOUBLE_EQ(cast_time(Bytes(1e9), 3.0, gpu, format).value(), 2e-3 + 6e-6);
+  }
+  EXPECT_DOUBLE_EQ(cast_time(Bytes(1e9), 3.0, gpu, LowBitFormat::kFp8Mx).value(), 4e-3 + 6e-6);
   Scenario fp8 = plain_fp8({.norms_cast = true});
   const PassKernels before = layer_kernels(fp8, {}, {}, casts_of(fp8)).forward;
   fp8.cluster.gpu.cast_start = microseconds(2.0);

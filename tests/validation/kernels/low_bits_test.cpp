@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,8 @@ struct Format {
   std::string type;  ///< Column dtype of the rows.
   LowBitFormat format = LowBitFormat::kFp8;
   double element_bytes = 1.0;  ///< Bytes of an element with its part of a scale.
+  /// Constants of this engine's kernels, where the profile has those of another's.
+  std::optional<LowBitProducts> own = std::nullopt;
 };
 
 std::ostream& operator<<(std::ostream& out, const Format& format) {
@@ -57,6 +60,14 @@ std::ostream& operator<<(std::ostream& out, const Format& format) {
 }
 
 struct LowBits : testing::TestWithParam<Format> {
+  LowBits() {
+    for (LowBitProducts& products : gpu.low_bit_products) {
+      if (GetParam().own && products.format == GetParam().format) {
+        products = *GetParam().own;
+      }
+    }
+  }
+
   [[nodiscard]] KernelTime model() const {
     return [this](const MeasuredKernel& kernel) {
       return low_bit_matmul_time(
@@ -72,7 +83,8 @@ struct LowBits : testing::TestWithParam<Format> {
     if (GetParam().format == LowBitFormat::kFp8) {
       return between(casts, elements) + between(largest, elements);
     }
-    return cast_time(Bytes((kReadInBf16 + GetParam().element_bytes) * elements), 1.0, gpu);
+    return cast_time(Bytes((kReadInBf16 + GetParam().element_bytes) * elements), 1.0, gpu,
+                     GetParam().format);
   }
 
   /// Returns the products, without their casts, that are too short for a limit of power to act.
@@ -136,13 +148,24 @@ TEST_P(LowBits, CastAsTheProfileSays) {
                     gpu.cast_efficiency = efficiency;
                     gpu.cast_start = microseconds(start_us);
                     return cast_time(Bytes((kReadInBf16 + kWrittenInFp8) * elements_of(kernel)),
-                                     1.0, gpu);
+                                     1.0, gpu, LowBitFormat::kFp8);
                   },
                   {{"cast_efficiency", &efficiency, 1.0}, {"cast_start_us", &start_us, 50.0}});
 }
 
 constexpr double kBlockOf128 = 1.0 + 4.0 / 128.0;
 constexpr double kFourBits = 0.5 + 1.0 / 16.0;
+
+// What TensorRT-LLM's products in 4 bits reach of the peak.
+constexpr double kOnB200 = 0.452;
+constexpr double kOnGb200 = 0.4468;
+
+LowBitProducts tensor_rt_llm(double efficiency, double startup_depth, double start_us) {
+  return {.format = LowBitFormat::kNvfp4,
+          .efficiency = efficiency,
+          .startup_depth = startup_depth,
+          .start = microseconds(start_us)};
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Gpus, LowBits,
@@ -157,8 +180,21 @@ INSTANTIATE_TEST_SUITE_P(
         Format{"b200_sxm", "b200-180gb-sxm", "fp8_block", LowBitFormat::kFp8Block, kBlockOf128},
         Format{"gb200", "gb200-nvl72", "fp8_block", LowBitFormat::kFp8Block, kBlockOf128},
         Format{"gb300", "gb300-nvl72", "fp8_block", LowBitFormat::kFp8Block, kBlockOf128},
-        Format{"b200_sxm", "b200-180gb-sxm", "nvfp4", LowBitFormat::kNvfp4, kFourBits},
-        Format{"gb200", "gb200-nvl72", "nvfp4", LowBitFormat::kNvfp4, kFourBits}));
+        Format{"b200_sxm", "b200-180gb-sxm", "nvfp4", LowBitFormat::kNvfp4, kFourBits,
+               tensor_rt_llm(kOnB200, 169.8, 9.677)},
+        Format{"gb200", "gb200-nvl72", "nvfp4", LowBitFormat::kNvfp4, kFourBits,
+               tensor_rt_llm(kOnGb200, 180.0, 9.605)}));
+
+// Of TensorRT-LLM's kernels in 4 bits profiles have the ratio between the two GPUs alone: cuBLAS's,
+// which training stacks call, are faster.
+TEST(TensorRtLlmProducts, GiveTheRatioOfTwoGpusInFourBits) {
+  const auto efficiency_on = [](const char* gpu) {
+    const std::vector<LowBitProducts> all = find_gpu(gpu).low_bit_products;
+    return std::ranges::find(all, LowBitFormat::kNvfp4, &LowBitProducts::format)->efficiency;
+  };
+  EXPECT_NEAR(efficiency_on("gb200-nvl72") / efficiency_on("b200-180gb-sxm"), kOnGb200 / kOnB200,
+              1e-3);
+}
 
 }  // namespace
 }  // namespace ptdp
